@@ -80,9 +80,9 @@ DEPS      = $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
 # A make that this one starts uses every processor, unless the user has given -j.
 JOBS      = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 SUB       = $(MAKE) --no-print-directory $(JOBS)
-ASAN      = B=$(B)/asan CFLAGS="-O1 -g1" SAN="$(SANITIZE)"
+ASAN      = B=$(B)/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)"
 # If programs with ThreadSanitizer do not build and run here, tests/tsan.sh is skipped.
-TSAN      = B=$(B)/tsan CFLAGS="-O0 -g1" SAN=-fsanitize=thread
+TSAN      = B=$(B)/tsan CFLAGS="-O1 -g" SAN=-fsanitize=thread
 # Each basic block of this build calls a function of tests/bench/steps.c.
 STEPS     = B=$(B)/steps CFLAGS=-O0 SAN=-fsanitize-coverage=trace-pc
 ENV       = B=$(B) CC="$(CC)" MAKE="$(MAKE)" VERSION=$(VERSION) CORPUS_PUBLIC="$(CORPUS_PUBLIC)"
@@ -130,9 +130,7 @@ $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 	$(say) LD $@
 	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(B)/libckpt.a $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
-# Unit tests call internal functions, so they link the objects. They are long, and to optimize them takes longer than to
-# run them.
-$(UNIT_OBJ): private override CFLAGS += -O0 -U_FORTIFY_SOURCE
+# Unit tests call internal functions, so they link the objects.
 UNIT_CLI  = $(B)/obj/cli/text.o $(B)/obj/cli/print.o
 $(B)/unit: $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ)
 	$(say) LD $@
@@ -154,6 +152,7 @@ $(B)/tests/bench/dequantize: BENCH_LIBS = $(LIB_LIBS) -pthread
 
 # ckpt-steps is the ckpt command, which counts its steps.
 STEPS_WRAP = $(patsubst %,-Wl$(comma)--wrap=%,memcpy memmove memset memcmp memchr calloc realloc inflate pread64 open64 lstat64)
+$(B)/obj/tests/bench/steps.o: SAN =
 $(B)/tests/bench/ckpt-steps: $(B)/obj/tests/bench/steps.o $(CLI_OBJ) $(B)/libckpt.a $(B)/link.flags
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -187,9 +186,9 @@ runs      = $(if $(filter-out ^%,$(T)),$(filter $(1),$(T)),all)
 
 ## check: install what is missing, build, run the tests that a change needs; the last line counts them
 check check-all: setup-check
-	+@$(SUB) all test-programs $(if $(call runs,robust replay public threats truth-asan),asan-programs) \
-	    $(if $(call runs,tsan),tsan-programs) $(if $(call runs,growth budget),steps-programs) \
-	    $(if $(filter check-all,$@)$(T),$(if $(call runs,faults fuzz unit-asan),asan-all-programs))
+	+@$(SUB) all test-programs
+	+@$(SUB) all $(if $(call runs,robust replay public threats faults fuzz truth-asan unit-asan),asan-programs) \
+	    $(if $(call runs,tsan),tsan-programs) $(if $(call runs,growth budget),steps-programs)
 	@$(ENV) sh tests/run.sh $(if $(filter check-all,$@),--all) $(T)
 
 ## check-all: run every test; what make check has passed is counted, not run again
@@ -234,11 +233,9 @@ $(B)/ckpt $(B)/unit $(PUBLIC:%=$(B)/tests/%) $(BENCH_PROGRAMS) $(B)/tests/fuzz/p
 test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/threats/attacks \
     $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/each_call $(B)/tests/truth $(B)/tests/mem $(B)/tests/schema $(B)/tests/oracle/create $(BENCH_PROGRAMS)
 asan-programs:
-	+@$(SUB) $(ASAN) $(patsubst %,$(B)/asan/tests/%,robust truth)
-# those of the parts that only check-all runs
-asan-all-programs: asan-programs
-	+@$(SUB) $(ASAN) $(B)/asan/unit $(patsubst %,$(B)/asan/tests/%,fuzz/open fuzz/scan fuzz/write fuzz/parts \
-	    fail/ckpt-oom fail/each_call)
+	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
+	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fail/ckpt-oom \
+	    $(B)/asan/tests/fail/each_call
 
 tsan-programs:
 	+@mkdir -p $(B)/tsan && rm -f $(B)/tsan/can
@@ -272,7 +269,7 @@ abi: $(B)/libckpt.so
 	    --no-elf-needed --out-file tests/abi/libckpt.abi $<
 
 ## asan: run the unit tests and read every corpus file under AddressSanitizer and UBSan
-asan: asan-all-programs
+asan: asan-programs
 	@$(ENV) sh tests/run.sh --all unit-asan replay robust
 
 ## ubsan: do the same under UBSan alone, which needs less memory
@@ -405,5 +402,5 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: all abi asan asan-all-programs asan-programs bench bench-gates bench-results check check-all check-cross check-oracle clean coverage demo faults format \
+.PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-oracle clean coverage demo faults format \
     attacks fuzz growth help install lint oracle-env setup setup-check setup-cross setup-oracle steps-programs test-programs threats tsan tsan-programs ubsan uninstall unit valgrind

@@ -83,6 +83,22 @@ void arena_trim(arena *a)
     trim_chunks(a->dedicated);
 }
 
+static void append_chunks(struct arena_chunk **list, struct arena_chunk *more)
+{
+    while (*list)
+        list = &(*list)->next;
+    *list = more;
+}
+
+void arena_adopt(arena *a, arena *from)
+{
+    append_chunks(&a->dedicated, from->shared); /* not filled further */
+    append_chunks(&a->dedicated, from->dedicated);
+    a->used += from->used; /* bounded: all of it is in memory */
+    a->max = a->max > a->used ? a->max : a->used;
+    free(from);
+}
+
 void arena_raise_max(arena *a, uint64_t max_bytes)
 {
     if (a->max < max_bytes)

@@ -13,6 +13,8 @@ void arena_free(arena *a);
 /* arena_trim - returns to the system the unused memory after the last allocation of each chunk. Later
  * allocations are still possible. */
 void arena_trim(arena *a);
+/* arena_adopt - moves all allocations of FROM into A and frees FROM; they may exceed A's ceiling. */
+void arena_adopt(arena *a, arena *from);
 /* arena_raise_max - raises the ceiling to at least MAX_BYTES. */
 void arena_raise_max(arena *a, uint64_t max_bytes);
 /* arena_expect - announces allocations of about COUNT times SIZE bytes, so that chunks are sized for them. */

@@ -88,8 +88,10 @@ static uint32_t hash_text(const map *m, ckpt_str s)
     sip_start(m, v);
     for (; s.len - i >= 8; i += 8)
         sip_word(v, load_u64le((const unsigned char *)s.ptr + i));
-    for (int shift = 0; i < s.len; i++, shift += 8)
-        last |= (uint64_t)(unsigned char)s.ptr[i] << shift;
+    if (i && i < s.len) /* the bytes left are the last of eight that can be loaded at once */
+        last |= load_u64le((const unsigned char *)s.ptr + s.len - 8) >> (64 - 8 * (s.len - i));
+    for (int shift = 0; !i && (size_t)shift / 8 < s.len; shift += 8)
+        last |= (uint64_t)(unsigned char)s.ptr[shift / 8] << shift;
     return sip_finish(v, last);
 }
 

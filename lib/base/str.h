@@ -31,6 +31,14 @@ static inline ckpt_str str_skip(ckpt_str s, size_t n)
 {
     return n >= s.len ? (ckpt_str){"", 0} : (ckpt_str){s.ptr + n, s.len - n};
 }
+/* str_take - removes PREFIX from the beginning of *S; false: *S begins otherwise. */
+static inline bool str_take(ckpt_str *s, ckpt_str prefix)
+{
+    bool starts = str_starts(*s, prefix);
+    if (starts)
+        *s = str_skip(*s, prefix.len);
+    return starts;
+}
 /* str_ends_any_case - as str_ends, but ignores the case of ASCII letters in S; SUFFIX is in lower case. */
 bool str_ends_any_case(ckpt_str s, ckpt_str suffix);
 /* str_compare - compares by bytes, like memcmp; a prefix comes first. */

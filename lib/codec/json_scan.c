@@ -412,6 +412,21 @@ enum json_event json_next(json_scan *j)
     return j->state == WANT_VALUE_OR_END && c == ']' ? close_container(j) : scan_value(j);
 }
 
+ckpt_str json_value_text(json_scan *j)
+{
+    if (j->state != WANT_VALUE)
+        return str_of("", 0);
+    skip_space(j);
+    return str_of((const char *)j->text + j->pos, j->len - j->pos); /* bounded: pos is in the text */
+}
+
+void json_pass_value(json_scan *j, size_t len)
+{
+    j->event_at = j->pos;
+    j->pos += len; /* bounded: by the text that json_value_text returned */
+    j->state = AFTER_VALUE;
+}
+
 ckpt_status json_skip(json_scan *j, enum json_event e)
 {
     unsigned outer_depth = e == JSON_OBJECT || e == JSON_ARRAY ? j->depth - 1 : j->depth;

@@ -43,6 +43,10 @@ typedef struct {
 void json_init(json_scan *j, ckpt_str text, uint64_t text_offset, arena *a, ckpt_error *err);
 /* json_next - returns the next event; after JSON_ERROR (err is set) always JSON_ERROR. */
 enum json_event json_next(json_scan *j);
+/* json_value_text - returns the text from the next value on, if one must follow; else an empty text. A caller
+ * that knows its usual form parses it there, and calls json_pass_value with the length of the value. */
+ckpt_str json_value_text(json_scan *j);
+void json_pass_value(json_scan *j, size_t len);
 /* json_skip - if E began an object or array, skips to its end. Fails if E is JSON_ERROR or the JSON is
  * invalid. */
 ckpt_status json_skip(json_scan *j, enum json_event e);

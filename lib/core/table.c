@@ -374,20 +374,31 @@ static bool has_shape(const struct table *t, uint32_t id, const ckpt_tensor *v)
            (!v->ndim || memcmp(shape->size, v->shape, v->ndim * sizeof *v->shape) == 0);
 }
 
-/* find_shape - sets *ID to the shape of V, which is added if it is new. Neighbours often have the same. */
+static uint32_t *get_recent_shape(struct table *t, const ckpt_tensor *v)
+{
+    uint64_t mixed = v->ndim ? v->shape[0] + 31 * v->shape[v->ndim - 1] : 0; /* may wrap */
+    return &t->recent_shapes[(mixed * UINT64_C(0x9E3779B97F4A7C15)) >> 58];
+}
+
+/* find_shape - sets *ID to the shape of V, which is added if it is new. */
 static ckpt_status find_shape(struct table *t, const ckpt_tensor *v, uint32_t *id, ckpt_error *err)
 {
-    *id = t->nrows ? t->rows[t->nrows - 1].shape : 0;
+    uint32_t *recent = get_recent_shape(t, v);
+    *id = *recent;
     if (*id < t->nshapes && has_shape(t, *id, v))
         return CKPT_OK;
     if (!t->shape_ids && !(t->shape_ids = map_new_index(0, get_shape_key, t)))
         return fail_memory(err);
     ckpt_str key = str_of((const char *)v->shape, v->ndim * sizeof *v->shape); /* bounded: it is in memory */
-    if ((*id = map_get(t->shape_ids, key)) != MAP_NONE)
-        return CKPT_OK;
-    *id = (uint32_t)t->nshapes;
-    CKPT_TRY(add_shape(t, v, err));
-    return map_put(t->shape_ids, key, *id, NULL) ? CKPT_OK : fail_memory(err);
+    *id = map_get(t->shape_ids, key);
+    if (*id == MAP_NONE) {
+        *id = (uint32_t)t->nshapes;
+        CKPT_TRY(add_shape(t, v, err));
+        if (!map_put(t->shape_ids, key, *id, NULL))
+            return fail_memory(err);
+    }
+    *recent = *id;
+    return CKPT_OK;
 }
 
 /* is_row_major - returns true if the strides of V are those of a tensor without strides. */
@@ -400,7 +411,8 @@ static bool is_row_major(const ckpt_tensor *v)
     return true;
 }
 
-/* get_derived_nbytes - returns the bytes that dtype and shape of V give; 0: they do not give any. */
+/* get_derived_nbytes - returns the bytes of ELEMENTS elements; 0: DTYPE has no fixed size, or the tensor no
+ * shape. */
 static uint64_t get_derived_nbytes(ckpt_dtype dtype, bool has_shape, uint64_t elements)
 {
     uint64_t n;
@@ -463,10 +475,12 @@ static bool pack_path(struct table *t, const struct row *row, struct packed_row 
     return true;
 }
 
-static ckpt_status pack(struct table *t, const struct row *row, struct packed_row *p, ckpt_error *err)
+/* pack - sets *P to ROW, whose shape is number SHAPE. False: no memory. */
+static bool pack(struct table *t, const struct row *row, uint32_t shape, struct packed_row *p)
 {
     const ckpt_tensor *v = &row->t;
     *p = (struct packed_row){.value = v->value,
+                             .shape = shape,
                              .storage = v->storage,
                              .alias_of = v->alias_of,
                              .dtype = (uint8_t)v->dtype,
@@ -477,8 +491,7 @@ static ckpt_status pack(struct table *t, const struct row *row, struct packed_ro
                              .neg = v->neg,
                              .requires_grad = v->requires_grad,
                              .parameter = v->parameter};
-    CKPT_TRY(find_shape(t, v, &p->shape, err));
-    return pack_path(t, row, p) && pack_extra(t, v, p) ? CKPT_OK : fail_memory(err);
+    return pack_path(t, row, p) && pack_extra(t, v, p);
 }
 
 ckpt_tensor table_tensor(const struct table *t, size_t i)
@@ -491,7 +504,7 @@ ckpt_tensor table_tensor(const struct table *t, size_t i)
         .dtype = p->dtype,
         .kind = p->kind,
         .name = p->own.str,
-        .path = p->deep ? p->deep->path : &p->own,
+        .path = table_path_of(t, i),
         .npath = p->npath,
         .ndim = shape->ndim,
         .has_shape = p->has_shape,
@@ -520,16 +533,15 @@ ckpt_tensor table_tensor(const struct table *t, size_t i)
 
 struct row table_row(const struct table *t, size_t i)
 {
-    const struct packed_row *p = &t->rows[i];
-    return (struct row){.t = table_tensor(t, i),
-                        .steps = !p->has_steps ? NULL : p->deep ? p->deep->steps : &p->own_step};
+    return (struct row){.t = table_tensor(t, i), .steps = table_steps_of(t, i)};
 }
 
 bool table_replace_row(struct table *t, size_t i, const struct row *row)
 {
+    uint32_t shape;
     struct packed_row packed;
     ckpt_error ignored;
-    if (pack(t, row, &packed, &ignored) != CKPT_OK)
+    if (find_shape(t, &row->t, &shape, &ignored) != CKPT_OK || !pack(t, row, shape, &packed))
         return false;
     t->rows[i] = packed;
     return true;
@@ -567,8 +579,8 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
         st = check_view(t, v, err);
     if (st == CKPT_OK)
         st = set_nbytes(v, err);
-    if (st == CKPT_OK)
-        st = pack(t, &row, &packed, err);
+    if (st == CKPT_OK && !pack(t, &row, shape, &packed))
+        st = fail_memory(err);
     if (st != CKPT_OK) {
         error_add_where(err, "%.*s", STR_ARG(v->name));
         return st;

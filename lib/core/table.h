@@ -114,6 +114,7 @@ struct table {
     const struct shape **shapes;
     size_t nshapes, cap_shapes;
     map *shape_ids; /* sizes -> index into SHAPES; NULL: no row was added yet */
+    uint32_t recent_shapes[64]; /* indexes into SHAPES, by a number made of the sizes: most are found here */
     struct storage *storages;
     size_t nstorages, cap_storages;
     uint64_t max_rows;
@@ -169,6 +170,15 @@ static inline const ckpt_value *table_value_of(const struct table *t, size_t i) 
 static inline uint32_t table_part_of(const struct table *t, size_t i)
 {
     return t->rows[i].extra ? t->rows[i].extra->part_of : CKPT_NO_TENSOR;
+}
+static inline const ckpt_path_elem *table_path_of(const struct table *t, size_t i)
+{
+    return t->rows[i].deep ? t->rows[i].deep->path : &t->rows[i].own;
+}
+static inline const struct step *table_steps_of(const struct table *t, size_t i)
+{
+    const struct packed_row *p = &t->rows[i];
+    return !p->has_steps ? NULL : p->deep ? p->deep->steps : &p->own_step;
 }
 /* table_set_… - change one field of row I. */
 static inline void table_set_has_data(struct table *t, size_t i, bool has) { t->rows[i].has_data = has; }

@@ -48,6 +48,13 @@ ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error 
     return root && make_room_for_entry(k) && (k->names = map_new(64)) ? CKPT_OK : fail_memory(err);
 }
 
+void kit_reserve(struct kit *k, size_t n)
+{
+    table_reserve(&k->f->table, n);
+    if (k->mapping->type == CKPT_V_DICT && n < UINT32_MAX)
+        value_reserve(k->f->a, k->mapping, (uint32_t)n);
+}
+
 ckpt_status kit_begin_mapping(struct kit *k, struct kit *parent, ckpt_str key)
 {
     arena *a = parent->f->a;
@@ -67,7 +74,7 @@ ckpt_status kit_end(struct kit *k, ckpt_status st)
     const ckpt_path_elem *path = k->npath ? k->path : arena_array(k->f->a, 1, sizeof *path);
     map_free(k->names);
     k->names = NULL;
-    if (st != CKPT_OK || k->mapping->type == CKPT_V_TENSOR || value_count(k->mapping))
+    if (st != CKPT_OK || k->only_tensors || k->mapping->type == CKPT_V_TENSOR || value_count(k->mapping))
         return st;
     return path ? file_add_leaf(k->f, path, k->npath, k->mapping, k->err) : fail_memory(k->err);
 }
@@ -151,7 +158,7 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
                         .extra = x->src_file,
                         .pieces_have_crcs = x->checks_itself,
                         .checks_itself = x->checks_itself};
-    s.key = x->key.len ? x->key : x->name;
+    s.key = x->key.len ? x->key : x->name; /* for messages: without a key of its own, no key finds it */
     s.location = x->t.location;
     uint8_t unit = x->t.dtype == CKPT_DT_NAMED ? x->swap_bytes : d->swap_bytes;
     s.swap_width = x->big_endian && unit > 1 ? unit : 0;
@@ -164,7 +171,8 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
         st = table_set_lost(&f->table, &s, &why, k->err);
     }
     CKPT_TRY(st);
-    return file_storage_add(f, &s, index, k->err);
+    return x->key.len ? file_storage_add(f, &s, index, k->err)
+                      : table_add_storage(&f->table, &s, index, k->err);
 }
 
 /* find_storage - sets *INDEX to the storage of X: the one with its key, or a new one. CKPT_NO_STORAGE: X has
@@ -183,8 +191,6 @@ static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x,
         error_add_where(k->err, "%.*s", STR_ARG(x->name.len ? x->name : STR_LIT("tensor")));
     if (st != CKPT_OK && x->src_file)
         error_add_file(k->err, x->src_file->file.ptr);
-    if (st == CKPT_OK) /* a storage without a key is called by the name of its tensor: no key finds it */
-        k->f->table.storages[*index].in_key_index = x->key.len > 0;
     return file_report_fault(k->f, st, k->err);
 }
 
@@ -196,7 +202,7 @@ static ckpt_status register_name(struct kit *k, ckpt_str name, uint64_t entry, b
 {
     uint32_t before;
     *new = true;
-    if (k->mapping->type != CKPT_V_DICT)
+    if (k->mapping->type != CKPT_V_DICT || k->only_tensors)
         return CKPT_OK;
     if (!map_put(k->names, name, 0, &before))
         return fail_memory(k->err);

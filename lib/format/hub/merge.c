@@ -223,27 +223,49 @@ static bool is_in_part(const struct shard *s, const ckpt_path_elem *path, uint32
            path_begins(path, n, part->path, part->depth);
 }
 
-static uint32_t find_pair(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
+/* find_key - returns the pair of S with KEY, or MAP_NONE. */
+static uint32_t find_key(const struct index *x, const struct shard *s, ckpt_str key)
+{
+    uint32_t i = map_get(x->keys, key);
+    bool is_listed = i != MAP_NONE && &x->shards[x->weights[i].shard] == s;
+    return is_listed && x->weights[i].pair != MAP_NONE ? x->weights[i].pair : map_get(s->pair_of, key);
+}
+
+static uint32_t find_pair(const struct index *x, const struct shard *s, const ckpt_path_elem *path,
+                          uint32_t n)
 {
     uint32_t depth = s->part.depth;
     bool has_key = n > depth && !path[depth].is_int && is_in_part(s, path, n);
-    return has_key ? map_get(s->pair_of, path[depth].str) : MAP_NONE;
+    return has_key ? find_key(x, s, path[depth].str) : MAP_NONE;
 }
 
-/* index_rows - sets row_of and leaf_of of each pair, own_row of each row, and how many rows there are. */
-static void index_rows(struct shard *s)
+/* find_pair_of_row - returns the pair of S that row I is in, or MAP_NONE. Its steps mostly tell. */
+static uint32_t find_pair_of_row(const struct index *x, const struct shard *s, uint32_t i)
+{
+    const struct table *t = &s->file->table;
+    const ckpt_path_elem *path = table_path_of(t, i);
+    const struct step *step = table_steps_of(t, i);
+    uint32_t n = table_npath_of(t, i), depth = s->part.depth;
+    bool has_step = n > depth && !path[depth].is_int && step && step[depth].node == s->mapping;
+    if (has_step && step[depth].index < s->npairs && is_in_part(s, path, n))
+        return step[depth].index;
+    return find_pair(x, s, path, n);
+}
+
+/* index_rows - sets row_of and leaf_of of each pair, what S has by row, and how many rows there are. */
+static void index_rows(const struct index *x, struct shard *s)
 {
     const struct table *t = &s->file->table;
     for (uint32_t i = (uint32_t)t->nrows; i-- > 0;) {
-        const ckpt_tensor r = table_tensor(t, i);
-        uint32_t k = find_pair(s, r.path, r.npath);
-        s->own_row[i] = r.value && r.value->row == i;
-        s->nrows_of_part += is_in_part(s, r.path, r.npath);
+        const ckpt_value *value = table_value_of(t, i);
+        uint32_t k = s->pair_of_row[i] = find_pair_of_row(x, s, i);
+        s->own_row[i] = value && value->row == i;
+        s->nrows_of_part += is_in_part(s, table_path_of(t, i), table_npath_of(t, i));
         if (k != MAP_NONE)
             s->row_of[k] = i;
     }
     for (uint32_t i = (uint32_t)s->file->nleaves; i-- > 0;) {
-        uint32_t k = find_pair(s, s->file->leaves[i].path, s->file->leaves[i].npath);
+        uint32_t k = find_pair(x, s, s->file->leaves[i].path, s->file->leaves[i].npath);
         if (k != MAP_NONE)
             s->leaf_of[k] = i;
     }
@@ -286,6 +308,34 @@ static void note_adapter(struct index *x, const struct shard *s)
     }
 }
 
+static ckpt_status fail_two_entries(const struct index *x, const struct shard *s, ckpt_str key)
+{
+    return fail(x->err, CKPT_EFORMAT, s->at, "shard %.*s has {two entries} \"%.*s\", {=one} is allowed",
+                STR_ARG(s->name), STR_ARG(key));
+}
+
+/* index_pairs - sets the pair of each weight that the index lists for S, and s->pair_of for the others. */
+static ckpt_status index_pairs(struct index *x, const struct shard *s)
+{
+    for (uint32_t k = 0; k < s->npairs; k++) {
+        ckpt_str key;
+        uint32_t before;
+        if (!value_text(s->pairs[k].key, &key))
+            continue;
+        uint32_t i = map_get(x->keys, key);
+        struct weight *w = i == MAP_NONE ? NULL : &x->weights[i];
+        if (w && !w->is_group && &x->shards[w->shard] == s) {
+            before = w->pair;
+            w->pair = k;
+        } else if (!map_put(s->pair_of, key, k, &before)) {
+            return fail_memory(x->err);
+        }
+        if (before != MAP_NONE)
+            return fail_two_entries(x, s, key);
+    }
+    return CKPT_OK;
+}
+
 static ckpt_status index_keys(struct index *x, const struct shard *s, const value_pair *pairs, uint32_t n,
                               map *keys)
 {
@@ -295,9 +345,7 @@ static ckpt_status index_keys(struct index *x, const struct shard *s, const valu
         if (value_text(pairs[i].key, &key) && !map_put(keys, key, i, &before))
             return fail_memory(x->err);
         if (before != MAP_NONE)
-            return fail(x->err, CKPT_EFORMAT, s->at,
-                        "shard %.*s has {two entries} \"%.*s\", {=one} is allowed", STR_ARG(s->name),
-                        STR_ARG(key));
+            return fail_two_entries(x, s, key);
     }
     return CKPT_OK;
 }
@@ -310,27 +358,28 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     s->part.node = s->file->root;
     if (x->merging)
         CKPT_TRY(x->merging->find_part(s->file, x->merging->root, &s->part, x->err));
-    const ckpt_value *node = s->part.node ? file_replacement_of(s->file, s->part.node) : NULL;
-    s->pairs = node ? value_pairs(node, &s->npairs) : NULL;
+    s->mapping = s->part.node ? file_replacement_of(s->file, s->part.node) : NULL;
+    s->pairs = s->mapping ? value_pairs(s->mapping, &s->npairs) : NULL;
     s->npairs -= s->file->nties; /* bounded: ties are the last pairs; the set has its own ties */
-    s->pair_of = map_new(s->npairs);
+    s->pair_of = map_new(0);
     s->metadata_of = map_new(nmetadata);
     s->is_merged = arena_array(a, s->npairs, sizeof *s->is_merged);
     s->row_of = arena_array(a, s->npairs, sizeof *s->row_of);
     s->leaf_of = arena_array(a, s->npairs, sizeof *s->leaf_of);
     s->own_row = arena_array(a, s->file->table.nrows, sizeof *s->own_row);
+    s->pair_of_row = arena_array(a, s->file->table.nrows, sizeof *s->pair_of_row);
     s->storages = arena_array(a, s->file->table.nstorages, sizeof *s->storages);
     s->extra = ARENA_NEW(a, struct storage_extra);
     if (!s->pair_of || !s->metadata_of || !s->is_merged || !s->row_of || !s->leaf_of || !s->own_row ||
-        !s->storages || !s->extra)
+        !s->pair_of_row || !s->storages || !s->extra)
         return fail_memory(x->err);
     s->extra->file = s->name;
     memset(s->storages, 0xff, s->file->table.nstorages * sizeof *s->storages); /* all MAP_NONE */
     memset(s->row_of, 0xff, s->npairs * sizeof *s->row_of);
     memset(s->leaf_of, 0xff, s->npairs * sizeof *s->leaf_of);
-    CKPT_TRY(index_keys(x, s, s->pairs, s->npairs, s->pair_of));
+    CKPT_TRY(index_pairs(x, s));
     CKPT_TRY(index_keys(x, s, metadata, nmetadata, s->metadata_of));
-    index_rows(s);
+    index_rows(x, s);
     if (x->merging)
         note_adapter(x, s);
     return x->merging ? note_part(x, s) : CKPT_OK;
@@ -382,13 +431,15 @@ static ckpt_status add_shard_row(struct index *x, struct shard *s, uint32_t i, u
     r.t.npath -= depth; /* bounded: find_pair */
     if (depth)
         r.t.name = str_of(NULL, 0); /* it is made anew from the path */
-    struct step *steps = arena_array(x->f->a, r.t.npath, sizeof *steps);
-    if (!steps)
+    const struct step first = {.node = x->f->root, .index = pair};
+    struct step *steps = r.t.npath == 1 ? NULL : arena_array(x->f->a, r.t.npath, sizeof *steps);
+    if (r.t.npath > 1 && !steps)
         return fail_memory(x->err);
-    if (r.steps)
+    if (steps && r.steps)
         memcpy(steps, r.steps + depth, r.t.npath * sizeof *steps);
-    steps[0] = (struct step){.node = x->f->root, .index = pair};
-    r.steps = steps;
+    if (steps)
+        steps[0] = first;
+    r.steps = steps ? steps : &first;
     if (r.t.part_of != CKPT_NO_TENSOR) /* rows of one pair keep their distances */
         r.t.part_of = (uint32_t)(t->nrows - (i - r.t.part_of));
     CKPT_TRY(add_shard_storage(x, s, &r.t.storage));
@@ -408,15 +459,11 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
     s->is_merged[k] = true;
     if (!value_put(f->a, f->root, s->pairs[k].key, (ckpt_value *)(uintptr_t)val))
         return fail_memory(x->err);
-    for (uint32_t i = s->row_of[k]; i < s->file->table.nrows; i++) {
-        const ckpt_tensor t = table_tensor(&s->file->table, i);
-        if (find_pair(s, t.path, t.npath) != k)
-            break;
+    for (uint32_t i = s->row_of[k]; i < s->file->table.nrows && s->pair_of_row[i] == k; i++)
         CKPT_TRY(add_shard_row(x, s, i, pair));
-    }
     for (size_t i = s->leaf_of[k]; i < s->file->nleaves; i++) {
         const ckpt_leaf *leaf = &s->file->leaves[i];
-        if (find_pair(s, leaf->path, leaf->npath) != k)
+        if (find_pair(x, s, leaf->path, leaf->npath) != k)
             break;
         uint32_t depth = s->part.depth; /* bounded: below npath, by find_pair */
         CKPT_TRY(file_add_leaf(f, leaf->path + depth, leaf->npath - depth, leaf->value, x->err));
@@ -427,12 +474,12 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
 
 /* is_tie_in_metadata - returns true if KEY is a tie in the metadata of S. Converters that drop ties leave
  * such keys in the index. */
-static bool is_tie_in_metadata(const struct shard *s, ckpt_str key)
+static bool is_tie_in_metadata(const struct index *x, const struct shard *s, ckpt_str key)
 {
     uint32_t n, i = map_get(s->metadata_of, key);
     ckpt_str original;
     return i != MAP_NONE && value_text(value_pairs(s->file->metadata, &n)[i].val, &original) &&
-           map_get(s->pair_of, original) != MAP_NONE;
+           find_key(x, s, original) != MAP_NONE;
 }
 
 /* add_lost_row - adds a row without data for a tensor that is in the index, but in no shard. */
@@ -462,13 +509,13 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
 
 static bool is_hdf5(const struct shard *s) { return strcmp(s->file->format->name, "hdf5") == 0; }
 
-/* find_weight - returns the pair of S for KEY, a key of the index, or MAP_NONE. For TensorFlow models,
+/* find_weight - returns the pair of S for W, or MAP_NONE. For TensorFlow models,
  * transformers writes the name of the model in front of each key of the index, but not in the shards. */
-static uint32_t find_weight(const struct shard *s, ckpt_str key)
+static uint32_t find_weight(const struct shard *s, const struct weight *w)
 {
-    uint32_t k = map_get(s->pair_of, key);
-    size_t slash = k == MAP_NONE && is_hdf5(s) ? str_find(key, STR_LIT("/"), 0) : SIZE_MAX;
-    return slash == SIZE_MAX ? k : map_get(s->pair_of, str_skip(key, slash + 1)); /* bounded: found in it */
+    size_t slash = w->pair == MAP_NONE && is_hdf5(s) ? str_find(w->key, STR_LIT("/"), 0) : SIZE_MAX;
+    return slash == SIZE_MAX ? w->pair
+                             : map_get(s->pair_of, str_skip(w->key, slash + 1)); /* bounded: found in it */
 }
 
 static ckpt_status report_missing_tensor(struct index *x, const struct weight *w)
@@ -488,12 +535,12 @@ static ckpt_status add_weight(struct index *x, const struct weight *w)
         return x->f->salvage ? add_lost_row(x, w) : CKPT_OK;
     if (w->is_group) /* add_unlisted_pairs adds its tensors */
         return CKPT_OK;
-    uint32_t k = find_weight(s, w->key);
+    uint32_t k = find_weight(s, w);
     if (k == MAP_NONE && s->is_damaged)
         return CKPT_OK;
     if (k != MAP_NONE)
         return add_pair(x, s, k);
-    if (is_tie_in_metadata(s, w->key))
+    if (is_tie_in_metadata(x, s, w->key))
         return CKPT_OK;
     if (x->f->salvage)
         return add_lost_row(x, w);
@@ -545,7 +592,8 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
     }
     if (!is_expected)
         CKPT_TRY(report_extra(x, s, key));
-    const struct weight w = {.key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards)};
+    const struct weight w = {
+        .key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards), .pair = k};
     if (!arena_push(x->f->a, &x->weights, &x->nweights, &x->cap_weights, &w, sizeof w))
         return fail_memory(x->err);
     return add_pair(x, s, k);

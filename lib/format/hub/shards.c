@@ -339,6 +339,9 @@ static const char *find_name_fault(ckpt_str name)
 
 static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
 {
+    *out = x->nweights ? x->weights[x->nweights - 1].shard : 0; /* neighbours often are in one shard */
+    if (*out < x->nshards && str_eq(name, x->shards[*out].name))
+        return CKPT_OK;
     const char *fault = find_name_fault(name);
     if (fault)
         return json_fail(&x->j,
@@ -360,7 +363,7 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
 /* add_listed - adds KEY, whose file is the text of the current event. */
 static ckpt_status add_listed(struct index *x, ckpt_str key, uint64_t at, bool is_group)
 {
-    struct weight w = {.key = key, .at = at, .is_group = is_group};
+    struct weight w = {.key = key, .at = at, .pair = MAP_NONE, .is_group = is_group};
     CKPT_TRY(find_shard(x, x->j.str, &w.shard));
     bool ok = arena_push(x->f->a, &x->weights, &x->nweights, &x->cap_weights, &w, sizeof w);
     return ok ? CKPT_OK : fail_memory(x->err);

@@ -19,7 +19,8 @@ struct shard {
     struct merged_part part; /* whose entries are PAIRS */
     const value_pair *pairs;
     uint32_t npairs;
-    map *pair_of;          /* key -> pair */
+    const ckpt_value *mapping; /* the node whose entries are PAIRS */
+    map *pair_of;          /* key -> pair, for keys that the index does not list for this shard */
     map *metadata_of;      /* key -> pair of the metadata of the shard */
     bool is_missing;       /* the file does not exist */
     bool is_unwanted;      /* the caller needs none of its tensors */
@@ -29,6 +30,7 @@ struct shard {
     size_t nrows, nrows_of_part; /* rows merged so far, and in all */
     bool *is_merged;             /* by pair: it was merged */
     bool *own_row;               /* by row: t.value->row is this row, not an earlier row of that value */
+    uint32_t *pair_of_row;       /* by row: its pair, or MAP_NONE */
     uint32_t *row_of;            /* by pair: its first row, or MAP_NONE; the others follow */
     uint32_t *leaf_of;           /* by pair: its first leaf, or MAP_NONE; the others follow */
     struct storage_extra *extra; /* what its storages share: the name of the shard */
@@ -40,6 +42,7 @@ struct weight {
     ckpt_str key;
     uint64_t at; /* offset in the index; CKPT_NO_OFFSET: the index does not have it, only the shard */
     uint32_t shard;
+    uint32_t pair; /* of the shard; MAP_NONE: not found yet, or a group */
     bool is_group; /* Keras: KEY is a group of tensors, which may be in several shards */
     bool is_found; /* the group is in a shard */
 };

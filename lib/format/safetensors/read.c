@@ -34,12 +34,16 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/files/checkpoint_names.h"
+#include "format/kit.h"
 #include "format/recognize.h"
 #include "format/registry.h"
 #include "format/safetensors/safetensors.h"
 #include "format/salvage.h"
 #include "format/ties.h"
 
+#define USUAL_DIMS 8u
+#define LONGEST_DTYPE 16u /* with its quote */
+#define MAX_COPIED 4096u /* bytes of a text that is copied from the header */
 #define R_KEY  "..r" /* of the metadata that R's torch writes */
 #define DTYPES "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
 
@@ -57,7 +61,8 @@ struct header_entry {
 struct header {
     ckpt_file *f;
     json_scan j;
-    arena *temp;                  /* holds entries and shape until the rows are made */
+    arena *text; /* holds the header until it was parsed, or as long as the file lives */
+    arena *temp; /* holds entries and shapes until the rows are made */
     struct header_entry *entries; /* in the order of the header, then sorted by `begin` */
     size_t nentries, cap_entries;
     uint64_t *shape; /* of the entry that is being read */
@@ -65,9 +70,8 @@ struct header {
     uint64_t data_size;
     uint64_t described_size; /* size of the data according to the entries */
     map *names;              /* name -> entry */
-    ckpt_str last_dtype;     /* the dtype read last, as text */
-    ckpt_dtype dtype;        /* the value of last_dtype */
     bool has_metadata;
+    bool keeps_text; /* the header is kept, for long texts in it */
     bool has_ties;         /* the metadata records tied names */
     bool has_faulty_entry; /* an entry could not be parsed: its data offsets are not known */
     bool has_padding;      /* salvage: zeros between two tensors, of which a notice was added */
@@ -81,11 +85,7 @@ struct header {
 static ckpt_status read_dtype(struct header *h, struct header_entry *x)
 {
     CKPT_TRY(json_expect(&h->j, JSON_STRING, "dtype", "a text"));
-    if (!str_eq(h->j.str, h->last_dtype)) { /* most tensors have the dtype of the previous one */
-        h->dtype = dtype_by_safetensors(h->j.str);
-        h->last_dtype = h->dtype == CKPT_DT_NONE ? str_of("", 0) : str_c(dtype_info(h->dtype)->safetensors);
-    }
-    x->dtype = (uint16_t)h->dtype;
+    x->dtype = (uint16_t)dtype_by_safetensors(h->j.str);
     if (x->dtype == CKPT_DT_NONE)
         return json_fail(&h->j, "tensor \"%.*s\" has dtype {\"%.*s\"}; safetensors has {=" DTYPES "}",
                          STR_ARG(x->name), STR_ARG(h->j.str));
@@ -114,7 +114,7 @@ static ckpt_status read_shape(struct header *h, struct header_entry *x)
         CKPT_TRY(read_dimension(h, x));
     if (e != JSON_ARRAY_END)
         return json_unexpected(&h->j, e, "shape", "an array of numbers");
-    x->shape = arena_array(h->f->a, x->ndim, sizeof *x->shape);
+    x->shape = arena_array(h->temp, x->ndim, sizeof *x->shape);
     if (!x->shape)
         return fail_memory(h->err);
     if (x->ndim)
@@ -187,12 +187,15 @@ static uint64_t get_event_pos(const struct header *h)
     return source_pos(h->f->src, 8 + h->j.event_at); /* bounded: by the header's length */
 }
 
-/* terminate_text - terminates the current text by a NUL. The text lives as long as the file: in the header,
- * where the NUL replaces the closing quote, or in the arena if the text had escapes. */
-static ckpt_str terminate_text(struct header *h)
+/* keep_text - returns the current text, terminated by a NUL, for as long as the file lives. A long text is
+ * not copied: then the header is kept. .ptr is NULL: no memory. */
+static ckpt_str keep_text(struct header *h)
 {
     char *end = (char *)(uintptr_t)h->j.str.ptr + h->j.str.len; /* bounded: inside what the scan has passed */
-    *end = '\0';
+    if (h->j.str.len <= MAX_COPIED)
+        return arena_str(h->f->a, h->j.str);
+    h->keeps_text = true;
+    *end = '\0'; /* in place of the closing quote, or in the arena after a text that had escapes */
     return h->j.str;
 }
 
@@ -217,8 +220,70 @@ static ckpt_status resume_after_fault(struct header *h, struct header_entry *x, 
     return CKPT_OK;
 }
 
+/* read_usual_numbers - reads numbers below 10^18, separated by commas, and the bracket after them from TEXT.
+ * Adds each to OUT, which has room for MAX; false: the text has another form. */
+static bool read_usual_numbers(ckpt_str *text, uint64_t *out, uint32_t max, uint32_t *n)
+{
+    *n = 0;
+    if (str_take(text, STR_LIT("]")))
+        return true;
+    for (; *n < max; str_take(text, STR_LIT(","))) {
+        size_t digits = 0;
+        uint64_t number = 0;
+        for (; digits < text->len && digits < 18 && text->ptr[digits] >= '0' && text->ptr[digits] <= '9';
+             digits++)
+            number = number * 10 + (uint64_t)(text->ptr[digits] - '0'); /* bounded: 18 digits */
+        if (!digits || digits + 1 >= text->len || (digits > 1 && text->ptr[0] == '0'))
+            return false;
+        *text = str_skip(*text, digits);
+        out[(*n)++] = number;
+        if (str_take(text, STR_LIT("]")))
+            return true;
+        if (text->ptr[0] != ',')
+            return false;
+    }
+    return false;
+}
+
+/* read_usual_dtype - reads a dtype and the quote after it from TEXT; CKPT_DT_NONE: TEXT has another form. */
+static ckpt_dtype read_usual_dtype(ckpt_str *text)
+{
+    const char *quote = memchr(text->ptr, '"', text->len < LONGEST_DTYPE ? text->len : LONGEST_DTYPE);
+    ckpt_str name = str_of(text->ptr, quote ? (size_t)(quote - text->ptr) : 0);
+    *text = str_skip(*text, name.len);
+    return str_take(text, STR_LIT("\"")) ? dtype_by_safetensors(name) : CKPT_DT_NONE;
+}
+
+/* read_usual_entry - reads X if it is written as the official library writes it: nearly all are, and it takes
+ * a third of the time. Returns false, with nothing read, if not. */
+static bool read_usual_entry(struct header *h, struct header_entry *x)
+{
+    ckpt_str rest = json_value_text(&h->j), text = rest;
+    uint64_t shape[USUAL_DIMS], offsets[2];
+    uint32_t ndim, noffsets;
+    ckpt_dtype dtype = str_take(&text, STR_LIT("{\"dtype\":\"")) ? read_usual_dtype(&text) : CKPT_DT_NONE;
+    if (dtype == CKPT_DT_NONE || !str_take(&text, STR_LIT(",\"shape\":[")) ||
+        !read_usual_numbers(&text, shape, USUAL_DIMS, &ndim) ||
+        !str_take(&text, STR_LIT(",\"data_offsets\":[")) ||
+        !read_usual_numbers(&text, offsets, 2, &noffsets) ||
+        noffsets != 2 || !str_take(&text, STR_LIT("}")))
+        return false;
+    x->shape = arena_array(h->temp, ndim, sizeof *x->shape);
+    if (!x->shape)
+        return false;
+    memcpy(x->shape, shape, ndim * sizeof *shape); /* bounded: USUAL_DIMS */
+    x->ndim = ndim;
+    x->dtype = (uint16_t)dtype;
+    x->begin = offsets[0];
+    x->end = offsets[1];
+    json_pass_value(&h->j, rest.len - text.len); /* bounded: TEXT is the end of REST */
+    return true;
+}
+
 static ckpt_status read_entry(struct header *h, struct header_entry *x)
 {
+    if (read_usual_entry(h, x))
+        return CKPT_OK;
     unsigned depth = h->j.depth;
     enum json_event e = json_next(&h->j);
     if (e == JSON_ERROR)
@@ -254,8 +319,8 @@ static ckpt_status read_tensor(struct header *h)
     if (!grown)
         return fail_memory(h->err);
     h->entries = grown;
-    grown[n] = (struct header_entry){.name = terminate_text(h), .pos = get_event_pos(h)};
-    if (!map_put(h->names, grown[n].name, (uint32_t)n, &before))
+    grown[n] = (struct header_entry){.name = keep_text(h), .pos = get_event_pos(h)};
+    if (!grown[n].name.ptr || !map_put(h->names, grown[n].name, (uint32_t)n, &before))
         return fail_memory(h->err);
     if (before != MAP_NONE)
         CKPT_TRY(report_duplicate(h, &grown[n]));
@@ -335,12 +400,14 @@ static ckpt_status read_pairs(struct header *h, map *seen)
 {
     enum json_event e;
     while ((e = json_next(&h->j)) == JSON_KEY) {
-        ckpt_str key = terminate_text(h), text;
+        ckpt_str key = keep_text(h), text;
         e = json_next(&h->j);
         if (e != JSON_STRING)
             CKPT_TRY(read_other_value(h, key, e, &text));
         else
-            text = terminate_text(h);
+            text = keep_text(h);
+        if (!key.ptr || !text.ptr)
+            return fail_memory(h->err);
         CKPT_TRY(add_metadata_pair(h, seen, key, text));
     }
     return json_check_end(&h->j, e, JSON_OBJECT_END);
@@ -556,13 +623,6 @@ static ckpt_status check_entries(struct header *h)
 
 /* ------------------------------------------------------------------- rows */
 
-/* What a row refers to, in one allocation. */
-struct row_nodes {
-    ckpt_path_elem path;
-    struct step step;
-    ckpt_value key, val;
-};
-
 /* halve_last_size - halves the last size of X. The header counts float4 values, torch counts elements of one
  * byte with two values each. */
 static ckpt_status halve_last_size(const struct header_entry *x, ckpt_error *err)
@@ -575,76 +635,42 @@ static ckpt_status halve_last_size(const struct header_entry *x, ckpt_error *err
     return CKPT_OK;
 }
 
-static ckpt_status add_lost_storage(ckpt_file *f, const struct header_entry *x, uint64_t data_size,
-                                    struct storage *s, ckpt_error *err)
+static ckpt_status add_tensor(struct kit *k, struct header *h, const struct header_entry *x)
 {
     ckpt_error why;
-    (void)fail(&why, CKPT_ETRUNCATED, f->src->size,
-               "it needs {=bytes %llu..%llu} of the data, the file has {%llu}", (unsigned long long)x->begin,
-               (unsigned long long)x->end, (unsigned long long)data_size);
-    return table_set_lost(&f->table, s, &why, err);
-}
-
-static ckpt_status add_storage(ckpt_file *f, const struct header_entry *x, uint32_t *index, ckpt_error *err)
-{
-    uint64_t data_size = f->src->size - f->data_offset; /* bounded: it is in the file */
-    struct storage s = {.dtype = x->dtype, .numel = x->end - x->begin};
-    s.nbytes = x->end - x->begin;
-    s.key = x->name;
-    if (x->end > data_size) { /* salvage: the end of the tensor is missing */
-        CKPT_TRY(add_lost_storage(f, x, data_size, &s, err));
-    } else {
-        s.off = f->data_offset + x->begin; /* bounded: inside the file */
-        s.src = source_ref(f->src);
-    }
-    return table_add_storage(&f->table, &s, index, err);
-}
-
-static ckpt_status add_row(ckpt_file *f, const struct header_entry *x, struct row_nodes *to, ckpt_error *err)
-{
-    ckpt_value *root = f->root;
-    to->key = (ckpt_value){.type = CKPT_V_STR, .row = CKPT_NO_TENSOR, .u.str = x->name};
-    to->val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = x->pos};
-    to->path = (ckpt_path_elem){.str = x->name};
-    to->step = (struct step){.node = root, .index = root->u.dict.n};
-    root->u.dict.pairs[root->u.dict.n++] = (value_pair){&to->key, &to->val};
-    struct row row = {.steps = &to->step};
-    row.t = (ckpt_tensor){.name = x->name,
-                          .path = &to->path,
-                          .npath = 1,
-                          .dtype = x->dtype,
-                          .kind = CKPT_DENSE,
-                          .ndim = x->ndim,
-                          .shape = x->shape,
-                          .has_shape = true,
-                          .part_of = CKPT_NO_TENSOR,
-                          .value = &to->val};
+    struct kit_tensor t = {.name = x->name,
+                           .t = {.name = x->name, .dtype = x->dtype, .ndim = x->ndim, .shape = x->shape},
+                           .described_at = x->pos,
+                           .src = h->f->src,
+                           .src_offset = h->f->data_offset + x->begin, /* bounded: checked, or lost */
+                           .nbytes = x->end - x->begin};
     if (dtype_info((ckpt_dtype)x->dtype)->safetensors_dim_factor == 2)
-        CKPT_TRY(halve_last_size(x, err));
-    CKPT_TRY(add_storage(f, x, &row.t.storage, err));
-    row.t.has_data = f->table.storages[row.t.storage].src != NULL;
-    return file_add_row(f, &row, &to->val.row, err);
+        CKPT_TRY(halve_last_size(x, h->err));
+    if (x->end > h->data_size) { /* salvage: the end of the tensor is missing */
+        (void)fail(&why, CKPT_ETRUNCATED, h->f->src->size,
+                   "it needs {=bytes %llu..%llu} of the data, the file has {%llu}", LL(x->begin), LL(x->end),
+                   LL(h->data_size));
+        t.lost = &why;
+    }
+    return kit_add_tensor(k, &t);
 }
 
-/* add_rows - adds a row, a storage and a node to F for each of the N entries, which are sorted and checked.
- * The arrays have their final size at once, because growing would leave copies of them in the arena. */
-static ckpt_status add_rows(ckpt_file *f, const struct header_entry *entries, size_t n, ckpt_error *err)
+static ckpt_status add_tensors(struct kit *k, struct header *h)
 {
-    struct table *t = &f->table;
-    arena_expect(f->a, n, sizeof(struct row) + sizeof(struct storage));
-    struct row_nodes *nodes = arena_array(f->a, n, sizeof *nodes);
-    value_pair *pairs = arena_array(f->a, n, sizeof *pairs);
-    t->rows = arena_grow(f->a, NULL, 0, &t->cap_rows, n, sizeof *t->rows);
-    t->storages = arena_grow(f->a, NULL, 0, &t->cap_storages, n, sizeof *t->storages);
-    f->root = value_new(f->a, CKPT_V_DICT, 0);
-    if (!nodes || !pairs || !f->root || !t->rows || !t->storages)
-        return fail_memory(err);
-    f->root->u.dict.pairs = pairs;
-    f->root->u.dict.cap = (uint32_t)n;
-    for (size_t i = 0; i < n; i++)
-        if (!entries[i].is_faulty)
-            CKPT_TRY(add_row(f, &entries[i], &nodes[i], err));
+    for (size_t i = 0; i < h->nentries; i++)
+        if (!h->entries[i].is_faulty)
+            CKPT_TRY(add_tensor(k, h, &h->entries[i]));
     return CKPT_OK;
+}
+
+/* add_rows - adds a row for each of the entries, which are sorted and checked. */
+static ckpt_status add_rows(struct header *h)
+{
+    struct kit k;
+    CKPT_TRY(kit_begin(&k, h->f, value_new(h->f->a, CKPT_V_DICT, 0), h->err));
+    k.only_tensors = true;
+    kit_reserve(&k, h->nentries);
+    return kit_end(&k, add_tensors(&k, h));
 }
 
 /* has_offsets_of_zero - returns true if INFO, the text DCP_SHARDING_INFO of F, is well-formed and has no
@@ -721,9 +747,8 @@ static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
 static ckpt_status read_entries(struct header *h, const char *text, size_t n)
 {
     size_t likely = n / 96 + 1; /* entries: 96 bytes are usual for one */
-    json_init(&h->j, str_of(text, n), source_pos(h->f->src, 8), h->f->a, h->err);
-    h->temp = arena_new(UINT64_MAX); /* bounded: by the header's length */
-    h->entries = h->temp ? arena_grow(h->temp, NULL, 0, &h->cap_entries, likely, sizeof *h->entries) : NULL;
+    json_init(&h->j, str_of(text, n), source_pos(h->f->src, 8), h->text, h->err);
+    h->entries = arena_grow(h->temp, NULL, 0, &h->cap_entries, likely, sizeof *h->entries);
     h->names = map_new_index(likely, get_entry_name, h);
     ckpt_status st = h->entries && h->names ? read_header(h) : fail_memory(h->err);
     map_free(h->names);
@@ -739,16 +764,21 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("header"));
     CKPT_TRY(st);
     file_raise_budget(f, n);
-    char *text = arena_alloc(f->a, (size_t)n);
-    if (!text)
-        return fail_memory(err);
-    CKPT_TRY(source_read(f->src, 8, text, (size_t)n, err));
     f->dots_are_literal = true;
     f->data_offset = 8 + n; /* bounded: in the file */
     struct header h = {.f = f, .data_size = f->src->size - f->data_offset, .err = err};
-    st = read_entries(&h, text, (size_t)n);
+    h.text = arena_new(UINT64_MAX); /* bounded: by the header's length, as is the next */
+    h.temp = arena_new(UINT64_MAX);
+    char *text = h.text && h.temp ? arena_alloc(h.text, (size_t)n) : NULL;
+    st = text ? source_read(f->src, 8, text, (size_t)n, err) : fail_memory(err);
     if (st == CKPT_OK)
-        st = add_rows(f, h.entries, h.nentries, err);
+        st = read_entries(&h, text, (size_t)n);
+    if (h.keeps_text)
+        arena_adopt(f->a, h.text);
+    else
+        arena_free(h.text);
+    if (st == CKPT_OK)
+        st = add_rows(&h);
     if (st == CKPT_OK && h.has_ties)
         st = ties_add_rows(f, err);
     arena_free(h.temp);
