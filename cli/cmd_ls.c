@@ -114,11 +114,69 @@ struct listing {
     size_t n;
 };
 
+#define FORMS 64u
+
+/* The cells for dtype, shape and size. Most tensors of a large file have those of an earlier one. */
+struct form {
+    const uint64_t *shape; /* where the file has it, once for equal shapes; NULL: this is empty */
+    const char *dtype_name;
+    uint64_t nbytes;
+    uint16_t dtype, kind;
+    bool has_shape, has_data;
+    struct text text; /* the three cells one after the other */
+    size_t dtype_end, shape_end;
+};
+
+static void make_form(struct form *form, const ckpt_tensor *t)
+{
+    struct text text = form->text;
+    text_clear(&text);
+    *form = (struct form){.shape = t->shape,
+                          .dtype_name = t->dtype_name,
+                          .nbytes = t->nbytes,
+                          .dtype = t->dtype,
+                          .kind = t->kind,
+                          .has_shape = t->has_shape,
+                          .has_data = t->has_data};
+    text_dtype(&text, t);
+    form->dtype_end = text.len;
+    text_shape(&text, t);
+    form->shape_end = text.len;
+    if (t->has_data)
+        text_size(&text, t->nbytes);
+    else
+        text_add(&text, "-");
+    form->text = text;
+}
+
+static const struct form *find_form(struct form forms[FORMS], const ckpt_tensor *t)
+{
+    struct form *form = &forms[((uintptr_t)t->shape / 16 + t->dtype) % FORMS];
+    if (form->shape != t->shape || form->dtype != t->dtype || form->kind != t->kind ||
+        form->dtype_name != t->dtype_name || form->nbytes != t->nbytes || form->has_shape != t->has_shape ||
+        form->has_data != t->has_data)
+        make_form(form, t);
+    return form;
+}
+
+static void add_form_cells(struct table *table, struct form forms[FORMS], const ckpt_tensor *t)
+{
+    const struct form *form = find_form(forms, t);
+    const char *text = form->text.ptr;
+    text_bytes(&table->text, text, form->dtype_end);
+    table_cell(table);
+    text_bytes(&table->text, text + form->dtype_end, form->shape_end - form->dtype_end);
+    table_cell(table);
+    text_bytes(&table->text, text + form->shape_end, form->text.len - form->shape_end);
+    table_cell(table);
+}
+
 static void add_tensor_rows(struct table *table, const void *user)
 {
     static const char *const titles[] = {"NAME",   "DTYPE",  "SHAPE",   "SIZE",       "STORAGE",
                                          "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
     const struct listing *listing = user;
+    struct form forms[FORMS] = {0};
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     table_header(table, titles);
     for (size_t i = 0; i < listing->n; i++) {
@@ -126,18 +184,12 @@ static void add_tensor_rows(struct table *table, const void *user)
         table_row(table, PLAIN);
         text_name(&table->text, t.name);
         table_cell(table);
-        text_dtype(&table->text, &t);
-        table_cell(table);
-        text_shape(&table->text, &t);
-        table_cell(table);
-        if (t.has_data)
-            text_size(&table->text, t.nbytes);
-        else
-            text_add(&table->text, "-");
-        table_cell(table);
+        add_form_cells(table, forms, &t);
         if (opts.wide)
             add_long_cells(table, listing->f, &t);
     }
+    for (size_t i = 0; i < FORMS; i++)
+        text_free(&forms[i].text);
 }
 
 static void print_ls_table(const ckpt_file *f, const uint32_t *rows, size_t n)

@@ -668,7 +668,7 @@ ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t e
                            ckpt_error *err)
 {
     const ckpt_cast cast = {.name = name,
-                            .from = table_dtype_of(&p->file->table, row),
+                            .from = (uint16_t)table_dtype_of(&p->file->table, row),
                             .to = (uint16_t)plan_dtype(p, row),
                             .elements = elements,
                             .overflowed = overflowed,

@@ -63,7 +63,10 @@ ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t
 
 bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out)
 {
-    *out = i < t->nrows ? table_tensor(t, i) : (ckpt_tensor){0};
+    if (i < t->nrows)
+        *out = table_tensor(t, i);
+    else
+        *out = (ckpt_tensor){0};
     return i < t->nrows;
 }
 
@@ -415,14 +418,19 @@ static bool is_row_major(const ckpt_tensor *v)
  * shape. */
 static uint64_t get_derived_nbytes(ckpt_dtype dtype, bool has_shape, uint64_t elements)
 {
-    uint64_t n;
-    return has_shape && dtype_info(dtype)->block_bytes && dtype_bytes(dtype, elements, &n) ? n : 0;
+    const struct dtype_info *d = dtype_info(dtype);
+    if (!has_shape || !d->block_bytes)
+        return 0;
+    return (d->block_elems > 1 ? elements / d->block_elems : elements) * d->block_bytes; /* as set_nbytes */
 }
 
 static ckpt_str get_location(const struct table *t, uint32_t storage)
 {
     return storage == CKPT_NO_STORAGE ? str_of("", 0) : t->storages[storage].location;
 }
+
+static const struct row_extra no_extra = {
+    .klass = {"", 0}, .location = {"", 0}, .note = {"", 0}, .part_of = CKPT_NO_TENSOR};
 
 /* pack_extra - sets p->extra if V has anything that most rows do not have. False: no memory. */
 static bool pack_extra(struct table *t, const ckpt_tensor *v, struct packed_row *p)
@@ -494,40 +502,46 @@ static bool pack(struct table *t, const struct row *row, uint32_t shape, struct 
     return pack_path(t, row, p) && pack_extra(t, v, p);
 }
 
-ckpt_tensor table_tensor(const struct table *t, size_t i)
+/* unpack - sets *V to row I, each field once: it is called several times for each tensor of a file. */
+static void unpack(const struct table *t, size_t i, ckpt_tensor *v)
 {
     const struct packed_row *p = &t->rows[i];
     const struct shape *shape = t->shapes[p->shape];
-    const struct row_extra *extra = p->extra;
-    uint64_t elements = p->has_shape ? shape->elements : 0;
-    ckpt_tensor v = {
-        .dtype = p->dtype,
-        .kind = p->kind,
-        .name = p->own.str,
-        .path = table_path_of(t, i),
-        .npath = p->npath,
-        .ndim = shape->ndim,
-        .has_shape = p->has_shape,
-        .has_data = p->has_data,
-        .conj = p->conj,
-        .neg = p->neg,
-        .requires_grad = p->requires_grad,
-        .parameter = p->parameter,
-        .shape = shape->size,
-        .stride = extra ? extra->stride : NULL,
-        .elements = elements,
-        .nbytes = extra ? extra->nbytes : get_derived_nbytes(p->dtype, p->has_shape, elements),
-        .storage = p->storage,
-        .storage_offset = extra ? extra->storage_offset : 0,
-        .alias_of = p->alias_of,
-        .part_of = extra ? extra->part_of : CKPT_NO_TENSOR,
-        .klass = extra ? extra->klass : str_of("", 0),
-        .location = extra ? extra->location : get_location(t, p->storage),
-        .note = extra ? extra->note : str_of("", 0),
-        .value = p->value,
-        .dtype_name = extra ? extra->dtype_name : NULL,
-    };
-    set_file_offset(t, &v);
+    const struct row_extra *extra = p->extra ? p->extra : &no_extra;
+    v->struct_size = 0;
+    v->dtype = p->dtype;
+    v->kind = p->kind;
+    v->name = p->own.str;
+    v->path = table_path_of(t, i);
+    v->npath = p->npath;
+    v->ndim = shape->ndim;
+    v->has_shape = p->has_shape;
+    v->has_data = p->has_data;
+    v->conj = p->conj;
+    v->neg = p->neg;
+    v->requires_grad = p->requires_grad;
+    v->parameter = p->parameter;
+    v->reserved[0] = v->reserved[1] = 0;
+    v->shape = shape->size;
+    v->stride = extra->stride;
+    v->elements = p->has_shape ? shape->elements : 0;
+    v->nbytes = p->extra ? extra->nbytes : get_derived_nbytes(p->dtype, p->has_shape, v->elements);
+    v->storage = p->storage;
+    v->storage_offset = extra->storage_offset;
+    v->alias_of = p->alias_of;
+    v->part_of = extra->part_of;
+    v->klass = extra->klass;
+    v->location = p->extra ? extra->location : get_location(t, p->storage);
+    v->note = extra->note;
+    v->value = p->value;
+    v->dtype_name = extra->dtype_name;
+    set_file_offset(t, v);
+}
+
+ckpt_tensor table_tensor(const struct table *t, size_t i)
+{
+    ckpt_tensor v;
+    unpack(t, i, &v);
     return v;
 }
 

@@ -164,6 +164,7 @@ ckpt_tensor table_tensor(const struct table *t, size_t i);
 static inline uint32_t table_storage_of(const struct table *t, size_t i) { return t->rows[i].storage; }
 static inline uint32_t table_alias_of(const struct table *t, size_t i) { return t->rows[i].alias_of; }
 static inline uint32_t table_npath_of(const struct table *t, size_t i) { return t->rows[i].npath; }
+static inline ckpt_kind table_kind_of(const struct table *t, size_t i) { return t->rows[i].kind; }
 static inline ckpt_dtype table_dtype_of(const struct table *t, size_t i) { return t->rows[i].dtype; }
 static inline bool table_has_data(const struct table *t, size_t i) { return t->rows[i].has_data; }
 static inline const ckpt_value *table_value_of(const struct table *t, size_t i) { return t->rows[i].value; }

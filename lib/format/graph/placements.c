@@ -203,7 +203,7 @@ void torch_note_missing_ranks(ckpt_file *f)
 {
     uint64_t n = count_deepspeed_ranks(f);
     for (uint32_t i = 0; n < 2 && i < f->table.nrows; i++) {
-        uint16_t kind = table_tensor(&f->table, i).kind;
+        ckpt_kind kind = table_kind_of(&f->table, i);
         n = kind == CKPT_SHARDED || kind == CKPT_DTENSOR ? torch_count_shard_ranks(f, i) : 0;
     }
     if (n > 1)
