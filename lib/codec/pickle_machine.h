@@ -65,8 +65,8 @@ bool push_float_line(struct machine *m);
 bool push_text_line(struct machine *m); /* STRING, UNICODE */
 bool push_binfloat(struct machine *m);
 bool push_long(struct machine *m, size_t width); /* LONG1, LONG4 */
-/* push_text - pushes a text or bytes of TYPE, whose length comes first, in WIDTH bytes: 1, 4 or 8. */
-bool push_text(struct machine *m, ckpt_value_type type, size_t width);
+/* push_text - pushes a text or bytes, whose length comes first. */
+bool push_text(struct machine *m);
 
 /* pickle_joblib.c */
 /* joblib_take_array - if V, to which BUILD was just applied, is a NumpyArrayWrapper of joblib, reads the

@@ -2,7 +2,10 @@
 #include "codec/pickle_ops.h"
 
 const struct pickle_op pickle_ops[256] = {
-#define OP(name, code, protocol, argument) [code] = {#name, PICKLE_ARG_##argument},
+#define PUSH(type) true, CKPT_V_##type
+#define RUN        false, 0
+#define OP(name, code, protocol, argument, what)                                                             \
+    [code] = {#name, PICKLE_ARG_##argument, PICKLE_ARG_##argument & 15, what},
 #include "codec/pickle_ops.def"
 #undef OP
 };

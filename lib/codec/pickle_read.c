@@ -430,9 +430,6 @@ static bool run_op(struct machine *m)
     case PICKLE_REDUCE: return op_call(m, CALL_REDUCE);
     case PICKLE_STRING:
     case PICKLE_UNICODE: return push_text_line(m);
-    case PICKLE_BINSTRING: return push_text(m, CKPT_V_STR8, 4);
-    case PICKLE_SHORT_BINSTRING: return push_text(m, CKPT_V_STR8, 1);
-    case PICKLE_BINUNICODE: return push_text(m, CKPT_V_STR, 4);
     case PICKLE_APPEND: return unpickler_need(&m->u, 1) && add_items(m, m->u.top - 1);
     case PICKLE_BUILD: return op_build(m);
     case PICKLE_GLOBAL: return machine_push(m, read_global(m));
@@ -464,19 +461,14 @@ static bool run_op(struct machine *m)
     case PICKLE_NEWFALSE: return push_bool(m, false);
     case PICKLE_LONG1: return push_long(m, 1);
     case PICKLE_LONG4: return push_long(m, 4);
-    case PICKLE_BINBYTES: return push_text(m, CKPT_V_BYTES, 4);
-    case PICKLE_SHORT_BINBYTES: return push_text(m, CKPT_V_BYTES, 1);
-    case PICKLE_SHORT_BINUNICODE: return push_text(m, CKPT_V_STR, 1);
-    case PICKLE_BINUNICODE8: return push_text(m, CKPT_V_STR, 8);
-    case PICKLE_BINBYTES8: return push_text(m, CKPT_V_BYTES, 8);
-    case PICKLE_BYTEARRAY8: return push_text(m, CKPT_V_BYTEARRAY, 8);
     case PICKLE_EMPTY_SET: return machine_push(m, machine_new_node(m, CKPT_V_SET));
     case PICKLE_FROZENSET: return collect_sequence(m, CKPT_V_FROZENSET);
     case PICKLE_NEWOBJ_EX: return op_newobj_ex(m);
     case PICKLE_STACK_GLOBAL: return op_stack_global(m);
     case PICKLE_MEMOIZE: return machine_put_memo(m, m->u.memo_count);
     case PICKLE_FRAME: return op_frame(m);
-    default: return fail_refused(m);
+    default:
+        return pickle_pushes(m->u.op, CKPT_V_STR, CKPT_V_BYTEARRAY) ? push_text(m) : fail_refused(m);
     }
 }
 

@@ -313,13 +313,14 @@ static bool push_content(struct machine *m, ckpt_value_type type, uint64_t n)
     return machine_push(m, v);
 }
 
-bool push_text(struct machine *m, ckpt_value_type type, size_t width)
+bool push_text(struct machine *m)
 {
-    const unsigned char *b = unpickler_take(&m->u, width);
+    const struct pickle_op *op = &pickle_ops[m->u.op];
+    const unsigned char *b = unpickler_take(&m->u, op->width);
     if (!b)
         return false;
-    uint64_t n = width == 1 ? b[0] : width == 4 ? load_u32le(b) : load_u64le(b);
-    if (m->u.op == PICKLE_BINSTRING && n > INT32_MAX)
+    uint64_t n = op->width == 1 ? b[0] : op->width == 4 ? load_u32le(b) : load_u64le(b);
+    if (op->argument == PICKLE_ARG_BI4 && n > INT32_MAX)
         return unpickler_fail_length(&m->u, (int32_t)(uint32_t)n);
-    return push_content(m, type, n);
+    return push_content(m, (ckpt_value_type)op->type, n);
 }

@@ -35,21 +35,6 @@ static void fetch_bytes(source *src, uint64_t off, uint64_t n, struct show_argum
         out->n = 0;
 }
 
-/* get_argument_width - returns the size in bytes of this kind of argument, or of its length field. */
-static size_t get_argument_width(uint8_t argument)
-{
-    switch (argument) {
-    case PICKLE_ARG_U1:
-    case PICKLE_ARG_B1: return 1;
-    case PICKLE_ARG_U2: return 2;
-    case PICKLE_ARG_NONE: return 0;
-    case PICKLE_ARG_U8:
-    case PICKLE_ARG_F8:
-    case PICKLE_ARG_B8: return 8;
-    default: return 4;
-    }
-}
-
 /* read_argument - reads the argument of the constant REF, without the length before it or the newline after
  * it. */
 static void read_argument(source *src, trace_ref ref, struct show_argument *out, ckpt_error *err)
@@ -66,7 +51,7 @@ static void read_argument(source *src, trace_ref ref, struct show_argument *out,
         out->total = out->n;
         return;
     }
-    size_t width = get_argument_width(kind);
+    size_t width = op ? op->width : 0;
     fetch_bytes(src, at, width, out);
     if (out->n < width || kind < PICKLE_ARG_B1)
         return;
@@ -76,12 +61,7 @@ static void read_argument(source *src, trace_ref ref, struct show_argument *out,
         out->total = out->n;
 }
 
-static bool is_text(uint8_t op)
-{
-    return op == PICKLE_SHORT_BINUNICODE || op == PICKLE_BINUNICODE || op == PICKLE_BINUNICODE8 ||
-           op == PICKLE_UNICODE || op == PICKLE_STRING || op == PICKLE_BINSTRING ||
-           op == PICKLE_SHORT_BINSTRING;
-}
+static bool is_text(uint8_t op) { return pickle_pushes(op, CKPT_V_STR, CKPT_V_STR8); }
 
 /* decode_line - decodes the line of UNICODE or STRING in place. The result is at most twice as long. */
 static void decode_line(uint8_t op, struct show_argument *arg)
@@ -116,9 +96,7 @@ static ckpt_value *new_text(arena *a, uint8_t op, struct show_argument *arg)
 {
     decode_line(op, arg);
     size_t n = arg->n < SHOWN_TEXT ? arg->n : SHOWN_TEXT;
-    ckpt_value_type type = op == PICKLE_BYTEARRAY8 ? CKPT_V_BYTEARRAY
-                           : is_text(op)           ? CKPT_V_STR
-                                                   : CKPT_V_BYTES;
+    ckpt_value_type type = is_text(op) ? CKPT_V_STR : (ckpt_value_type)pickle_ops[op].type;
     if (arg->total > n && type == CKPT_V_STR)
         n = utf8_complete_length((const char *)arg->bytes, n);
     ckpt_str s = arena_str(a, str_of((const char *)arg->bytes, n));
@@ -162,19 +140,20 @@ static ckpt_value *new_constant(arena *a, uint8_t op, struct show_argument *arg)
 {
     uint64_t bits;
     double f;
-    switch (op) {
-    case PICKLE_NONE: return value_new(a, CKPT_V_NONE, 0);
-    case PICKLE_NEWTRUE:
-    case PICKLE_NEWFALSE: return value_bool(a, op == PICKLE_NEWTRUE);
-    case PICKLE_BININT: return value_int(a, (int32_t)load_u32le(arg->bytes));
-    case PICKLE_BININT1: return value_int(a, arg->bytes[0]);
-    case PICKLE_BININT2: return value_int(a, load_u16le(arg->bytes));
-    case PICKLE_LONG1:
-    case PICKLE_LONG4: return new_bigint(a, arg->bytes, arg->n);
-    case PICKLE_INT:
-    case PICKLE_LONG:
-    case PICKLE_FLOAT: return new_number(a, op, arg);
-    case PICKLE_BINFLOAT:
+    const struct pickle_op *info = &pickle_ops[op];
+    bool is_line = info->argument == PICKLE_ARG_LINE;
+    switch ((ckpt_value_type)info->type) {
+    case CKPT_V_NONE: return value_new(a, CKPT_V_NONE, 0);
+    case CKPT_V_BOOL: return value_bool(a, op == PICKLE_NEWTRUE);
+    case CKPT_V_INT:
+        if (is_line)
+            return new_number(a, op, arg);
+        bits = load_number(arg->bytes, info->width, false);
+        return value_int(a, info->argument == PICKLE_ARG_I4 ? (int32_t)(uint32_t)bits : (int64_t)bits);
+    case CKPT_V_BIGINT: return is_line ? new_number(a, op, arg) : new_bigint(a, arg->bytes, arg->n);
+    case CKPT_V_FLOAT:
+        if (is_line)
+            return new_number(a, op, arg);
         bits = load_number(arg->bytes, 8, true);
         memcpy(&f, &bits, sizeof f);
         return value_float(a, f);

@@ -207,11 +207,7 @@ static bool can_be_arguments(trace_ref r)
     const struct trace_node *n = trace_node(r);
     if (n)
         return true;
-    uint8_t op = trace_opcode(r), argument = pickle_op(op)->argument;
-    bool has_length = argument == PICKLE_ARG_B1 || argument == PICKLE_ARG_B4 || argument == PICKLE_ARG_BI4 ||
-                      argument == PICKLE_ARG_B8;
-    bool is_long = op == PICKLE_LONG1 || op == PICKLE_LONG4;
-    return op == PICKLE_STRING || op == PICKLE_UNICODE || (has_length && !is_long);
+    return pickle_pushes(trace_opcode(r), CKPT_V_STR, CKPT_V_BYTEARRAY);
 }
 
 static bool op_reduce(struct tracer *t)
@@ -363,17 +359,16 @@ static bool push_constant(struct tracer *t)
     return t->argument_after_buffer ? push_opaque(t) : tracer_push(t, tracer_constant_ref(t));
 }
 
-/* op_counted - pushes a text, bytes or integer; before its bytes is their number, in WIDTH bytes. */
-static bool op_counted(struct tracer *t, size_t width, bool is_signed)
+/* op_counted - pushes a text, bytes or integer; before its bytes is their number. */
+static bool op_counted(struct tracer *t, const struct pickle_op *op)
 {
-    const unsigned char *b = tracer_take(t, width);
+    const unsigned char *b = tracer_take(t, op->width);
     if (!b)
         return false;
-    uint64_t n = width == 1 ? b[0] : width == 4 ? load_u32le(b) : load_u64le(b);
-    if (is_signed && n > INT32_MAX)
+    uint64_t n = load_number(b, op->width, false);
+    if (op->argument == PICKLE_ARG_BI4 && n > INT32_MAX)
         return unpickler_fail_length(&t->u, (int32_t)(uint32_t)n);
-    bool is_bytes = t->u.op == PICKLE_BINBYTES || t->u.op == PICKLE_SHORT_BINBYTES ||
-                    t->u.op == PICKLE_BINBYTES8 || t->u.op == PICKLE_BYTEARRAY8;
+    bool is_bytes = pickle_pushes(t->u.op, CKPT_V_BYTES, CKPT_V_BYTEARRAY);
     if (t->options->reports_payloads && !payload_report_bytes(t, n))
         return false;
     return tracer_skip(t, n, is_bytes) && push_constant(t);
@@ -382,23 +377,15 @@ static bool op_counted(struct tracer *t, size_t width, bool is_signed)
 /* op_constant - runs an opcode that pushes a constant, by skipping its argument. */
 static bool op_constant(struct tracer *t)
 {
-    switch (pickle_op(t->u.op)->argument) {
-    case PICKLE_ARG_NONE: return tracer_push(t, tracer_constant_ref(t));
-    case PICKLE_ARG_U1: return tracer_take(t, 1) && push_constant(t);
-    case PICKLE_ARG_U2: return tracer_take(t, 2) && push_constant(t);
-    case PICKLE_ARG_U4:
-    case PICKLE_ARG_I4: return tracer_take(t, 4) && push_constant(t);
-    case PICKLE_ARG_F8: return tracer_take(t, 8) && push_constant(t);
-    case PICKLE_ARG_LINE:
-        return (t->options->reports_payloads && (t->u.op == PICKLE_UNICODE || t->u.op == PICKLE_STRING)
-                    ? payload_report_line(t)
-                    : tracer_read_line(t, NULL, NULL)) &&
-               push_constant(t);
-    case PICKLE_ARG_B1: return op_counted(t, 1, false);
-    case PICKLE_ARG_B4: return op_counted(t, 4, false);
-    case PICKLE_ARG_BI4: return op_counted(t, 4, true);
-    default: return op_counted(t, 8, false);
-    }
+    const struct pickle_op *op = &pickle_ops[t->u.op];
+    if (op->argument >= PICKLE_ARG_B1)
+        return op_counted(t, op);
+    if (op->argument != PICKLE_ARG_LINE)
+        return (!op->width || tracer_take(t, op->width)) && push_constant(t);
+    bool is_text = pickle_pushes(t->u.op, CKPT_V_STR, CKPT_V_STR8);
+    return (t->options->reports_payloads && is_text ? payload_report_line(t)
+                                                    : tracer_read_line(t, NULL, NULL)) &&
+           push_constant(t);
 }
 
 static bool op_frame(struct tracer *t)
@@ -525,7 +512,7 @@ static bool run_op(struct tracer *t)
     case PICKLE_FRAME: return op_frame(t);
     case PICKLE_NEXT_BUFFER: return tracer_report_number(t, TRACE_STEP_BUFFER, 0) && push_opaque(t);
     case PICKLE_READONLY_BUFFER: return unpickler_need(&t->u, 1);
-    default: return pickle_op(t->u.op) ? op_constant(t) : unpickler_fail_opcode(&t->u);
+    default: return pickle_ops[t->u.op].is_constant ? op_constant(t) : unpickler_fail_opcode(&t->u);
     }
 }
 

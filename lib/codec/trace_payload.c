@@ -138,11 +138,10 @@ static bool may_be_sought(const struct tracer *t, unsigned char c)
 
 bool payload_report_bytes(struct tracer *t, uint64_t n)
 {
-    bool is_text = t->u.op == PICKLE_BINUNICODE || t->u.op == PICKLE_SHORT_BINUNICODE ||
-                   t->u.op == PICKLE_BINUNICODE8;
+    bool is_text = pickle_pushes(t->u.op, CKPT_V_STR, CKPT_V_STR);
     size_t searched = n < SEARCHED ? (size_t)n : SEARCHED;
-    if (n < SOUGHT_MIN || n > unpickler_bytes_left(&t->u) || t->u.op == PICKLE_LONG1 ||
-        t->u.op == PICKLE_LONG4)
+    bool is_number = pickle_pushes(t->u.op, CKPT_V_BIGINT, CKPT_V_BIGINT);
+    if (n < SOUGHT_MIN || n > unpickler_bytes_left(&t->u) || is_number)
         return true;
     if (t->u.p == t->u.lim && !unpickler_fill(&t->u, 1))
         return false;

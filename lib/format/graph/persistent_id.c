@@ -133,15 +133,6 @@ bool torch_storage_bytes(ckpt_dtype dtype, uint64_t numel, uint64_t *out)
     return dtype_info(dtype)->block_elems != 1 || dtype_bytes(dtype, numel, out);
 }
 
-bool torch_has_storage_class(ckpt_dtype dt)
-{
-    static const uint8_t dtypes[] = {CKPT_DT_F64,   CKPT_DT_F32,  CKPT_DT_F16, CKPT_DT_BF16, CKPT_DT_I64,
-                                     CKPT_DT_I32,   CKPT_DT_I16,  CKPT_DT_I8,  CKPT_DT_U8,   CKPT_DT_BOOL,
-                                     CKPT_DT_C64,   CKPT_DT_C128, CKPT_DT_QI8, CKPT_DT_QU8,  CKPT_DT_QI32,
-                                     CKPT_DT_QU4X2, CKPT_DT_QU2X4};
-    return memchr(dtypes, (int)dt, sizeof dtypes) != NULL;
-}
-
 static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, const struct storage *s,
                                          ckpt_dtype dtype, uint64_t numel)
 {

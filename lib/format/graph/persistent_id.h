@@ -23,9 +23,6 @@ ckpt_status torch_pid_copy_key(arena *a, struct torch_pid *pid, ckpt_error *err)
 /* torch_storage_bytes - sets *OUT to the size in bytes of a storage of NUMEL elements of DTYPE. For packed
  * quantized elements (QUInt4x2Storage) NUMEL counts bytes. False: it does not fit 64 bits. */
 bool torch_storage_bytes(ckpt_dtype dtype, uint64_t numel, uint64_t *out);
-/* torch_has_storage_class - returns true if torch has a class for storages of DT. If it has none, the C++
- * writer of torch makes up a name. */
-bool torch_has_storage_class(ckpt_dtype dt);
 
 /* graph_get_storage - sets *INDEX to the index in the table of the storage that node V names, *DTYPE to the
  * dtype of its class and *NUMEL to its number of elements. If V names a legacy view, *NUMEL and *VIEW_OFFSET
