@@ -170,12 +170,16 @@ uint32_t ckpt_tensor_count(const ckpt_file *f) { return (uint32_t)file_or_empty(
 bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)
 {
     ckpt_error ignored;
-    ckpt_tensor t;
+    const struct table *table = &file_or_empty(f)->table;
     if (sized_struct_check(out, &ignored) != CKPT_OK)
         return false;
-    bool exists = table_copy_row(&file_or_empty(f)->table, i, &t);
+    if (i >= table->nrows) {
+        (void)sized_struct_clear(out, &ignored);
+        return false;
+    }
+    const ckpt_tensor t = table_tensor(table, i);
     sized_struct_copy_out(out, &t, sizeof t);
-    return exists;
+    return true;
 }
 ckpt_str ckpt_tensor_name(const ckpt_file *f, uint32_t i) { return table_name(&file_or_empty(f)->table, i); }
 uint32_t ckpt_storage_count(const ckpt_file *f) { return (uint32_t)file_or_empty(f)->table.nstorages; }

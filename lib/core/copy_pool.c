@@ -293,7 +293,7 @@ static void locate_item(const struct copy_range *r)
     ckpt_error ignored;
     const struct storage *s = get_item_storage(r->pool, &r->item);
     if (r->pool->locates_items && s && s->src)
-        (void)window_locate(&r->worker->window, s->src, s->nbytes, &ignored);
+        (void)window_locate(&r->worker->window, s->src, &ignored);
 }
 
 /* put_header - writes the header of the item of R, if R begins at the first byte of the item. */

@@ -61,15 +61,6 @@ ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t
     return CKPT_OK;
 }
 
-bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out)
-{
-    if (i < t->nrows)
-        *out = table_tensor(t, i);
-    else
-        *out = (ckpt_tensor){0};
-    return i < t->nrows;
-}
-
 bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out)
 {
     const struct storage *s = i < t->nstorages ? &t->storages[i] : NULL;

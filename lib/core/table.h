@@ -186,8 +186,6 @@ static inline void table_set_has_data(struct table *t, size_t i, bool has) { t->
 static inline void table_set_alias(struct table *t, size_t i, uint32_t of) { t->rows[i].alias_of = of; }
 /* table_replace_row - makes ROW row I, as it stands: it is not checked. False: no memory. */
 bool table_replace_row(struct table *t, size_t i, const struct row *row);
-/* table_copy_row - copies tensor I to OUT; false: there is none. */
-bool table_copy_row(const struct table *t, uint32_t i, ckpt_tensor *out);
 bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out);
 ckpt_str table_name(const struct table *t, size_t i); /* empty: there is none */
 void table_close(struct table *t);                      /* drops the source references */

@@ -67,12 +67,6 @@ void source_unref(source *s)
         s->ops->close(s);
 }
 
-uint64_t source_pos(const source *s, uint64_t off)
-{
-    uint64_t at;
-    return s->position != CKPT_NO_OFFSET && checked_add(s->position, off, &at) ? at : CKPT_NO_OFFSET;
-}
-
 void source_advise_sequential(source *s)
 {
     if (s->ops->advise_sequential)

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/crc32.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "base/str.h"
 
@@ -76,7 +77,11 @@ static inline ckpt_status source_locate(source *s, ckpt_error *err)
     return s->ops->locate ? s->ops->locate(s, NULL, err) : CKPT_OK;
 }
 /* source_pos - returns the offset of OFF where POSITION counts, or CKPT_NO_OFFSET. */
-uint64_t source_pos(const source *s, uint64_t off);
+static inline uint64_t source_pos(const source *s, uint64_t off)
+{
+    uint64_t at;
+    return s->position != CKPT_NO_OFFSET && checked_add(s->position, off, &at) ? at : CKPT_NO_OFFSET;
+}
 /* source_advise_sequential - hints that much of S will be read, front to back. */
 void source_advise_sequential(source *s);
 /* source_extent - returns true if the bytes from OFF on are stored unchanged in a file: at *AT of *FD. */

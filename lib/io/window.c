@@ -129,12 +129,9 @@ ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, si
     return CKPT_OK;
 }
 
-ckpt_status window_locate(struct window *w, source *s, uint64_t n, ckpt_error *err)
+ckpt_status window_locate(struct window *w, source *s, ckpt_error *err)
 {
-    struct window no_window = {0}; /* reads nothing ahead */
-    if (!s->ops->locate)
-        return CKPT_OK;
-    return s->ops->locate(s, n > MAX_PIECE ? &no_window : w, err);
+    return s->ops->locate ? s->ops->locate(s, w, err) : CKPT_OK;
 }
 
 void window_close(struct window *w)

@@ -263,9 +263,8 @@ static bool has_planned_tensors(const ckpt_plan *p, ckpt_file *f)
 {
     bool same = f->table.nrows == p->nentries && f->table.nstorages == p->file->table.nstorages;
     for (uint32_t i = 0; same && i < f->table.nrows; i++) {
-        ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
-        same = table_copy_row(&p->file->table, p->entries[i].row, &a) && table_copy_row(&f->table, i, &b) &&
-               str_eq(b.name, p->entries[i].name) && a.dtype == b.dtype && a.kind == b.kind &&
+        const ckpt_tensor a = table_tensor(&p->file->table, p->entries[i].row), b = table_tensor(&f->table, i);
+        same = str_eq(b.name, p->entries[i].name) && a.dtype == b.dtype && a.kind == b.kind &&
                a.nbytes == b.nbytes && a.storage == b.storage && a.storage_offset == b.storage_offset;
     }
     return same;
