@@ -153,11 +153,16 @@ bool emit_get_if_known(pickle_writer *w, const ckpt_value *v)
     return site != MAP_NONE;
 }
 
+static uint32_t *get_recent_site(struct put_contents *c, size_t length)
+{
+    return &c->recent[length % (sizeof c->recent / sizeof *c->recent)];
+}
+
 /* emit_get_if_known_content - if the text or global KEY was written before, writes GET for it and returns
  * true. Else the caller must write it next and call add_put_site. */
 static bool emit_get_if_known_content(pickle_writer *w, struct put_contents *c, ckpt_str key)
 {
-    uint32_t *recent = &c->recent[key.len % (sizeof c->recent / sizeof *c->recent)], site = *recent;
+    uint32_t *recent = get_recent_site(c, key.len), site = *recent;
     if (w->status != CKPT_OK || !buf_ok(w->out))
         return true; /* keys cannot be compared with the output: it may be incomplete */
     if (site == MAP_NONE || !str_eq(get_site_content(w, site), key)) {
@@ -316,6 +321,25 @@ static void translate_name(pickle_writer *w, ckpt_str *module, ckpt_str *name, b
     *name = new_name;
 }
 
+/* emit_get_if_recent_name - if the global of that length that was found last is MODULE NAME, neither of which
+ * has a newline, writes GET for it and returns true. */
+static bool emit_get_if_recent_name(pickle_writer *w, ckpt_str module, ckpt_str name)
+{
+    size_t length = module.len + name.len + 2; /* bounded: both are in memory */
+    uint32_t site = *get_recent_site(&w->globals, length);
+    if (site == MAP_NONE || w->status != CKPT_OK || !buf_ok(w->out))
+        return false;
+    size_t at = get_site_offset(w, site) + 1; /* bounded: the opcode is there */
+    ckpt_str found = str_skip(buf_view(w->out), at);
+    if (found.len < length || !str_starts(found, module) || found.ptr[module.len] != '\n')
+        return false;
+    ckpt_str second = str_skip(found, module.len + 1); /* bounded: below LENGTH */
+    if (!str_starts(second, name) || second.ptr[name.len] != '\n')
+        return false;
+    emit_get(w, site);
+    return true;
+}
+
 /* emit_name - writes GLOBAL MODULE NAME, or a GET if it was written before. */
 static void emit_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool is_python3)
 {
@@ -327,6 +351,8 @@ static void emit_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool is_
                          has_newline ? "a newline is in it" : "one of the two is empty");
         return;
     }
+    if (emit_get_if_recent_name(w, module, name))
+        return;
     w->name.len = 0;
     buf_put_str(&w->name, module);
     buf_byte(&w->name, '\n');

@@ -18,14 +18,14 @@ struct zip_entry {
     uint64_t next_at; /* of the next local header or of the central directory; the payload ends before it */
     uint32_t crc;
     uint16_t method, flags;
-    atomic_bool is_located; /* data_offset is set, and does not change any more */
+    atomic_bool is_located;  /* data_offset is set, and does not change any more */
+    atomic_bool is_reported; /* its fault was returned as an error */
     bool duplicate;         /* another entry has the same name */
     bool is_alias;          /* zip_salvage: the same member as an earlier entry, by the other name */
     bool avoids_libzip;     /* set by zip_salvage, because libzip needs the central directory */
     bool crc_unknown;       /* zip_salvage: no intact header or descriptor has its CRC */
     const char *fault;      /* zip_salvage: why it is not intact, or NULL */
     const ckpt_str *other_name; /* zip_salvage: the name in its other header if it differs, or NULL */
-    atomic_bool is_reported;    /* its fault was returned as an error */
 };
 
 typedef struct zip {

@@ -195,7 +195,7 @@ check_edits()
 {
     input=$tmp/many.$1
     check_edit "strip of 20,000 tensors, .$1" strip module. "$input" -o "$tmp/out.$1"
-    [ -z "$tracing" ] ||
+    [ -z "$tracing" ] || [ "$1" != pt ] || # members are read with their headers, once
         check_limit "strip of 20,000 tensors, .$1: bytes read" "$in" $(($(wc -c <"$input") * 5 / 4))
     check_edit "add of 20,000 tensors, .$1" add x. "$input" -o "$tmp/out.$1"
     check_edit "rename of 20,000 tensors, .$1" rename -s '^module=>m' "$input" -o "$tmp/out.$1"

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "core/copy_pool.h"
 #include "format/format.h"
+#include "format/graph/persistent_id.h"
 
 /* The entries of one container that are left out. */
 struct torch_mask {
@@ -42,6 +43,9 @@ struct torch_writer {
     size_t nmasks, cap_masks;
     struct torch_cast *casts; /* [i]: the cast of storage i of the file's table; NULL: no storage is cast */
     map *cast_of;             /* storage -> index into casts */
+    const ckpt_value *pid_node; /* what parse_pid parsed last, with this result: */
+    struct torch_pid pid;
+    bool pid_is_valid;
     bool out_of_memory;       /* in replace_node, which cannot return an error */
     const ckpt_value *bad_arguments; /* see check_argument_lists; NULL: none */
     buf pickle;

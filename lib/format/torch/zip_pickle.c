@@ -43,12 +43,20 @@ static bool is_found_by_key(const ckpt_file *f, const ckpt_value *v)
            value_text(value_item(pid, 2), &key);
 }
 
+/* parse_pid - parses V, a persistent id, to w->pid. Each one is needed several times in succession. */
+static bool parse_pid(struct torch_writer *w, const ckpt_value *v)
+{
+    if (w->pid_node != v)
+        w->pid_is_valid = torch_pid_parse(v, &w->pid);
+    w->pid_node = v;
+    return w->pid_is_valid;
+}
+
 static struct storage *find_storage_by_key(struct torch_writer *w, ckpt_file *f, const ckpt_value *v)
 {
     ckpt_error ignored;
-    struct torch_pid pid;
     uint32_t at = CKPT_NO_STORAGE;
-    if (torch_pid_parse(v, &pid) && file_storage_find(f, pid.key, &at, &ignored) != CKPT_OK)
+    if (parse_pid(w, v) && file_storage_find(f, w->pid.key, &at, &ignored) != CKPT_OK)
         w->out_of_memory = true;
     return at == CKPT_NO_STORAGE ? NULL : &f->table.storages[at];
 }
@@ -408,8 +416,10 @@ static ckpt_status put_persistent_id(struct torch_writer *w, pickle_writer *pw, 
         return put_storage(w, pw, s, torch_find_cast(w, s)->to, str_of("", 0), str_of("", 0), err);
     if (torch_find_cast(w, s))
         return refuse_cast_storage_use(w, s, err);
-    if (v->u.pid)
-        (void)torch_pid_parse(v, &pid);
+    if (v->u.pid) {
+        (void)parse_pid(w, v);
+        pid = w->pid;
+    }
     return put_storage(w, pw, s, pid.dtype, value_module(value_item(v->u.pid, 1)), pid.klass, err);
 }
 
@@ -509,10 +519,12 @@ static bool rewrite_rebuild(struct torch_writer *w, ckpt_str name, const ckpt_va
     const struct torch_cast *cast = torch_find_cast(w, s);
     bool v3 = str_is(name, "_rebuild_tensor_v3");
     bool v2 = str_is(name, "_rebuild_tensor_v2") || str_is(name, "_rebuild_tensor");
-    if (node->type == CKPT_V_PERSID)
-        (void)torch_pid_parse(node, &pid);
-    else if (!cast) /* NODE is a call of _load_from_bytes */
+    if (node->type == CKPT_V_PERSID) {
+        (void)parse_pid(w, node);
+        pid = w->pid;
+    } else if (!cast) { /* NODE is a call of _load_from_bytes */
         return false;
+    }
     bool changed = pid.has_view && pid.view_offset && add_view_offset(w, r, pid.view_offset);
     ckpt_dtype dtype = v3 && r->nargs > 6 ? dtype_by_name(value_name(r->args[6])) : pid.dtype;
     if (cast && (v2 || v3) && dtype == cast->from)
