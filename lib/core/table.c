@@ -364,8 +364,10 @@ static ckpt_status add_shape(struct table *t, const ckpt_tensor *v, ckpt_error *
 static bool has_shape(const struct table *t, uint32_t id, const ckpt_tensor *v)
 {
     const struct shape *shape = t->shapes[id];
-    return shape->ndim == v->ndim &&
-           (!v->ndim || memcmp(shape->size, v->shape, v->ndim * sizeof *v->shape) == 0);
+    bool same = shape->ndim == v->ndim;
+    for (uint32_t k = 0; same && k < v->ndim; k++)
+        same = shape->size[k] == v->shape[k];
+    return same;
 }
 
 static uint32_t *get_recent_shape(struct table *t, const ckpt_tensor *v)
@@ -420,6 +422,13 @@ static ckpt_str get_location(const struct table *t, uint32_t storage)
     return storage == CKPT_NO_STORAGE ? str_of("", 0) : t->storages[storage].location;
 }
 
+static bool has_location_of_storage(const struct table *t, const ckpt_tensor *v)
+{
+    ckpt_str location = get_location(t, v->storage);
+    return v->location.len == location.len &&
+           (v->location.ptr == location.ptr || str_eq(v->location, location));
+}
+
 static const struct row_extra no_extra = {
     .klass = {"", 0}, .location = {"", 0}, .note = {"", 0}, .part_of = CKPT_NO_TENSOR};
 
@@ -429,7 +438,7 @@ static bool pack_extra(struct table *t, const ckpt_tensor *v, struct packed_row 
     bool row_major = is_row_major(v);
     uint64_t elements = t->shapes[p->shape]->elements;
     if (row_major && !v->storage_offset && !v->dtype_name && !v->klass.len && !v->note.len &&
-        v->part_of == CKPT_NO_TENSOR && str_eq(v->location, get_location(t, v->storage)) &&
+        v->part_of == CKPT_NO_TENSOR && has_location_of_storage(t, v) &&
         v->nbytes == get_derived_nbytes((ckpt_dtype)v->dtype, v->has_shape, elements))
         return true;
     struct row_extra *extra = ARENA_NEW(t->a, struct row_extra);
