@@ -66,5 +66,6 @@ void sized_struct_copy_out(void *out, const void *own, size_t size)
     size_t theirs = sized_struct_size(out), n = theirs < size ? theirs : size;
     unsigned char *to = out;
     memcpy(to + sizeof(uint32_t), (const unsigned char *)own + sizeof(uint32_t), n - sizeof(uint32_t));
-    memset(to + n, 0, theirs - n);
+    if (n < theirs)
+        memset(to + n, 0, theirs - n);
 }

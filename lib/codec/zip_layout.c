@@ -414,9 +414,12 @@ int64_t zip_find_case_folded(zip *z, ckpt_str folder, ckpt_str name)
     return lower >= 0 ? lower : i == MAP_NONE ? -1 : (int64_t)i;
 }
 
-/* How the local headers are read. */
+#define HEADER_ROOM 512u /* torch.save writes local headers of about 100 bytes, padding included */
+
+/* How a local header is read. */
 struct header_reading {
-    struct window *window; /* that of the caller, who will read the payload by it, too; NULL: none */
+    struct window *window; /* of the caller, who will read the payload by it, too; NULL: that of the zip */
+    unsigned char *room;   /* with a window: HEADER_ROOM bytes for what is read */
     bool next_is_near;     /* without a window: a full one is read, because the next headers are near */
 };
 
@@ -428,11 +431,10 @@ static ckpt_status fill_window(zip *z, const struct header_reading *how, uint64_
     uint64_t left = at < z->src->size ? z->src->size - at : 0;
     size_t wanted = how->next_is_near ? WINDOW : n + ALIGNMENT_EXTRA,
            size = left < wanted ? (size_t)left : wanted;
-    size = size < n || how->window ? n : size < WINDOW ? size : WINDOW;
+    size = size < n ? n : size < WINDOW ? size : WINDOW;
     w->pos = at;
     w->len = 0;
-    CKPT_TRY(how->window ? window_read(how->window, z->src, at, w->bytes, size, err)
-                         : source_read(z->src, at, w->bytes, size, err));
+    CKPT_TRY(source_read(z->src, at, w->bytes, size, err));
     w->len = size;
     return CKPT_OK;
 }
@@ -441,6 +443,10 @@ static ckpt_status fill_window(zip *z, const struct header_reading *how, uint64_
 static ckpt_status read_window(zip *z, const struct header_reading *how, uint64_t at, size_t n,
                                const unsigned char **out, ckpt_error *err)
 {
+    if (how->window) {
+        *out = how->room;
+        return window_read(how->window, z->src, at, how->room, n, err);
+    }
     if (!z->window) {
         z->window = malloc(sizeof *z->window + (z->src->size < WINDOW ? (size_t)z->src->size : WINDOW));
         if (!z->window)
@@ -479,17 +485,14 @@ static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_hea
     return h.usize == e->usize ? CKPT_OK : fail_header_differs(z, e, "the size", h.usize, e->usize, err);
 }
 
-/* check_local - reads the local header of E by WINDOW (NULL: by that of Z), compares it with the central
- * directory, and sets e->data_offset, unless that was done before. The caller has locked Z. */
-static ckpt_status check_local(zip *z, struct zip_entry *e, struct window *window, ckpt_error *err)
+/* check_local - reads the local header of E, compares it with the central directory, and sets *DATA to the
+ * offset of its payload. */
+static ckpt_status check_local(zip *z, struct zip_entry *e, const struct header_reading *how, uint64_t *data,
+                               ckpt_error *err)
 {
-    if (e->is_located)
-        return CKPT_OK;
     const unsigned char *b;
-    const struct header_reading how = {
-        .window = window, .next_is_near = z->all_located && e->next_at - e->header_offset <= MAX_HEADER_GAP};
     size_t fixed = ZIP_LOCAL_SIZE + e->name.len; /* bounded: a name has 16 bits of length */
-    CKPT_TRY(read_window(z, &how, e->header_offset, fixed, &b, err));
+    CKPT_TRY(read_window(z, how, e->header_offset, fixed, &b, err));
     struct zip_header h = zip_parse_local(b);
     uint64_t end;
     char found[TEXT_BYTES_SIZE];
@@ -511,26 +514,62 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, struct window *windo
             "its local header calls it {\"%.*s\"}, the central directory {=\"%.*s\"}; readers would disagree",
             (int)(shown > 200 ? 200 : shown), (const char *)b + ZIP_LOCAL_SIZE, STR_ARG(e->name));
     }
-    uint64_t data = e->header_offset + zip_local_length(&h);
-    if (!checked_add(data, e->csize, &end) || end > e->next_at)
+    *data = e->header_offset + zip_local_length(&h);
+    if (!checked_add(*data, e->csize, &end) || end > e->next_at)
         return zip_fail(
             z, e, e->header_offset, err, "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
-            (unsigned long long)e->csize, (unsigned long long)data, (unsigned long long)e->next_at);
-    CKPT_TRY(read_window(z, &how, e->header_offset + fixed, h.extra_len, &b, err)); /* bounded: DATA */
-    CKPT_TRY(check_sizes(z, e, h, cursor_of(b, h.extra_len, 0), err));
-    e->data_offset = data;
+            (unsigned long long)e->csize, (unsigned long long)*data, (unsigned long long)e->next_at);
+    CKPT_TRY(read_window(z, how, e->header_offset + fixed, h.extra_len, &b, err)); /* bounded: DATA */
+    return check_sizes(z, e, h, cursor_of(b, h.extra_len, 0), err);
+}
+
+static void set_located(struct zip_entry *e, uint64_t data)
+{
+    if (!e->is_located)
+        e->data_offset = data;
     e->is_located = true;
+}
+
+/* locate_by_own_window - locates E, unless that was done before, by the window of Z, which is locked. */
+static ckpt_status locate_by_own_window(zip *z, struct zip_entry *e, ckpt_error *err)
+{
+    uint64_t data;
+    const struct header_reading how = {
+        .next_is_near = z->all_located && e->next_at - e->header_offset <= MAX_HEADER_GAP};
+    if (e->is_located)
+        return CKPT_OK;
+    CKPT_TRY(check_local(z, e, &how, &data, err));
+    set_located(e, data);
     return CKPT_OK;
 }
 
-/* locate_payload - does what zip_locate_payload does; reads the local header by WINDOW, unless it is NULL. */
+/* has_small_header - returns true if the local header of E has at most HEADER_ROOM bytes, or overlaps what
+ * follows, which check_local finds before it reads more. */
+static bool has_small_header(const struct zip_entry *e)
+{
+    uint64_t room = e->next_at - e->header_offset; /* bounded: headers are in order */
+    return e->name.len <= HEADER_ROOM - ZIP_LOCAL_SIZE && (room < e->csize || room - e->csize <= HEADER_ROOM);
+}
+
+/* locate_payload - does what zip_locate_payload does; reads a small local header by WINDOW, unless it is
+ * NULL. */
 static ckpt_status locate_payload(zip *z, size_t i, struct window *window, ckpt_error *err)
 {
     struct zip_entry *e = &z->entries[i];
     if (e->is_located)
         return CKPT_OK;
+    unsigned char room[HEADER_ROOM];
+    uint64_t data;
+    bool by_window = window && has_small_header(e);
+    const struct header_reading how = {.window = window, .room = room};
+    if (by_window) /* not under the lock, for which several threads would wait */
+        CKPT_TRY(check_local(z, e, &how, &data, err));
     pthread_mutex_lock(&z->lock);
-    ckpt_status st = check_local(z, e, window, err);
+    ckpt_status st = CKPT_OK;
+    if (by_window)
+        set_located(e, data);
+    else
+        st = locate_by_own_window(z, e, err);
     pthread_mutex_unlock(&z->lock);
     return st;
 }
@@ -544,7 +583,7 @@ void zip_locate_all(zip *z)
     bool was_located = z->all_located;
     z->all_located = true;
     for (size_t i = 0; !was_located && i < z->n; i++)
-        (void)check_local(z, &z->entries[z->entries_by_offset[i]], NULL, &ignored);
+        (void)locate_by_own_window(z, &z->entries[z->entries_by_offset[i]], &ignored);
     pthread_mutex_unlock(&z->lock);
 }
 

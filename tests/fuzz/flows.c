@@ -263,7 +263,8 @@ static bool has_planned_tensors(const ckpt_plan *p, ckpt_file *f)
 {
     bool same = f->table.nrows == p->nentries && f->table.nstorages == p->file->table.nstorages;
     for (uint32_t i = 0; same && i < f->table.nrows; i++) {
-        const ckpt_tensor a = table_tensor(&p->file->table, p->entries[i].row), b = table_tensor(&f->table, i);
+        const ckpt_tensor a = table_tensor(&p->file->table, p->entries[i].row);
+        const ckpt_tensor b = table_tensor(&f->table, i);
         same = str_eq(b.name, p->entries[i].name) && a.dtype == b.dtype && a.kind == b.kind &&
                a.nbytes == b.nbytes && a.storage == b.storage && a.storage_offset == b.storage_offset;
     }

@@ -149,6 +149,15 @@ static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, c
                 (unsigned long long)numel, ckpt_dtype_name(dtype));
 }
 
+/* get_location - returns LOCATION, or an empty text if it is not UTF-8, as names of devices are. Mostly it is
+ * that of the storage before, at the same place in memory. */
+static ckpt_str get_location(const struct table *t, ckpt_str location)
+{
+    ckpt_str last = t->nstorages ? t->storages[t->nstorages - 1].location : str_of("", 0);
+    bool is_last = last.ptr == location.ptr && last.len == location.len;
+    return is_last || utf8_check(location, false, NULL) ? location : str_of("", 0);
+}
+
 /* add_storage_by_key - adds the storage that PID names to the table. In a big-endian archive, a typed storage
  * has its swap width from its class; an untyped one gets it from its first tensor, see rebuild.c. */
 static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
@@ -156,8 +165,7 @@ static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, cons
 {
     struct storage s = {0};
     s.key = pid->key;
-    if (utf8_check(pid->location, false, NULL)) /* names of devices are UTF-8 */
-        s.location = pid->location;
+    s.location = get_location(&g->f->table, pid->location);
     s.dtype = pid->dtype;
     s.numel = pid->numel;
     s.pid = v;
