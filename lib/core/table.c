@@ -346,12 +346,14 @@ static ckpt_str get_shape_key(const void *user, uint32_t id)
 static ckpt_status add_shape(struct table *t, const ckpt_tensor *v, ckpt_error *err)
 {
     uint64_t elements, bytes;
+    size_t size;
     if (!checked_product(v->shape, v->ndim, &elements))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "{the product of its %u sizes} does not fit {=64 bits}", v->ndim);
     struct shape *shape = NULL;
-    if (checked_mul(v->ndim, sizeof *v->shape, &bytes) && checked_add(bytes, sizeof *shape, &bytes))
-        shape = arena_array(t->a, bytes, 1);
+    if (checked_mul(v->ndim, sizeof *v->shape, &bytes) && checked_add(bytes, sizeof *shape, &bytes) &&
+        checked_size(bytes, &size))
+        shape = arena_alloc(t->a, size);
     if (!shape || !arena_push(t->a, &t->shapes, &t->nshapes, &t->cap_shapes, &shape, sizeof shape))
         return fail_memory(err);
     shape->elements = elements;
@@ -469,7 +471,7 @@ static bool pack_path(struct table *t, const struct row *row, struct packed_row 
         p->own = row->t.path[0];
         p->own_step = row->steps ? row->steps[0] : (struct step){0};
     } else if (n) {
-        struct deep_path *deep = arena_array(t->a, sizeof *deep + path_bytes, 1);
+        struct deep_path *deep = arena_alloc(t->a, sizeof *deep + path_bytes);
         struct step *steps = row->steps ? arena_array(t->a, n, sizeof *steps) : NULL;
         if (!deep || (row->steps && !steps))
             return false;
