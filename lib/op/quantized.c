@@ -112,7 +112,8 @@ static uint32_t find_row(struct finder *f, ckpt_str stem, ckpt_str word)
     buf_put_str(&f->name, stem);
     buf_put_str(&f->name, word);
     uint32_t row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
-    return row != CKPT_NO_TENSOR && get_tensor(f, row).part_of == CKPT_NO_TENSOR ? row : CKPT_NO_TENSOR;
+    bool is_whole = row != CKPT_NO_TENSOR && table_part_of(&f->file->table, row) == CKPT_NO_TENSOR;
+    return is_whole ? row : CKPT_NO_TENSOR;
 }
 
 /* find_parts - looks for STEM + each word of WORDS, and sets the next parts of W. Returns how many exist. */
@@ -158,14 +159,14 @@ static ckpt_status try_scheme(struct finder *f, enum quantized_scheme_id id, uin
 {
     const struct scheme *s = &schemes[id];
     struct quantized_weight w = {.scheme = id};
-    ckpt_str first = f->first_scale[id], name = get_tensor(f, scale).name;
+    ckpt_str first = f->first_scale[id], name = table_name(&f->file->table, scale);
     size_t nparts = 0;
     if (!first.len || !str_ends(name, first))
         return CKPT_OK;
     w.stem = str_of(name.ptr, name.len - first.len);
     if (!is_stem(w.stem, first) || (w.weight = find_row(f, w.stem, str_c(s->weight))) == CKPT_NO_TENSOR)
         return CKPT_OK;
-    if (belongs(f, w.weight) || !is_quantized_dtype(s, (ckpt_dtype)get_tensor(f, w.weight).dtype))
+    if (belongs(f, w.weight) || !is_quantized_dtype(s, table_dtype_of(&f->file->table, w.weight)))
         return CKPT_OK;
     init_parts(&w);
     if (find_parts(f, &w, s->scales, &nparts) < count_words(s->scales))
@@ -199,7 +200,7 @@ static const struct quantized_kind quantized_kinds[] = {
  * it. ROW is not before it. */
 static bool is_below(const struct finder *f, uint32_t row, uint32_t composite)
 {
-    uint32_t of = get_tensor(f, row).part_of;
+    uint32_t of = table_part_of(&f->file->table, row);
     return of != CKPT_NO_TENSOR && of >= composite && row > composite;
 }
 
@@ -207,7 +208,7 @@ static bool is_below(const struct finder *f, uint32_t row, uint32_t composite)
 static uint32_t find_component(struct finder *f, uint32_t composite, ckpt_str word)
 {
     f->name.len = 0;
-    buf_put_str(&f->name, get_tensor(f, composite).name);
+    buf_put_str(&f->name, table_name(&f->file->table, composite));
     buf_put_str(&f->name, word);
     uint32_t row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
     return row != CKPT_NO_TENSOR && is_below(f, row, composite) ? row : CKPT_NO_TENSOR;
@@ -226,7 +227,7 @@ static ckpt_status add_composite(struct finder *f, const struct quantized_kind *
                                  ckpt_error *err)
 {
     struct quantized_weight w = {
-        .scheme = kind->scheme, .stem = get_tensor(f, composite).name, .weight = composite};
+        .scheme = kind->scheme, .stem = table_name(&f->file->table, composite), .weight = composite};
     ckpt_str list = str_c(kind->components), word;
     size_t n = 0;
     init_parts(&w);
@@ -327,14 +328,14 @@ static ckpt_status find_unknown(struct finder *f, ckpt_error *err)
         if (!is_unknown_weight(f, i))
             continue;
         struct quantized_weight w = {
-            .scheme = QUANTIZED_UNKNOWN, .weight = i, .stem = get_module(get_tensor(f, i).name)};
+            .scheme = QUANTIZED_UNKNOWN, .weight = i, .stem = get_module(table_name(&f->file->table, i))};
         init_parts(&w);
         w.part[0] = map_get(scale_of, w.stem);
         if (w.part[0] != MAP_NONE)
             st = add_weight(f, &w, err);
     }
     for (uint32_t i = 0; st == CKPT_OK && f->out->n > nknown && i < f->file->table.nrows; i++) {
-        ckpt_str name = get_tensor(f, i).name;
+        ckpt_str name = table_name(&f->file->table, i);
         uint32_t first = map_get(scale_of, get_module(name)); /* another scale of the same module */
         if (first != MAP_NONE && !belongs(f, i) && names_scale(str_after_last(name, '.')))
             f->out->of_row[i] = f->out->of_row[first];
@@ -418,7 +419,8 @@ static void mark_unrelated_scales(struct finder *f)
 {
     for (uint32_t i = 0; i < f->file->table.nrows; i++)
         for (size_t k = 0; k < sizeof unrelated_scales / sizeof *unrelated_scales; k++)
-            if (!belongs(f, i) && str_is(str_after_last(get_tensor(f, i).name, '.'), unrelated_scales[k]))
+            if (!belongs(f, i) &&
+                str_is(str_after_last(table_name(&f->file->table, i), '.'), unrelated_scales[k]))
                 f->out->of_row[i] = QUANTIZED_BY_ALL;
 }
 
@@ -426,7 +428,7 @@ static void mark_unrelated_scales(struct finder *f)
 static void mark_ties(struct finder *f)
 {
     for (uint32_t i = 0; i < f->file->table.nrows; i++) {
-        uint32_t first = get_tensor(f, i).alias_of;
+        uint32_t first = table_alias_of(&f->file->table, i);
         if (first != CKPT_NO_TENSOR && !belongs(f, i))
             f->out->of_row[i] = f->out->of_row[first];
     }
