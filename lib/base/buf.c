@@ -65,6 +65,12 @@ void buf_put_str(buf *b, ckpt_str s) { buf_put(b, s.ptr, s.len); }
 
 void buf_put_cstr(buf *b, const char *z) { buf_put(b, z, strlen(z)); }
 
+void buf_put_texts(buf *b, const ckpt_str *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        buf_put_str(b, texts[i]);
+}
+
 void buf_printf(buf *b, const char *fmt, ...)
 {
     char small[256];

@@ -23,6 +23,12 @@ unsigned char *buf_extend(buf *b, size_t n);
 void buf_byte(buf *b, unsigned char c);
 void buf_put_str(buf *b, ckpt_str s);
 void buf_put_cstr(buf *b, const char *z);
+/* buf_put_texts - appends the N texts at TEXTS one after the other. BUF_PUT_TEXTS calls it with those that
+ * follow B. */
+void buf_put_texts(buf *b, const ckpt_str *texts, size_t n);
+#define BUF_PUT_TEXTS(b, ...)                                                                                \
+    buf_put_texts((b), (const ckpt_str[]){__VA_ARGS__},                                                      \
+                  sizeof((const ckpt_str[]){__VA_ARGS__}) / sizeof(ckpt_str))
 void buf_printf(buf *b, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void buf_u16le(buf *b, uint16_t v);
 void buf_u32le(buf *b, uint32_t v);

@@ -144,8 +144,8 @@ static uint64_t get_item_bytes(const struct parallel_item *x)
 {
     if (x->storage)
         return x->storage->nbytes;
-    uint64_t a = table_tensor(&x->file->table, x->row).nbytes;
-    uint64_t b = x->other ? table_tensor(&x->other->table, x->other_row).nbytes : 0;
+    uint64_t a = table_nbytes_of(&x->file->table, x->row);
+    uint64_t b = x->other ? table_nbytes_of(&x->other->table, x->other_row) : 0;
     return size_add(a, b);
 }
 
@@ -164,7 +164,7 @@ static uint64_t get_element_width(const struct parallel_item *x, int side)
 
 static uint64_t count_item_elements(const struct parallel_item *x)
 {
-    return x->storage ? x->storage->nbytes : table_tensor(&x->file->table, x->row).elements;
+    return x->storage ? x->storage->nbytes : table_elements_of(&x->file->table, x->row);
 }
 
 /* get_item_width - returns the larger element width of X's one or two tensors; 0 if one of the two is 0. */

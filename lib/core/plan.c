@@ -648,9 +648,9 @@ ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row)
 
 bool plan_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
 {
-    const ckpt_tensor t = table_tensor(&p->file->table, row);
-    *out = t.nbytes;
-    return !p->cast_to || !p->cast_to[row] || dtype_bytes(plan_dtype(p, row), t.elements, out);
+    const struct table *t = &p->file->table;
+    *out = table_nbytes_of(t, row);
+    return !p->cast_to || !p->cast_to[row] || dtype_bytes(plan_dtype(p, row), table_elements_of(t, row), out);
 }
 
 bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)

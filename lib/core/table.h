@@ -167,7 +167,13 @@ static inline uint32_t table_npath_of(const struct table *t, size_t i) { return 
 static inline ckpt_kind table_kind_of(const struct table *t, size_t i) { return t->rows[i].kind; }
 static inline ckpt_dtype table_dtype_of(const struct table *t, size_t i) { return t->rows[i].dtype; }
 static inline bool table_has_data(const struct table *t, size_t i) { return t->rows[i].has_data; }
+static inline bool table_has_shape(const struct table *t, size_t i) { return t->rows[i].has_shape; }
 static inline const ckpt_value *table_value_of(const struct table *t, size_t i) { return t->rows[i].value; }
+static inline uint64_t table_elements_of(const struct table *t, size_t i)
+{
+    return t->rows[i].has_shape ? t->shapes[t->rows[i].shape]->elements : 0;
+}
+uint64_t table_nbytes_of(const struct table *t, size_t i);
 static inline uint32_t table_part_of(const struct table *t, size_t i)
 {
     return t->rows[i].extra ? t->rows[i].extra->part_of : CKPT_NO_TENSOR;

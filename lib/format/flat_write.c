@@ -47,10 +47,11 @@ ckpt_status flat_lay_out_item(struct flat_writer *w, struct flat_item *x, uint64
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
-    const ckpt_tensor t = flat_get_tensor(w, x);
-    if (t.kind != CKPT_DENSE && t.kind != CKPT_NDARRAY)
+    const struct table *t = &w->p->file->table;
+    ckpt_kind kind = table_kind_of(t, x->row);
+    if (kind != CKPT_DENSE && kind != CKPT_NDARRAY)
         return "is not a dense tensor";
-    if (!t.has_data || !t.has_shape)
+    if (!table_has_data(t, x->row) || !table_has_shape(t, x->row))
         return "has no bytes";
     return w->rules->find_unfit_reason(w, x);
 }
@@ -88,7 +89,7 @@ static ckpt_status refuse_unfit_tensors(const struct flat_writer *w, const struc
 /* drop_orphan - reports X, a component, as dropped if the plan leaves out its composite. */
 static ckpt_status drop_orphan(const struct flat_writer *w, const struct flat_item *x, ckpt_error *err)
 {
-    if (w->p->keep[flat_get_tensor(w, x).part_of])
+    if (w->p->keep[table_part_of(&w->p->file->table, x->row)])
         return CKPT_OK;
     const ckpt_path_elem flat = {.str = x->name};
     const ckpt_leaf component = {.name = x->name, .path = &flat, .npath = 1};
@@ -105,7 +106,7 @@ static ckpt_status collect_items(struct flat_writer *w, const bool *drop, ckpt_e
         const struct flat_item x = {.name = e->name, .row = e->row};
         if (drop[i])
             continue;
-        if (flat_get_tensor(w, &x).part_of != CKPT_NO_TENSOR)
+        if (table_part_of(&w->p->file->table, x.row) != CKPT_NO_TENSOR)
             CKPT_TRY(drop_orphan(w, &x, err));
         else if (!find_unfit_reason(w, &x))
             w->items[w->n++] = x;
@@ -224,7 +225,7 @@ static struct copy_item get_copy_item(const void *user, size_t i)
     const struct flat_writer *w = user;
     const struct flat_item *x = &w->items[i];
     return (struct copy_item){.row = x->row,
-                              .from = (ckpt_dtype)flat_get_tensor(w, x).dtype,
+                              .from = table_dtype_of(&w->p->file->table, x->row),
                               .to = plan_dtype(w->p, x->row),
                               .offset = w->data_start + x->begin, /* bounded: lay_out added up both */
                               .name = x->name};
@@ -268,9 +269,10 @@ static ckpt_status record_casts(const struct flat_writer *w, ckpt_error *err)
     size_t before = w->p->report.ncasts;
     for (size_t i = 0; i < w->n; i++) {
         const struct flat_item *x = &w->items[i];
-        const ckpt_tensor t = flat_get_tensor(w, x);
-        if (t.dtype != plan_dtype(w->p, x->row))
-            CKPT_TRY(plan_note_cast(w->p, x->name, x->row, t.elements, w->tallies[i].overflowed, err));
+        const struct table *t = &w->p->file->table;
+        if (table_dtype_of(t, x->row) != plan_dtype(w->p, x->row))
+            CKPT_TRY(plan_note_cast(w->p, x->name, x->row, table_elements_of(t, x->row),
+                                    w->tallies[i].overflowed, err));
     }
     return w->job->opts->strict ? plan_check_lossless(w->p, before, err) : CKPT_OK;
 }

@@ -90,15 +90,11 @@ struct extent {
     uint32_t storage, entry;
 };
 
-static ckpt_tensor get_tensor(const ckpt_plan *p, size_t entry)
+/* has_own_bytes - returns true if ROW has bytes and is not a component of a composite. */
+static bool has_own_bytes(const struct table *t, uint32_t row)
 {
-    return table_tensor(&p->file->table, p->entries[entry].row);
-}
-
-/* has_own_bytes - returns true if T has bytes and is not a component of a composite. */
-static bool has_own_bytes(const ckpt_tensor *t)
-{
-    return t->has_data && t->storage != CKPT_NO_STORAGE && t->part_of == CKPT_NO_TENSOR;
+    return table_has_data(t, row) && table_storage_of(t, row) != CKPT_NO_STORAGE &&
+           table_part_of(t, row) == CKPT_NO_TENSOR;
 }
 
 /* get_first_row - returns the first row with the same view as ROW, even if the plan drops it. */
@@ -138,8 +134,7 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
     for (size_t i = 0; i < p->nentries; i++) {
         uint32_t first = get_first_row(p, p->entries[i].row), other;
         bool is_unrecordable = how == CKPT_TIES_DROP && !ties_can_record_name(p->entries[i].name);
-        const ckpt_tensor t = get_tensor(p, i);
-        if (!has_own_bytes(&t) || is_unrecordable)
+        if (!has_own_bytes(&p->file->table, p->entries[i].row) || is_unrecordable)
             continue;
         if (!map_put_num(kept, first, (uint32_t)i, &other))
             return fail_memory(err);
@@ -210,8 +205,10 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
     if (!views)
         return fail_memory(err);
     for (size_t i = 0; i < p->nentries; i++) {
-        const ckpt_tensor t = get_tensor(p, i);
-        if (!drop[i] && has_own_bytes(&t) && t.elements && get_extent(&t, &views[n]))
+        if (drop[i] || !has_own_bytes(&p->file->table, p->entries[i].row))
+            continue;
+        const ckpt_tensor t = table_tensor(&p->file->table, p->entries[i].row);
+        if (t.elements && get_extent(&t, &views[n]))
             views[n++].entry = (uint32_t)i;
     }
     size_t found = find_overlaps(views, n, pair);
@@ -232,15 +229,16 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
 static uint64_t count_copied_bytes(const ckpt_plan *p, const bool *drop, bool *seen)
 {
     uint64_t written = 0, stored = 0;
+    const struct table *t = &p->file->table;
     for (size_t i = 0; i < p->nentries; i++) {
-        const ckpt_tensor t = get_tensor(p, i);
-        if (drop[i] || !has_own_bytes(&t))
+        uint32_t row = p->entries[i].row, storage = table_storage_of(t, row);
+        if (drop[i] || !has_own_bytes(t, row))
             continue;
-        if (!checked_add(written, t.nbytes, &written))
+        if (!checked_add(written, table_nbytes_of(t, row), &written))
             return UINT64_MAX;
-        if (!seen[t.storage] && !checked_add(stored, p->file->table.storages[t.storage].nbytes, &stored))
+        if (!seen[storage] && !checked_add(stored, t->storages[storage].nbytes, &stored))
             return 0; /* at least 2^64 bytes are stored: not fewer than are written */
-        seen[t.storage] = true;
+        seen[storage] = true;
     }
     return written > stored ? written - stored : 0;
 }

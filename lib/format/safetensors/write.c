@@ -34,12 +34,12 @@ struct header {
 
 static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
 {
-    const ckpt_tensor t = flat_get_tensor(w, x);
     const struct dtype_info *d = dtype_info(plan_dtype(w->p, x->row));
     if (!d->safetensors)
         return "has a type that safetensors lacks";
-    return d->safetensors_dim_factor > 1 && t.ndim == 0 ? "has no dimension to count its packed values in"
-                                                         : NULL;
+    return d->safetensors_dim_factor > 1 && flat_get_tensor(w, x).ndim == 0
+               ? "has no dimension to count its packed values in"
+               : NULL;
 }
 
 static ckpt_status check_names(struct flat_writer *w, ckpt_error *err)
@@ -152,15 +152,17 @@ void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_d
                            uint64_t end)
 {
     const struct dtype_info *d = dtype_info(dtype);
+    char begin_digits[STR_NUMBER_MAX], end_digits[STR_NUMBER_MAX], size_digits[STR_NUMBER_MAX];
     json_quote(out, name);
-    buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", d->safetensors);
+    BUF_PUT_TEXTS(out, STR_LIT(":{\"dtype\":\""), str_c(d->safetensors), STR_LIT("\",\"shape\":["));
     for (uint32_t k = 0; k < t->ndim; k++) {
         uint64_t size = t->shape[k]; /* of a packed dtype, the last size is written as a count of values */
         if (k + 1 == t->ndim && !checked_mul(size, d->safetensors_dim_factor, &size))
             out->failed = true;
-        buf_printf(out, k ? ",%llu" : "%llu", (unsigned long long)size);
+        BUF_PUT_TEXTS(out, str_c(k ? "," : ""), format_number(size, size_digits));
     }
-    buf_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin, (unsigned long long)end);
+    BUF_PUT_TEXTS(out, STR_LIT("],\"data_offsets\":["), format_number(begin, begin_digits), STR_LIT(","),
+              format_number(end, end_digits), STR_LIT("]}"));
 }
 
 void safetensors_put_pair(buf *out, ckpt_str key, ckpt_str text, bool first)
