@@ -148,11 +148,11 @@ ckpt_status ckpt_open_callbacks(const ckpt_callbacks *callbacks, const char *nam
     return open_by_options(name, &(ckpt_open_options){.limits = limits, .callbacks = callbacks}, out, err);
 }
 
-uint64_t ckpt_lost_parts(const ckpt_file *f) { return file_or_empty(f)->lost_parts; }
-size_t ckpt_lost_count(const ckpt_file *f) { return file_or_empty(f)->nlost; }
+uint64_t ckpt_lost_parts(const ckpt_file *f) { return file_or_empty(f)->losses.parts; }
+size_t ckpt_lost_count(const ckpt_file *f) { return file_or_empty(f)->losses.n; }
 const ckpt_lost *ckpt_lost_at(const ckpt_file *f, size_t i)
 {
-    return i < ckpt_lost_count(f) ? &f->lost[i] : NULL;
+    return i < ckpt_lost_count(f) ? &f->losses.items[i] : NULL;
 }
 
 void ckpt_close(ckpt_file *file) { file_release(file); }

@@ -87,7 +87,6 @@ void file_free(ckpt_file *f)
     source_unref(f->archive);
     pthread_mutex_destroy(&f->lock);
     free(f->path);
-    file_free(f->taken_from); /* which has none itself */
     free(f);
 }
 
@@ -110,17 +109,18 @@ static void exchange(ckpt_file *f, ckpt_file *other)
 void file_take_over(ckpt_file *f, ckpt_file *other)
 {
     exchange(f, other);
-    f->probe = other->probe;
-    f->taken_from = other;
+    f->opening = other->opening;
+    other->opening = NULL;
+    f->opening->taken_from = other;
 }
 
 ckpt_file *file_move_home(ckpt_file *f)
 {
-    ckpt_file *home = f->taken_from;
+    ckpt_file *home = f->opening->taken_from;
+    f->opening = NULL;
     if (!home)
         return f;
     exchange(home, f);
-    home->taken_from = NULL;
     file_free(f);
     return home;
 }
@@ -182,8 +182,9 @@ uint64_t file_max_unpacked(const ckpt_file *f, uint64_t packed)
 
 void file_raise_budget(ckpt_file *f, uint64_t metadata_bytes)
 {
-    if (f->watch && !f->watch->reads_all)
-        source_watch_add(f->watch, metadata_bytes);
+    struct source_watch *watch = f->opening ? f->opening->watch : NULL;
+    if (watch && !watch->reads_all)
+        source_watch_add(watch, metadata_bytes);
     uint64_t budget = metadata_bytes < f->limits.max_header ? metadata_bytes : f->limits.max_header;
     if (!f->limits.max_metadata && checked_mul(budget, 16, &budget) && checked_add(budget, 64 * MIB, &budget))
         arena_raise_max(f->a, budget);
@@ -206,7 +207,7 @@ void file_note_loss(ckpt_file *f, const char *fmt, ...)
     va_start(args, fmt);
     pthread_mutex_lock(&f->lock);
     notices_add_v(&f->notices, fmt, args);
-    f->lost_parts++; /* bounded: each takes bytes of the file */
+    f->losses.parts++; /* bounded: each takes bytes of the file */
     pthread_mutex_unlock(&f->lock);
     va_end(args);
 }

@@ -8,8 +8,30 @@
 #include "base/notice.h"
 #include "core/table.h"
 
-struct format;
 struct check;
+struct ckpt_file;
+struct format;
+struct probe;
+
+/* The arguments of format_open (format/registry.h), and what it keeps while it opens the file. */
+struct opening {
+    const char *path;           /* a folder, or the name of SRC in messages */
+    /* format_open takes over the reference; NULL: PATH is a folder; an archive (members.h): PATH is a folder
+     * in it */
+    source *src;
+    const ckpt_limits *limits;  /* or NULL */
+    const struct format *only;  /* the format that the file must have; NULL: any */
+    struct check *check;        /* receives the faults; NULL: a fault is an error */
+    struct source_watch *watch; /* progress and cancellation of the reading, or NULL */
+    const char *const *wanted;  /* as in ckpt_open_options */
+    size_t nwanted;
+    const struct format **recognized; /* is set to the format even if reading fails, or NULL; NULL: not set */
+    /* OPEN_SALVAGE: a tensor with missing bytes becomes a row without data and is listed as lost.
+     * OPEN_SALVAGE_PART: the same for a shard or embedded file of a file that is opened with OPEN_SALVAGE. */
+    enum { OPEN_WHOLE, OPEN_SALVAGE, OPEN_SALVAGE_PART } how;
+    struct probe *probe;          /* set by format_open: what the format was recognized by */
+    struct ckpt_file *taken_from; /* set by file_take_over; NULL: none */
+};
 
 /* What a pickle stream did, for verdicts: opcodes and names in order. */
 struct pickle_facts {
@@ -67,6 +89,21 @@ struct description {
     const char *name, *full_name; /* what it is: "the object graph", and of what class's object */
 };
 
+/* What salvage found to be lost. */
+struct losses {
+    struct zip *zip; /* the archive whose members zip_salvage compared with their checksums */
+    bool *of_row;    /* by row: whether it is lost; NULL: none is */
+    ckpt_lost *items;
+    size_t n, cap;
+    uint64_t parts;  /* see ckpt_lost_parts */
+};
+
+/* How files of this kind are loaded, as far as it can be predicted (op/weights_only.h). */
+struct loading {
+    const char *by;   /* the function that loads them; NULL: no prediction is made */
+    ckpt_str refusal; /* why it refuses the file, whatever it holds; empty: no reason */
+};
+
 /* The storages of a file by what refers to them. */
 struct storage_index {
     map *by_key;       /* key -> storage, of the first NINDEXED storages */
@@ -98,8 +135,7 @@ struct ckpt_file {
     ckpt_ranks ranks; /* how many ranks wrote it, and how; .ranks is 0 if that is unknown */
     bool executes_code;
     bool has_typed_keys;     /* the keys 1 and '1' of a mapping are different keys */
-    bool for_torch_load;     /* torch.load reads this kind of file */
-    ckpt_str torch_load_refusal; /* why torch.load refuses the file, whatever it holds; empty: no reason */
+    struct loading loading;
     bool dots_are_literal;   /* names are keys as they stand (safetensors): '.' does not nest */
     bool narrowed;           /* reduced to some of its tensors by ckpt_file_narrow; it cannot be written */
     struct name_list name_list;
@@ -131,18 +167,10 @@ struct ckpt_file {
     void (*container_free)(void *);
     /* add_opaque_storages - adds the storages that only opaque objects refer to, for a writer; NULL: none. */
     ckpt_status (*add_opaque_storages)(struct ckpt_file *f, ckpt_error *err);
-    struct probe *probe; /* during open only */
-    struct ckpt_file *taken_from; /* during open only: of file_take_over; NULL: none */
-    struct source_watch *watch; /* during open only; may be NULL */
-    const char *const *wanted;  /* during open only: as in ckpt_open_options */
-    size_t nwanted;
+    struct opening *opening;    /* NULL: it is open */
     struct check *check;        /* faults are reported there and reading continues; usually NULL */
     bool salvage;               /* damaged tensors are lost, not an error */
-    struct zip *salvaged_zip;   /* the archive whose members zip_salvage compared with their checksums */
-    bool *row_lost;             /* by row: whether it is lost; NULL: none is */
-    ckpt_lost *lost;
-    size_t nlost, cap_lost;
-    uint64_t lost_parts; /* see ckpt_lost_parts */
+    struct losses losses;
     struct inspection inspected;
 };
 
@@ -150,7 +178,7 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
-/* file_take_over - moves all that OTHER has into F, which keeps its probe, while F is read. file_move_home -
+/* file_take_over - moves all that OTHER has into F, which keeps its opening, while F is read. file_move_home -
  * when that ends, moves it back to OTHER, to which its sources may refer, frees F and returns OTHER; returns
  * F if it has taken over nothing. */
 void file_take_over(ckpt_file *f, ckpt_file *other);

@@ -32,7 +32,7 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
     }
     p->root = file->root ? file_replacement_of(file, file->root) : NULL;
     for (size_t i = 0; i < file->table.nrows; i++)
-        p->keep[i] = !file->row_lost || !file->row_lost[i];
+        p->keep[i] = !file->losses.of_row || !file->losses.of_row[i];
     p->entries_stale = true;
     *out = p;
     return CKPT_OK;
@@ -230,7 +230,7 @@ ckpt_status plan_fail_no_tensors(const ckpt_plan *p, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
     return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write\n%s",
-                f->salvage && f->nlost == f->table.nrows
+                f->salvage && f->losses.n == f->table.nrows
                     ? "nothing of it is intact: get the file again"
                     : "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
 }

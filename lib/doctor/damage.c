@@ -270,7 +270,7 @@ static ckpt_status report_rules(struct doctor *d, ckpt_error *err)
         {CHECK_MALFORMED, "malformed", salvage},
         {CHECK_CHECKSUM, "checksum", salvage},
         {CHECK_DUPLICATE, "duplicate", {0}},
-        {CHECK_STRAY, "stray-bytes", d->f && d->f->for_torch_load ? convert : salvage},
+        {CHECK_STRAY, "stray-bytes", d->f && d->f->loading.by ? convert : salvage},
         {CHECK_NOT_FINITE, "not-finite", {0}},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)

@@ -43,8 +43,8 @@ static const char *get_suffix(const ckpt_file *f, const char *path)
 {
     bool is_merged = f->format == format_by_name("hf-shards") || strcmp(f->path, path) != 0;
     if (is_merged)
-        return f->for_torch_load ? ".pt" : ".safetensors";
-    return f->format->write || f->for_torch_load ? NULL : ".pt";
+        return f->loading.by ? ".pt" : ".safetensors";
+    return f->format->write || f->loading.by ? NULL : ".pt";
 }
 
 static ckpt_status try_salvage(struct doctor *d, const ckpt_fix *fix, ckpt_error *err)
@@ -193,7 +193,7 @@ static bool is_data_file(const struct doctor *d)
     for (size_t i = 0; i < CHECK_RULES && is_packed && !d->f; i++)
         is_damaged |= d->symptoms[i].n &&
                       str_starts(str_c(d->symptoms[i].first.where), STR_LIT("compressed data"));
-    bool may_open = d->f ? d->f->for_torch_load : is_packed && d->src && !is_damaged;
+    bool may_open = d->f ? d->f->loading.by != NULL : is_packed && d->src && !is_damaged;
     return may_open && !d->is_folder && (is_packed || (d->f && folder_is_data_file(path)));
 }
 

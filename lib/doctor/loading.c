@@ -105,7 +105,7 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
                    shell_path(d->path, word));
     struct diagnosis diagnosis = {.fix = convert, .hint = hint};
     const char *what = "torch.load(weights_only=True) refuses it";
-    if (f->torch_load_refusal.len) {
+    if (f->loading.refusal.len) {
         diagnosis.is_note = f->executes_code;
         diagnosis.id = diagnosis.is_note ? "torchscript" : "torch-refuses";
         what = diagnosis.is_note ? "torch.load does not read it" : "torch.load refuses it";
@@ -250,7 +250,7 @@ static ckpt_status check_suffix(struct doctor *d, ckpt_error *err)
     if (!format_of_name || format_of_name->flat == f->format->flat ||
         (usual && str_matches_word(str_c(d->path), usual, str_ends_any_case)))
         return CKPT_OK;
-    if (format_of_name->flat && f->for_torch_load) {
+    if (format_of_name->flat && f->loading.by) {
         diagnosis.fix.suffix = ".safetensors";
         return doctor_report(d, &diagnosis, err,
                              "named %s, but it is a %s: loaders that go by the name refuse it",

@@ -315,9 +315,9 @@ static ckpt_status read_named(ckpt_file *f, source *archive, ckpt_str name, ckpt
         return err->status;
     file_take_over(f, part);
     if (is_preferred(name)) /* NeMo or Stable-Baselines3 loads the archive, not torch.load */
-        f->for_torch_load = false;
+        f->loading.by = NULL;
     else
-        f->torch_load_refusal = STR_LIT("it is in an archive");
+        f->loading.refusal = STR_LIT("it is in an archive");
     return CKPT_OK;
 }
 

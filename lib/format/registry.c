@@ -143,8 +143,9 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
 
 static void close_zip(void *z) { zip_close(z); }
 
-static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
+static ckpt_status fill_probe(ckpt_file *f, ckpt_error *err)
 {
+    struct probe *p = f->opening->probe;
     p->path = f->path;
     p->archive = f->archive;
     p->is_folder = f->src == NULL;
@@ -157,7 +158,7 @@ static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
                                     : zip_open(f->src, f->a, &p->zip, &p->zip_err);
         if (st != CKPT_OK)
             p->zip = NULL;
-        f->salvaged_zip = f->salvage ? p->zip : NULL;
+        f->losses.zip = f->salvage ? p->zip : NULL;
         f->container = p->zip;
         f->container_free = close_zip;
     }
@@ -166,9 +167,9 @@ static ckpt_status fill_probe(ckpt_file *f, struct probe *p, ckpt_error *err)
 
 void format_set_container(ckpt_file *f, void *container, void (*release)(void *container))
 {
-    close_zip(f->probe->zip);
-    f->probe->zip = NULL;
-    f->salvaged_zip = NULL;
+    close_zip(f->opening->probe->zip);
+    f->opening->probe->zip = NULL;
+    f->losses.zip = NULL;
     f->container = container;
     f->container_free = release;
 }
@@ -198,17 +199,14 @@ static ckpt_status check_member(ckpt_file *f, source *archive, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format *only, ckpt_error *err)
+static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
     source *archive = f->archive;
     bool no_memory = false;
-    p->no_memory = &no_memory;
-    CKPT_TRY(fill_probe(f, p, err));
-    CKPT_TRY(detect_format(p, only, &f->format, err));
-    f->probe = p;
-    ckpt_status st = f->format->read(f, err);
-    f->probe = NULL;
-    CKPT_TRY(st);
+    f->opening->probe->no_memory = &no_memory;
+    CKPT_TRY(fill_probe(f, err));
+    CKPT_TRY(detect_format(f->opening->probe, f->opening->only, &f->format, err));
+    CKPT_TRY(f->format->read(f, err));
     CKPT_TRY(finish_table(f, err));
     if (archive && (f->check || f->salvage))
         CKPT_TRY(check_member(f, archive, err));
@@ -228,36 +226,34 @@ static ckpt_status check_journal(const ckpt_file *f, ckpt_status st, ckpt_error 
 /* end_watch - returns ST, the result of reading F, or CKPT_ECANCELLED if the program stopped it. */
 static ckpt_status end_watch(ckpt_file *f, ckpt_status st, ckpt_error *err)
 {
-    bool stopped = f->watch && f->watch->stopped;
-    if (f->watch)
+    struct source_watch *watch = f->opening->watch;
+    bool stopped = watch && watch->stopped;
+    if (watch)
         source_watch(f->src, NULL);
-    f->watch = NULL;
+    f->opening->watch = NULL;
     return stopped && st != CKPT_ECANCELLED ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request")
                                             : st;
 }
 
-static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struct probe *p, ckpt_error *err)
+static ckpt_status read_open_source(ckpt_file *f, struct opening *o, ckpt_error *err)
 {
     bool salvages_outermost = o->how == OPEN_SALVAGE;
     struct shard_name name;
+    f->opening = o;
     f->check = o->check;
     f->salvage = o->how != OPEN_WHOLE;
-    f->watch = o->watch;
-    f->wanted = o->wanted;
-    f->nwanted = o->nwanted;
-    if (f->watch)
-        source_watch(f->src, f->watch);
-    ckpt_status st = check_journal(f, file_explain_full_arena(f, read_file(f, p, o->only, err), err), err);
+    if (o->watch)
+        source_watch(f->src, o->watch);
+    ckpt_status st = check_journal(f, file_explain_full_arena(f, read_file(f, err), err), err);
     st = end_watch(f, st, err);
-    f->nwanted = 0;
     if (o->recognized)
         *o->recognized = f->format;
     if (f->src && shard_name_parse(str_after_last(str_c(f->path), '/'), &name))
         f->shards_in_set = name.count;
     f->list_siblings = f->src ? shards_list_siblings : NULL;
     f->check = NULL;
-    if (st != CKPT_OK && st != CKPT_ECANCELLED && salvages_outermost && p->zip)
-        salvage_hint_raw_bytes(p->zip, err);
+    if (st != CKPT_OK && st != CKPT_ECANCELLED && salvages_outermost && o->probe->zip)
+        salvage_hint_raw_bytes(o->probe->zip, err);
     if (st == CKPT_OK && salvages_outermost)
         salvage_note_no_checksums(f);
     return st;
@@ -266,8 +262,9 @@ static ckpt_status read_open_source(ckpt_file *f, const struct opening *o, struc
 ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *err)
 {
     ckpt_file *f;
-    struct probe *p = calloc(1, sizeof *p);
-    if (!p) {
+    struct opening own = *o;
+    own.probe = calloc(1, sizeof *own.probe);
+    if (!own.probe) {
         source_unref(o->src);
         return fail_memory(err);
     }
@@ -280,13 +277,15 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
         source_unref(archive);
     if (st == CKPT_OK) {
         f->archive = archive;
-        st = archive && src && !part_file_set_folder(f) ? fail_memory(err) : read_open_source(f, o, p, err);
-        if (st == CKPT_OK)
+        st = archive && src && !part_file_set_folder(f) ? fail_memory(err) : read_open_source(f, &own, err);
+        if (st == CKPT_OK) {
             *out = file_move_home(f);
-        else
+        } else {
             file_free(f);
+            file_free(own.taken_from);
+        }
     }
-    free(p);
+    free(own.probe);
     return name_file_if_failed(st, o->path, err);
 }
 
@@ -298,7 +297,10 @@ ckpt_status format_open_merged(const struct merging *m, const ckpt_limits *limit
     err = err ? err : &own;
     CKPT_TRY(file_new(m->paths[0], NULL, limits, &f, err));
     f->format = format_by_name("hf-shards");
+    struct opening no_options = {0};
+    f->opening = &no_options;
     ckpt_status st = file_explain_full_arena(f, shards_merge_files(f, m, err), err);
+    f->opening = NULL;
     if (st == CKPT_OK)
         st = finish_table(f, err);
     if (st == CKPT_OK)
@@ -418,9 +420,9 @@ ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_f
     const struct opening o = {.path = path,
                               .src = src,
                               .limits = &f->limits,
-                              .watch = f->watch,
-                              .wanted = f->wanted,
-                              .nwanted = f->nwanted,
+                              .watch = f->opening->watch,
+                              .wanted = f->opening->wanted,
+                              .nwanted = f->opening->nwanted,
                               .how = f->salvage ? OPEN_SALVAGE_PART : OPEN_WHOLE};
     return format_open(&o, out, err);
 }

@@ -23,23 +23,6 @@ void format_hint_leave_out(const ckpt_file *f, const ckpt_tensor *t, ckpt_str na
  * NULL, *OUT is the format named ASKED or that of the input. */
 ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
                           ckpt_error *err);
-/* The arguments of format_open. */
-struct opening {
-    const char *path;           /* a folder, or the name of SRC in messages */
-    /* format_open takes over the reference; NULL: PATH is a folder; an archive (members.h): PATH is a folder
-     * in it */
-    source *src;
-    const ckpt_limits *limits;  /* or NULL */
-    const struct format *only;  /* the format that the file must have; NULL: any */
-    struct check *check;        /* receives the faults; NULL: a fault is an error */
-    struct source_watch *watch; /* progress and cancellation of the reading, or NULL */
-    const char *const *wanted;  /* as in ckpt_open_options */
-    size_t nwanted;
-    const struct format **recognized; /* is set to the format even if reading fails, or NULL; NULL: not set */
-    /* OPEN_SALVAGE: a tensor with missing bytes becomes a row without data and is listed as lost.
-     * OPEN_SALVAGE_PART: the same for a shard or embedded file of a file that is opened with OPEN_SALVAGE. */
-    enum { OPEN_WHOLE, OPEN_SALVAGE, OPEN_SALVAGE_PART } how;
-};
 /* format_open - opens a checkpoint, for api.c and for formats that contain checkpoints. The errors
  * CKPT_EUNKNOWN and CKPT_EUNSUPPORTED name what the file is instead. */
 ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *err);

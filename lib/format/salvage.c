@@ -18,25 +18,25 @@ static const struct storage *get_storage(const ckpt_file *f, size_t row)
     return i < f->table.nstorages ? &f->table.storages[i] : NULL;
 }
 
-/* spread_losses - sets row_lost for rows whose node is that of a lost row; then for composites with a lost
+/* spread_losses - sets losses.of_row for rows whose node is that of a lost row; then for composites with a lost
  * component, from the last to the first, because a component may be a composite; then for the components of
  * lost composites. */
 static void spread_losses(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
         const ckpt_value *v = table_value_of(&f->table, i);
-        if (v && v->row < i && table_value_of(&f->table, v->row) == v && f->row_lost[v->row])
-            f->row_lost[i] = true;
+        if (v && v->row < i && table_value_of(&f->table, v->row) == v && f->losses.of_row[v->row])
+            f->losses.of_row[i] = true;
     }
     for (size_t i = f->table.nrows; i-- > 0;) {
         uint32_t composite = table_part_of(&f->table, i);
-        if (f->row_lost[i] && composite != CKPT_NO_TENSOR)
-            f->row_lost[composite] = true;
+        if (f->losses.of_row[i] && composite != CKPT_NO_TENSOR)
+            f->losses.of_row[composite] = true;
     }
     for (size_t i = 0; i < f->table.nrows; i++) {
         uint32_t composite = table_part_of(&f->table, i);
-        if (composite != CKPT_NO_TENSOR && f->row_lost[composite])
-            f->row_lost[i] = true;
+        if (composite != CKPT_NO_TENSOR && f->losses.of_row[composite])
+            f->losses.of_row[i] = true;
     }
 }
 
@@ -84,7 +84,7 @@ static ckpt_status add_lost_row(ckpt_file *f, size_t row, ckpt_error *err)
                                           : STR_LIT("its data cannot be read");
     if (s && storage_loss(s))
         l = (ckpt_lost){(uint32_t)row, str_c(s->extra->lost_why), s->extra->lost_at, s->extra->file};
-    return arena_push(f->a, &f->lost, &f->nlost, &f->cap_lost, &l, sizeof l) ? CKPT_OK : fail_memory(err);
+    return arena_push(f->a, &f->losses.items, &f->losses.n, &f->losses.cap, &l, sizeof l) ? CKPT_OK : fail_memory(err);
 }
 
 /* replace_by_none - replaces ROW by None if it is an item of a list or tuple. */
@@ -114,7 +114,7 @@ void salvage_note_no_checksums(ckpt_file *f)
     }
     if (!has_any)
         file_notice(f, "the file has no checksums: missing bytes are detected, changed bytes are not");
-    else if (nwithout && !f->whole_checksum && !f->salvaged_zip) /* an archive has them of all members */
+    else if (nwithout && !f->whole_checksum && !f->losses.zip) /* an archive has them of all members */
         file_notice(f, "%zu of %zu storages have no checksum: changed bytes in them are not detected",
                     nwithout, n);
 }
@@ -133,7 +133,7 @@ void salvage_note_stray(ckpt_file *f, uint64_t n, const char *what)
  * fail. */
 static bool must_read(const ckpt_file *f, const struct storage *s)
 {
-    bool is_archive = f->salvaged_zip && s->has_crc;
+    bool is_archive = f->losses.zip && s->has_crc;
     bool is_plain = !s->has_crc && !s->checks_itself && source_pos(s->src, s->off) != CKPT_NO_OFFSET;
     return s->nbytes && !s->crc_checked && !is_archive && !is_plain;
 }
@@ -170,17 +170,17 @@ static ckpt_status check_storages(ckpt_file *f, ckpt_error *err)
 
 static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
 {
-    f->row_lost = arena_array(f->a, f->table.nrows, sizeof *f->row_lost);
-    for (size_t i = 0; f->row_lost && i < f->table.nrows; i++) {
+    f->losses.of_row = arena_array(f->a, f->table.nrows, sizeof *f->losses.of_row);
+    for (size_t i = 0; f->losses.of_row && i < f->table.nrows; i++) {
         const struct storage *s = get_storage(f, i);
         const ckpt_tensor t = table_tensor(&f->table, i);
-        f->row_lost[i] = (s && storage_loss(s)) || cannot_be_written(f, &t);
-        table_set_has_data(&f->table, i, t.has_data && !f->row_lost[i]);
+        f->losses.of_row[i] = (s && storage_loss(s)) || cannot_be_written(f, &t);
+        table_set_has_data(&f->table, i, t.has_data && !f->losses.of_row[i]);
     }
-    return f->row_lost ? CKPT_OK : fail_memory(err);
+    return f->losses.of_row ? CKPT_OK : fail_memory(err);
 }
 
-/* add_lost_objects - adds rows for lost objects that are not tensors, and extends row_lost to all rows. */
+/* add_lost_objects - adds rows for lost objects that are not tensors, and extends losses.of_row to all rows. */
 static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
 {
     size_t n = f->table.nrows;
@@ -188,10 +188,10 @@ static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
     bool *lost = arena_array(f->a, f->table.nrows, sizeof *lost);
     if (!lost)
         return fail_memory(err);
-    memcpy(lost, f->row_lost, n * sizeof *lost);
+    memcpy(lost, f->losses.of_row, n * sizeof *lost);
     for (size_t i = n; i < f->table.nrows; i++)
         lost[i] = true;
-    f->row_lost = lost;
+    f->losses.of_row = lost;
     return CKPT_OK;
 }
 
@@ -200,7 +200,7 @@ static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
 static void note_damaged_members(ckpt_file *f)
 {
     enum { MAX_NOTED = 8 };
-    const zip *z = f->salvaged_zip;
+    const zip *z = f->losses.zip;
     size_t n = 0;
     for (size_t i = 0; z && i < z->n; i++) {
         const struct zip_entry *e = &z->entries[i];
@@ -213,10 +213,10 @@ static void note_damaged_members(ckpt_file *f)
 
 ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
 {
-    if (f->row_lost) /* F has taken over a file for which this was done */
+    if (f->losses.of_row) /* F has taken over a file for which this was done */
         return CKPT_OK;
     for (size_t i = 0; i < f->nparts; i++)
-        f->lost_parts += f->parts[i]->lost_parts; /* bounded: as in file_note_loss */
+        f->losses.parts += f->parts[i]->losses.parts; /* bounded: as in file_note_loss */
     if (f->add_opaque_storages)
         CKPT_TRY(f->add_opaque_storages(f, err));
     CKPT_TRY(check_storages(f, err));
@@ -225,7 +225,7 @@ ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(add_lost_objects(f, err));
     spread_losses(f);
     for (size_t i = 0; i < f->table.nrows; i++) {
-        if (!f->row_lost[i])
+        if (!f->losses.of_row[i])
             continue;
         CKPT_TRY(add_lost_row(f, i, err));
         CKPT_TRY(replace_by_none(f, i, err));
@@ -235,7 +235,7 @@ ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
 
 bool salvage_left_nothing(const ckpt_file *f)
 {
-    return f->lost_parts && !f->table.nrows && (f->format->flat || view_is_empty_mapping(f->root));
+    return f->losses.parts && !f->table.nrows && (f->format->flat || view_is_empty_mapping(f->root));
 }
 
 void salvage_hint_raw_bytes(const zip *z, ckpt_error *err)

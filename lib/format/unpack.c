@@ -199,7 +199,7 @@ static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err
     if (!part) /* its fault was reported */
         return err->status;
     file_take_over(f, part);
-    f->torch_load_refusal = STR_LIT("it is compressed");
+    f->loading.refusal = STR_LIT("it is compressed");
     return CKPT_OK;
 }
 
@@ -213,9 +213,9 @@ static bool has_checksum(const struct probe *p, const struct kind *k)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct check *check = f->check; /* F is replaced by the file that is unpacked */
-    const struct signature *s = recognize_compression(f->probe);
+    const struct signature *s = recognize_compression(f->opening->probe);
     const struct kind *k = s ? find_kind(s) : NULL;
-    bool checked = k && has_checksum(f->probe, k);
+    bool checked = k && has_checksum(f->opening->probe, k);
     source *unpacked = NULL, *packed = source_ref(f->src);
     uint64_t stray;
     ckpt_status st = unpack_all(f, s, &unpacked, &stray, err);

@@ -275,11 +275,11 @@ static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p
 ckpt_status weights_only_check(ckpt_file *f, arena *a, struct weights_only *out, ckpt_error *err)
 {
     struct violation first = {.offset = UINT64_MAX};
-    *out = (struct weights_only){.verdict = f->for_torch_load ? 1 : -1, .why = STR_LIT("")};
-    if (!f->for_torch_load)
+    *out = (struct weights_only){.verdict = f->loading.by ? 1 : -1, .why = STR_LIT("")};
+    if (!f->loading.by)
         return CKPT_OK;
-    if (f->torch_load_refusal.len) {
-        *out = (struct weights_only){.why = f->torch_load_refusal};
+    if (f->loading.refusal.len) {
+        *out = (struct weights_only){.why = f->loading.refusal};
         return CKPT_OK;
     }
     for (size_t i = 0; i < f->npickles && first.offset == UINT64_MAX; i++)

@@ -249,10 +249,11 @@ static void a_chunked_array_is_not_malformed_without_memory(void)
         ckpt_file *f;
         ckpt_error err = {0};
         struct probe probe = {.path = "test"};
+        struct opening opening = {.probe = &probe};
         source *src = source_mem(bytes.ptr, bytes.len, 0);
         CU_ASSERT_EQUAL_FATAL(file_new("test", src, NULL, &f, NULL), CKPT_OK);
         f->format = &format_flax;
-        f->probe = &probe;
+        f->opening = &opening;
         arena_fail_at(f->a, failing);
         st = format_flax.read(f, &err);
         CU_ASSERT(st == CKPT_ENOMEM || (st == CKPT_OK && f->table.nrows == 1));

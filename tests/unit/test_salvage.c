@@ -92,7 +92,7 @@ static int check_damage(const struct original *o, size_t size, uint64_t at, bool
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(o->file));
     int lost = 0;
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        bool is_lost = f->row_lost[i];
+        bool is_lost = f->losses.of_row[i];
         lost += is_lost;
         bool either = is_lost && truncated && lacks_descriptor(o, i, at);
         if (!either && is_lost != is_damaged(o, i, at, truncated)) {
@@ -166,9 +166,9 @@ static void truncated_deflated_files_lose_only_truncated_tensors(void)
                 char name[40];
                 snprintf(name, sizeof name, "archive/data/%u", k);
                 const struct zip_entry *e = &z->entries[zip_find(z, str_c(name))];
-                CU_ASSERT_EQUAL(f->row_lost[k], e->data_offset + e->csize > n);
-                CU_ASSERT(f->row_lost[k] || has_original_digest(&o, f, k));
-                salvaged += !f->row_lost[k];
+                CU_ASSERT_EQUAL(f->losses.of_row[k], e->data_offset + e->csize > n);
+                CU_ASSERT(f->losses.of_row[k] || has_original_digest(&o, f, k));
+                salvaged += !f->losses.of_row[k];
             }
             ckpt_close(f);
         }
@@ -222,8 +222,8 @@ static void composite_tensors_are_lost_completely(void)
             o.bytes[at] ^= 0x10;
             for (uint32_t k = 0; f && k < ckpt_tensor_count(f); k++) {
                 uint32_t composite = tensor_at(f, k).part_of;
-                CU_ASSERT(composite == CKPT_NO_TENSOR || f->row_lost[k] == f->row_lost[composite]);
-                CU_ASSERT(f->row_lost[k] || !is_damaged(&o, k, at, false));
+                CU_ASSERT(composite == CKPT_NO_TENSOR || f->losses.of_row[k] == f->losses.of_row[composite]);
+                CU_ASSERT(f->losses.of_row[k] || !is_damaged(&o, k, at, false));
             }
             ckpt_close(f);
         }
@@ -497,9 +497,9 @@ static void check_truncated_shard(const struct original *set, const ckpt_file *s
         ckpt_storage s = storage_at(set->file, tensor_at(set->file, original_row).storage);
         bool in_this_shard = str_eq(s.file, name);
         bool is_truncated = s.nbytes && s.file_offset + s.nbytes > size;
-        lost_all = lost_all && f->row_lost[i] == in_this_shard;
-        lost_truncated = lost_truncated && f->row_lost[i] == (in_this_shard && is_truncated);
-        CU_ASSERT(f->row_lost[i] || has_original_digest(set, f, i));
+        lost_all = lost_all && f->losses.of_row[i] == in_this_shard;
+        lost_truncated = lost_truncated && f->losses.of_row[i] == (in_this_shard && is_truncated);
+        CU_ASSERT(f->losses.of_row[i] || has_original_digest(set, f, i));
     }
     for (size_t i = 0; i < ckpt_lost_count(f); i++)
         CU_ASSERT(str_eq(ckpt_lost_at(f, i)->shard, name) && ckpt_lost_at(f, i)->why.len);

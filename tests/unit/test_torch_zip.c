@@ -205,9 +205,9 @@ static void archives_that_torch_load_refuses_are_read(void)
     for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
         ckpt_file *f = open_corpus_archive(archives[i].file);
         CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
-        CU_ASSERT_EQUAL(f->torch_load_refusal.len != 0, archives[i].objection != NULL);
+        CU_ASSERT_EQUAL(f->loading.refusal.len != 0, archives[i].objection != NULL);
         if (archives[i].objection)
-            CU_ASSERT(str_find(f->torch_load_refusal, str_c(archives[i].objection), 0) != SIZE_MAX);
+            CU_ASSERT(str_find(f->loading.refusal, str_c(archives[i].objection), 0) != SIZE_MAX);
         ckpt_close(f);
     }
 }
@@ -251,7 +251,7 @@ static ckpt_file *rewrite_file(ckpt_file *f, const char *drop)
     CU_ASSERT_EQUAL_FATAL(write_plan(p, &err), CKPT_OK);
     ckpt_plan_free(p);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(out_path, NULL, &rewritten, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(rewritten->torch_load_refusal.len, 0);
+    CU_ASSERT_EQUAL(rewritten->loading.refusal.len, 0);
     return rewritten;
 }
 

@@ -19,7 +19,7 @@ static const char *find_violation(const void *pickle, size_t size)
     ckpt_file *f = NULL;
     source *src = source_mem(pickle, size, 0);
     CU_ASSERT_EQUAL(file_new("made.pt", src, NULL, &f, NULL), CKPT_OK);
-    f->for_torch_load = true;
+    f->loading.by = "torch.load";
     struct pickle_facts *facts = file_add_pickle(f, str_of("", 0));
     CU_ASSERT_EQUAL(pickle_read(f->a, src, 0, size, facts, &f->root, &next, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(weights_only_check(f, f->a, &loading, NULL), CKPT_OK);

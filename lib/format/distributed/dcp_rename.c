@@ -326,7 +326,7 @@ static ckpt_status read_graph(struct dcp_renamer *r, bool *can_rename)
 static bool keeps_all_tensors(const ckpt_plan *p)
 {
     return p->file->format->write == dcp_write && p->root == p->file->root && !p->root_depth && !p->cast_to &&
-           !p->file->nlost && plan_count_entries(p) == p->file->table.nrows;
+           !p->file->losses.n && plan_count_entries(p) == p->file->table.nrows;
 }
 
 static ckpt_status write_renamed(struct dcp_renamer *r, bool *done)

@@ -142,7 +142,7 @@ const struct ds_file *ds_next_file(const struct ds_save *s, enum ds_kind kind, u
 
 ckpt_status ds_find_save(ckpt_file *f, struct ds_save *out, ckpt_error *err)
 {
-    const char *tracker = find_tracker(f->probe);
+    const char *tracker = find_tracker(f->opening->probe);
     *out = (struct ds_save){.tag = str_of("", 0), .trusted = tracker};
     if (tracker) {
         const struct tracker_file file = {.name = tracker,

@@ -175,7 +175,7 @@ static ckpt_status open_ranks(struct fsdp *fsdp, const ckpt_str *list, size_t n)
             continue;
         if (!fsdp->first && n > 1 && !has_sharded(part)) { /* each file is a checkpoint of its own */
             struct folder d;
-            folder_scan(fsdp->f->probe->names, fsdp->f->probe->nnames, &d);
+            folder_scan(fsdp->f->opening->probe->names, fsdp->f->opening->probe->nnames, &d);
             return folder_fail_ambiguous(fsdp->f->archive, fsdp->f->folder, d.nlisted, folder_is_checkpoint,
                                          fsdp->err);
         }
@@ -195,7 +195,7 @@ static ckpt_status read_all(struct fsdp *fsdp)
     struct graph_input input = {.user = &fsdp->sharded,
                                 .find_storage = part_graph_find_storage,
                                 .describe_node = sharded_tensors_describe};
-    CKPT_TRY(folder_list(f, f->folder, choose_files(f->probe), &list, &n, fsdp->err));
+    CKPT_TRY(folder_list(f, f->folder, choose_files(f->opening->probe), &list, &n, fsdp->err));
     CKPT_TRY(open_ranks(fsdp, list, n));
     CKPT_TRY(sharded_tensors_store(&fsdp->sharded));
     replace_nodes(fsdp);

@@ -117,7 +117,7 @@ static ckpt_status enter_last_iteration(struct megatron *m)
     ckpt_str name;
     const struct tracker_file tracker = {TRACKER, "number or \"release\"", is_tracker_content,
                                          is_iteration_folder};
-    if (!probe_has(m->f->probe, TRACKER))
+    if (!probe_has(m->f->opening->probe, TRACKER))
         return CKPT_OK;
     CKPT_TRY(tracker_file_read(m->f, &tracker, &name, m->err));
     if (str_uint(name, &number))

@@ -112,7 +112,7 @@ static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_a
 /* read_model - makes f->folder the path of F and reads it, in the format that is recognized there. */
 static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
 {
-    struct probe *p = f->probe;
+    struct probe *p = f->opening->probe;
     ckpt_str *names;
     CKPT_TRY(folder_list_all(f, f->folder, &names, &p->nnames, err));
     p->names = names;
@@ -135,7 +135,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     const char *trainer = "verl"; /* verl writes the tracker file */
     const struct model_folder *found_as;
-    ckpt_status st = tracks_steps(f->probe) ? enter_tracked_step(f, err) : CKPT_OK;
+    ckpt_status st = tracks_steps(f->opening->probe) ? enter_tracked_step(f, err) : CKPT_OK;
     for (unsigned depth = 0; st == CKPT_OK && depth < MAX_DEPTH; depth++) {
         st = enter_model(f, &found_as, err);
         if (st != CKPT_OK || !found_as)

@@ -202,7 +202,7 @@ static ckpt_status visit_entry(struct lost_search *x, uint32_t parent, struct st
         return CKPT_OK;
     const struct node *node = &x->nodes[i];
     if (is_row(x->f, v) || is_row(x->f, node->v)) {
-        x->f->row_lost[is_row(x->f, v) ? v->row : node->v->row] = true;
+        x->f->losses.of_row[is_row(x->f, v) ? v->row : node->v->row] = true;
         return CKPT_OK;
     }
     if (depth >= x->f->limits.max_depth || !can_drop_entries(x, node->v))

@@ -183,7 +183,7 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
         path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
     ckpt_status st = grown ? CKPT_OK : fail_memory(x->err);
     if (st == CKPT_OK && x->merging) {
-        const struct opening o = {.path = path, .limits = &f->limits, .watch = f->watch};
+        const struct opening o = {.path = path, .limits = &f->limits, .watch = f->opening->watch};
         st = format_open_path(&o, false, &s->file, x->err);
     } else if (st == CKPT_OK && (st = open_source(x, path, &note, &src)) == CKPT_OK) {
         source *kept = source_ref(src); /* because format_open_part takes over SRC */
@@ -730,12 +730,13 @@ static ckpt_status add_notices_and_pickles(struct index *x, const struct shard *
 {
     ckpt_file *f = x->f, *part = s->file;
     f->executes_code |= part->executes_code;
-    f->for_torch_load &= part->for_torch_load;
+    if (!part->loading.by)
+        f->loading.by = NULL;
     f->has_typed_keys &= part->has_typed_keys;
     if (!checked_add(f->unaccounted, part->unaccounted, &f->unaccounted))
         f->unaccounted = UINT64_MAX;
-    if (!f->torch_load_refusal.len)
-        f->torch_load_refusal = part->torch_load_refusal;
+    if (!f->loading.refusal.len)
+        f->loading.refusal = part->loading.refusal;
     for (size_t i = 0; i < part->notices.n; i++)
         file_notice(f, "%.*s: %s", STR_ARG(s->name), part->notices.text[i]);
     return file_add_pickles_of(f, part, x->err);
@@ -779,7 +780,7 @@ static ckpt_status merge_metadata(struct index *x)
         }
     }
     /* in shards of torch, tied names share a storage */
-    return x->f->for_torch_load ? CKPT_OK : ties_add_rows(x->f, x->err);
+    return x->f->loading.by ? CKPT_OK : ties_add_rows(x->f, x->err);
 }
 
 ckpt_status shards_check_names(const ckpt_file *f, ckpt_error *err)
@@ -810,7 +811,8 @@ ckpt_status shards_merge(struct index *x)
 {
     if (!x->merging) /* of those that are missing, opening says why */
         CKPT_TRY(check_present(x));
-    x->f->for_torch_load = x->f->has_typed_keys = x->nshards > 0;
+    x->f->has_typed_keys = x->nshards > 0;
+    x->f->loading.by = x->nshards ? "torch.load" : NULL; /* unless a shard is of another kind */
     for (size_t i = 0; i < x->nshards; i++) {
         struct shard *s = &x->shards[i];
         uint64_t before = count_findings(x);

@@ -238,7 +238,7 @@ static ckpt_status add_numbered(struct index *x, const struct shard_name *first,
 static ckpt_status add_unnumbered(struct index *x, const struct folder_set *set)
 {
     ckpt_file *f = x->f;
-    const struct probe *p = f->probe;
+    const struct probe *p = f->opening->probe;
     for (size_t i = 0; i < p->nnames; i++) {
         if (!folder_set_has(set, p->names[i]))
             continue;
@@ -259,7 +259,7 @@ static ckpt_status read_folder_set(ckpt_file *f, const struct folder_set *set, c
     ckpt_status st;
     if (set->is_numbered && shard_name_parse(set->first, &first)) {
         ckpt_str zeroth = shard_name_make(f->a, &first, 0);
-        st = zeroth.ptr ? add_numbered(&x, &first, probe_has(f->probe, zeroth.ptr) ? 0 : 1)
+        st = zeroth.ptr ? add_numbered(&x, &first, probe_has(f->opening->probe, zeroth.ptr) ? 0 : 1)
                         : fail_memory(err);
     } else {
         st = add_unnumbered(&x, set);
@@ -308,8 +308,8 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
     struct folder d;
     struct folder_set set;
-    folder_scan(f->probe->names, f->probe->nnames, &d);
-    if (folder_find_set(f->probe->names, f->probe->nnames, &set))
+    folder_scan(f->opening->probe->names, f->opening->probe->nnames, &d);
+    if (folder_find_set(f->opening->probe->names, f->opening->probe->nnames, &set))
         return read_folder_set(f, &set, err);
     bool is_safetensors = str_find(str_c(d.index_file), STR_LIT(".safetensors."), 0) != SIZE_MAX;
     if (d.safetensors_indexes > 1 || (!is_safetensors && d.nindexes > 1))
@@ -558,15 +558,16 @@ static uint32_t find_wanted(const struct index *x, const char *name)
 static void mark_unwanted(struct index *x)
 {
     const ckpt_file *f = x->f;
-    x->is_partial = f->nwanted && !f->check && !f->salvage;
-    for (size_t i = 0; x->is_partial && i < f->nwanted; i++) {
-        uint32_t w = find_wanted(x, f->wanted[i]);
+    const struct opening *o = f->opening;
+    x->is_partial = o->nwanted && !f->check && !f->salvage;
+    for (size_t i = 0; x->is_partial && i < o->nwanted; i++) {
+        uint32_t w = find_wanted(x, o->wanted[i]);
         x->is_partial = w != MAP_NONE && !x->weights[w].is_group;
     }
     for (size_t i = 0; x->is_partial && i < x->nshards; i++)
         x->shards[i].is_unwanted = true;
-    for (size_t i = 0; x->is_partial && i < f->nwanted; i++)
-        x->shards[x->weights[find_wanted(x, f->wanted[i])].shard].is_unwanted = false;
+    for (size_t i = 0; x->is_partial && i < o->nwanted; i++)
+        x->shards[x->weights[find_wanted(x, o->wanted[i])].shard].is_unwanted = false;
 }
 
 static ckpt_status read_index_file(struct index *x, source *src)

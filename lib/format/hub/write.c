@@ -567,7 +567,7 @@ static const struct kind *get_kind(const ckpt_plan *p, const struct format **for
 {
     const ckpt_file *f = p->file;
     if (*format == f->format && f->nparts) /* in the format of the shards */
-        *format = f->for_torch_load ? format_by_name("torch-zip") : f->parts[0]->format;
+        *format = f->loading.by ? format_by_name("torch-zip") : f->parts[0]->format;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp((*format)->name, kinds[i].format) == 0)
             return &kinds[i];

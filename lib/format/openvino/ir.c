@@ -353,8 +353,8 @@ static bool probe(const struct probe *p)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str text;
-    if (f->probe->is_folder)
-        return part_file_replace_folder(f, str_c(f->path), find_model(f->probe), err);
+    if (f->opening->probe->is_folder)
+        return part_file_replace_folder(f, str_c(f->path), find_model(f->opening->probe), err);
     struct ir *r = ARENA_NEW(f->a, struct ir);
     if (!r || !part_file_set_folder(f))
         return fail_memory(err);

@@ -332,11 +332,11 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
     struct params p = {.f = f, .err = err, .trusted = MODEL_NAME};
     ckpt_file *model;
-    if (probe_has(f->probe, PARAMS_NAME))
+    if (probe_has(f->opening->probe, PARAMS_NAME))
         return part_file_replace_folder(f, str_c(f->path), STR_LIT(PARAMS_NAME), err);
     f->folder = f->path;
     f->producer = STR_LIT("paddle");
-    if (!probe_has(f->probe, MODEL_NAME)) {
+    if (!probe_has(f->opening->probe, MODEL_NAME)) {
         CKPT_TRY(folder_list(f, f->path, is_variable_name, &p.names.names, &p.names.nnames, err));
         p.trusted = p.names.names[0].ptr; /* probe_folder found one */
         return read_variables(&p);

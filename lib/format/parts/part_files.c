@@ -150,7 +150,7 @@ ckpt_status tracker_file_enter(ckpt_file *f, const struct tracker_file *tracker,
         return st;
     (void)fail(err, st, CKPT_NO_OFFSET, "%s names {=%.*s}, and there is {no such folder}", tracker->name,
                STR_ARG(name));
-    if (probe_matches(f->probe, tracker->is_save))
+    if (probe_matches(f->opening->probe, tracker->is_save))
         folder_hint(f->archive, f->folder, tracker->is_save, err);
     else
         error_add_hint(err, "that save was deleted, or not copied");

@@ -31,7 +31,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     source *unpacked;
     uint64_t stray;
-    const struct signature *s = recognize_compression(f->probe);
+    const struct signature *s = recognize_compression(f->opening->probe);
     if (!s)
         return pickle_read_bare(f, f->src, err);
     ckpt_status st = unpack_all(f, s, &unpacked, &stray, err);

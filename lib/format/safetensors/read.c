@@ -355,7 +355,7 @@ static const char *find_salvaged(const struct header *h)
         .path = h->f->path, .src = source_ref(h->f->src), .limits = &h->f->limits, .how = OPEN_SALVAGE_PART};
     if (format_open(&o, &f, &ignored) != CKPT_OK)
         return NULL;
-    const char *what = !f->nlost ? "its tensors" : f->nlost < f->table.nrows ? "what is intact" : NULL;
+    const char *what = !f->losses.n ? "its tensors" : f->losses.n < f->table.nrows ? "what is intact" : NULL;
     file_free(f);
     return what;
 }

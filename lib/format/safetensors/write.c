@@ -110,7 +110,7 @@ static ckpt_status make_metadata(struct flat_writer *w, ckpt_error *err)
     CKPT_TRY(plan_metadata(p, &h->meta, &h->nmeta, err));
     CKPT_TRY(ties_update_metadata(p, w->first_alias, &h->meta, &h->nmeta, &first_added, err));
     CKPT_TRY(notice_accidental_ties(w, first_added, err));
-    if ((h->nmeta || !p->file->dots_are_literal || p->file->for_torch_load) && !has_key(h, STR_LIT("format")))
+    if ((h->nmeta || !p->file->dots_are_literal || p->file->loading.by) && !has_key(h, STR_LIT("format")))
         h->meta[h->nmeta++] = (struct plan_pair){.key = STR_LIT("format"), .text = STR_LIT("pt")};
     if (h->nmeta > first_added)
         qsort(h->meta + first_added, h->nmeta - first_added, sizeof *h->meta, ties_compare_keys);

@@ -248,11 +248,11 @@ static ckpt_status read_saved_model(ckpt_file *f, ckpt_error *err)
 static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
     const char *name = NULL;
-    if (probe_has(f->probe, "saved_model.pb"))
+    if (probe_has(f->opening->probe, "saved_model.pb"))
         return read_saved_model(f, err);
-    if (has_state_file(f->probe))
+    if (has_state_file(f->opening->probe))
         return read_folder_state(f, err);
-    unsigned n = count_indexes(f->probe, &name);
+    unsigned n = count_indexes(f->opening->probe, &name);
     if (!n)
         return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the index was removed while it was read");
     if (n == 1)

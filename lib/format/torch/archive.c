@@ -130,7 +130,7 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     if (!ta)
         return fail_memory(err);
     ta->f = f;
-    ta->z = f->probe->zip;
+    ta->z = f->opening->probe->zip;
     ta->top = top;
     ta->storage_suffix = "";
     buf_init(&ta->record_name, 1u << 20);
@@ -221,7 +221,7 @@ ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *e
         word.len--;
     if (i < 0 || str_is(word, "little")) {
         if (i >= 0 && word.len != s.len)
-            ta->f->torch_load_refusal = STR_LIT("the record byteorder ends in a line break");
+            ta->f->loading.refusal = STR_LIT("the record byteorder ends in a line break");
         return CKPT_OK;
     }
     ta->big_endian = str_is(word, "big");
@@ -325,8 +325,8 @@ void torch_archive_add_context(const struct torch_archive *ta, size_t i, ckpt_er
 
 void torch_archive_note_refusal(struct torch_archive *ta, ckpt_str why)
 {
-    if (!ta->f->torch_load_refusal.len && why.ptr)
-        ta->f->torch_load_refusal = why;
+    if (!ta->f->loading.refusal.len && why.ptr)
+        ta->f->loading.refusal = why;
 }
 
 static ckpt_status handle_missing_record(struct torch_archive *ta, const struct torch_pid *pid,

@@ -333,9 +333,9 @@ static ckpt_status read_export(ckpt_file *f, ckpt_error *err)
     ckpt_str top = {"", 0};
     struct torch_archive *ta;
     struct kit root;
-    bool is_old = is_old_archive(f->probe->zip);
+    bool is_old = is_old_archive(f->opening->probe->zip);
     if (!is_old)
-        (void)find_top_folder(f->probe->zip, &top);
+        (void)find_top_folder(f->opening->probe->zip, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     CKPT_TRY(torch_archive_read_byteorder(ta, err));
     f->producer = is_old ? STR_LIT("torch.export, to 2.7") : STR_LIT("torch.export >= 2.8");

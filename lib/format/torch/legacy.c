@@ -55,13 +55,13 @@ static ckpt_status read_legacy(ckpt_file *f, ckpt_error *err)
     file_raise_budget(f, f->src->size);
     if (!legacy)
         return fail_memory(err);
-    *legacy = (struct legacy){.stream = {.f = f, .src = f->src, .err = err}, .archive_inside = f->probe->zip};
+    *legacy = (struct legacy){.stream = {.f = f, .src = f->src, .err = err}, .archive_inside = f->opening->probe->zip};
     f->container = legacy;
     f->container_free = free_legacy;
     struct legacy_stream *l = &legacy->stream;
     CKPT_TRY(legacy_stream_read(l));
     f->root = l->root;
-    f->for_torch_load = true;
+    f->loading.by = "torch.load";
     f->producer = STR_LIT("torch 0.1.10 to 1.5, or a later one asked for the legacy format");
     f->add_opaque_storages = add_opaque_legacy_storages;
     if (has_module_ids(l->facts))

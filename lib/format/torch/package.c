@@ -66,7 +66,7 @@ static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str top = {0};
     struct torch_archive *ta;
-    (void)find_package_top(f->probe->zip, &top);
+    (void)find_package_top(f->opening->probe->zip, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     ta->storage_folder = ".data/";
     ta->storage_suffix = ".storage";

@@ -443,11 +443,11 @@ static ckpt_status read_script(ckpt_file *f, ckpt_error *err)
     bool ambiguous;
     struct script s = {.f = f, .err = err};
     f->executes_code = true;
-    f->for_torch_load = true;
-    f->torch_load_refusal = STR_LIT("a TorchScript archive holds code; torch.jit.load reads it");
-    if (script_json_find_top(f->probe->zip, &top))
+    f->loading.by = "torch.load";
+    f->loading.refusal = STR_LIT("a TorchScript archive holds code; torch.jit.load reads it");
+    if (script_json_find_top(f->opening->probe->zip, &top))
         return script_json_read(f, top, err);
-    (void)torch_archive_find_top(f->probe->zip, &top, &ambiguous);
+    (void)torch_archive_find_top(f->opening->probe->zip, &top, &ambiguous);
     CKPT_TRY(torch_archive_new(f, top, &s.ta, err));
     CKPT_TRY(torch_archive_read_byteorder(s.ta, err));
     f->producer = torch_archive_has(s.ta, "bytecode.pkl")

@@ -286,7 +286,7 @@ ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
     file_raise_budget(f, m.ta->z->entries[m.model_entry].usize);
     CKPT_TRY(zip_load_member(m.ta->z, m.model_entry, f->limits.max_header, &text, err));
     f->producer = STR_LIT("torch.jit.save of torch 1.0 to 1.3");
-    f->torch_load_refusal = STR_LIT("torch no longer reads the TorchScript layout of torch 1.0 to 1.3");
+    f->loading.refusal = STR_LIT("torch no longer reads the TorchScript layout of torch 1.0 to 1.3");
     CKPT_TRY(kit_begin(&m.k, f, value_ordered_dict(f->a), err));
     json_init(&m.j, text, torch_archive_payload_offset(m.ta, m.model_entry), f->a, m.err);
     ckpt_status st = read_model(&m);

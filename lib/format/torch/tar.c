@@ -473,8 +473,8 @@ static ckpt_status read_tar(ckpt_file *f, ckpt_error *err)
     if (st == CKPT_OK)
         st = read_member(&t, torch_tar_find(list, n, "pickle"), "pickle", read_object);
     map_free(t.object_of_key);
-    f->for_torch_load = true;
-    f->torch_load_refusal = STR_LIT("the tar format of torch 0.1 needs weights_only=False");
+    f->loading.by = "torch.load";
+    f->loading.refusal = STR_LIT("the tar format of torch 0.1 needs weights_only=False");
     f->producer = STR_LIT("torch 0.1.1 to 0.1.9");
     return st;
 }

@@ -151,16 +151,16 @@ static ckpt_status fail_no_pickle(struct torch_archive *ta, ckpt_error *err)
 static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str top = {0};
-    bool ambiguous, lacks_pickle = torch_archive_lacks_pickle(f->probe->zip, &top);
+    bool ambiguous, lacks_pickle = torch_archive_lacks_pickle(f->opening->probe->zip, &top);
     struct torch_archive *ta;
     if (lacks_pickle) {
         CKPT_TRY(torch_archive_new(f, top, &ta, err));
         return fail_no_pickle(ta, err);
     }
-    (void)torch_archive_find_top(f->probe->zip, &top, &ambiguous);
+    (void)torch_archive_find_top(f->opening->probe->zip, &top, &ambiguous);
     if (ambiguous)
-        return fail_two_checkpoints(f->probe->zip, err);
-    f->for_torch_load = true;
+        return fail_two_checkpoints(f->opening->probe->zip, err);
+    f->loading.by = "torch.load";
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     CKPT_TRY(torch_archive_read_byteorder(ta, err));
     CKPT_TRY(check_version(ta, err));

@@ -262,7 +262,7 @@ static ckpt_status approve_pickle(const struct torch_writer *w, ckpt_error *err)
     struct pickle_facts *facts = file_add_pickle(f, str_of("", 0));
     ckpt_status st = facts ? pickle_read(f->a, src, 0, src->size, facts, &f->root, &next, err)
                            : fail_memory(err);
-    f->for_torch_load = true;
+    f->loading.by = "torch.load";
     if (st == CKPT_OK)
         st = w->p->approve(f, err);
     file_free(f);

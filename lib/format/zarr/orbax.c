@@ -341,7 +341,7 @@ static ckpt_status read_step(struct orbax *orbax, ckpt_str folder)
 
 static ckpt_status read_last_step(struct orbax *orbax)
 {
-    const struct probe *p = orbax->f->probe;
+    const struct probe *p = orbax->f->opening->probe;
     ckpt_str name;
     size_t n, unfinished = 0, first = 0;
     if (!find_last_step(p, &name, &n))
@@ -375,7 +375,7 @@ static ckpt_status check_finished(ckpt_file *f, ckpt_error *err)
 
 static ckpt_status read_all(struct orbax *orbax)
 {
-    const struct probe *p = orbax->f->probe;
+    const struct probe *p = orbax->f->opening->probe;
     bool steps = !is_item(p) && !probe_has(p, STEP_METADATA) && !is_unfinished_save(p->path);
     ckpt_status st = steps ? read_last_step(orbax) : read_step(orbax, STR_LIT(""));
     if (orbax->no_memory || *p->no_memory)

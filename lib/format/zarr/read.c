@@ -213,8 +213,8 @@ static ckpt_status read_folder(ckpt_file *f, bool is_ocdbt, ckpt_error *err)
     struct zarr_folder z = {.store = {.f = f, .err = err, .folder = {"", 0}}};
     f->folder = f->path;
     z.store.trusted = is_ocdbt                        ? OCDBT_MANIFEST
-                      : probe_has(f->probe, ZARR_V2) ? ZARR_V2
-                      : probe_has(f->probe, ZARR_V3) ? ZARR_V3
+                      : probe_has(f->opening->probe, ZARR_V2) ? ZARR_V2
+                      : probe_has(f->opening->probe, ZARR_V3) ? ZARR_V3
                                                      : ZARR_GROUP_V2;
     z.root = value_new(f->a, CKPT_V_DICT, 0);
     z.names = map_new(64);
