@@ -24,9 +24,9 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
     p->file = file;
     file_hold(file);
     p->report.notices.a = p->a = arena_new(UINT64_MAX);
-    p->edit_of = map_new(0);
+    p->edits.index_of = map_new(0);
     p->keep = p->a ? arena_array(p->a, file->table.nrows, sizeof *p->keep) : NULL;
-    if (!p->a || !p->edit_of || !p->keep) {
+    if (!p->a || !p->edits.index_of || !p->keep) {
         ckpt_plan_free(p);
         return fail_memory(err);
     }
@@ -42,8 +42,8 @@ void ckpt_plan_free(ckpt_plan *p)
 {
     if (!p)
         return;
-    map_free(p->edit_of);
-    map_free(p->noted_names);
+    map_free(p->edits.index_of);
+    map_free(p->renames.index_of);
     arena_free(p->a);
     file_release(p->file);
     free(p);
@@ -51,32 +51,32 @@ void ckpt_plan_free(ckpt_plan *p)
 
 struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n)
 {
-    uint32_t i = map_get_num(p->edit_of, ptr_key(node));
+    uint32_t i = map_get_num(p->edits.index_of, ptr_key(node));
     p->entries_stale = true;
     if (i != MAP_NONE)
-        return &p->edits[i];
+        return &p->edits.items[i];
     const struct edit e = {.node = node,
                            .names = arena_array(p->a, n, sizeof *e.names),
                            .dropped = arena_array(p->a, n, sizeof *e.dropped),
                            .n = n};
-    bool ok = e.names && e.dropped && map_set_num(p->edit_of, ptr_key(node), (uint32_t)p->nedits) &&
-              arena_push(p->a, &p->edits, &p->nedits, &p->cap_edits, &e, sizeof e);
-    return ok ? &p->edits[p->nedits - 1] : NULL;
+    bool ok = e.names && e.dropped && map_set_num(p->edits.index_of, ptr_key(node), (uint32_t)p->edits.n) &&
+              arena_push(p->a, &p->edits.items, &p->edits.n, &p->edits.cap, &e, sizeof e);
+    return ok ? &p->edits.items[p->edits.n - 1] : NULL;
 }
 
 #define FEW_EDITS 4u /* comparing so many nodes costs less than hashing one */
 
 const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
 {
-    if (!p->nedits || !node)
+    if (!p->edits.n || !node)
         return NULL;
-    if (p->nedits > FEW_EDITS) {
-        uint32_t i = map_get_num(p->edit_of, ptr_key(node));
-        return i == MAP_NONE ? NULL : &p->edits[i];
+    if (p->edits.n > FEW_EDITS) {
+        uint32_t i = map_get_num(p->edits.index_of, ptr_key(node));
+        return i == MAP_NONE ? NULL : &p->edits.items[i];
     }
-    for (size_t i = 0; i < p->nedits; i++)
-        if (p->edits[i].node == node)
-            return &p->edits[i];
+    for (size_t i = 0; i < p->edits.n; i++)
+        if (p->edits.items[i].node == node)
+            return &p->edits.items[i];
     return NULL;
 }
 
@@ -265,7 +265,7 @@ ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err)
 
 ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n, ckpt_error *err)
 {
-    if (p->entries == p->counted_entries) { /* these stay, for make_renames */
+    if (p->entries == p->renames.counted) { /* these stay, for make_renames */
         struct plan_entry *own = arena_array(p->a, p->nentries, sizeof *own);
         if (!own)
             return fail_memory(err);
@@ -420,7 +420,7 @@ const char *ckpt_plan_notice_at(const ckpt_plan *p, size_t i)
 {
     return p ? notices_at(&p->report.notices, i) : NULL;
 }
-size_t ckpt_plan_rename_count(const ckpt_plan *p) { return p ? p->nrenames : 0; }
+size_t ckpt_plan_rename_count(const ckpt_plan *p) { return p ? p->renames.n : 0; }
 
 const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *p, size_t i)
 {
@@ -437,29 +437,29 @@ const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *p, size_t i)
     return p && i < p->report.ncasts ? &p->report.casts[i] : NULL;
 }
 
-size_t ckpt_plan_mapping_count(const ckpt_plan *p) { return p ? p->nmappings : 0; }
+size_t ckpt_plan_mapping_count(const ckpt_plan *p) { return p ? p->renames.nmappings : 0; }
 const char *ckpt_plan_prefix(const ckpt_plan *p) { return p ? p->prefix.ptr : NULL; }
 
 const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *p, size_t i)
 {
-    return p && i < p->nmappings ? &p->mappings[i] : NULL;
+    return p && i < p->renames.nmappings ? &p->renames.mappings[i] : NULL;
 }
 
 ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err)
 {
-    map_free(p->noted_names);
-    p->noted_names = map_new(p->nnoted_renames);
-    bool ok = p->noted_names != NULL;
-    for (size_t i = 0; ok && i < p->nnoted_renames; i++)
-        ok = map_put(p->noted_names, p->noted_renames[i].to, (uint32_t)i, NULL);
+    map_free(p->renames.index_of);
+    p->renames.index_of = map_new(p->renames.nnoted);
+    bool ok = p->renames.index_of != NULL;
+    for (size_t i = 0; ok && i < p->renames.nnoted; i++)
+        ok = map_put(p->renames.index_of, p->renames.noted[i].to, (uint32_t)i, NULL);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* find_previous_rename - returns the rename, noted before, whose result NEXT renames again, or NULL. */
 static ckpt_rename *find_previous_rename(const ckpt_plan *p, const ckpt_rename *next)
 {
-    uint32_t i = map_get(p->noted_names, next->from);
-    ckpt_rename *previous = i == MAP_NONE ? NULL : &p->noted_renames[i];
+    uint32_t i = map_get(p->renames.index_of, next->from);
+    ckpt_rename *previous = i == MAP_NONE ? NULL : &p->renames.noted[i];
     bool same_mapping = previous && previous->mapping == next->mapping &&
                         previous->metadata == next->metadata;
     return same_mapping ? previous : NULL;
@@ -472,7 +472,8 @@ ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *rename, ckpt_erro
         previous->to = rename->to;
         return CKPT_OK;
     }
-    bool ok = arena_push(p->a, &p->noted_renames, &p->nnoted_renames, &p->cap_noted, rename, sizeof *rename);
+    struct plan_renames *all = &p->renames;
+    bool ok = arena_push(p->a, &all->noted, &all->nnoted, &all->cap_noted, rename, sizeof *rename);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -481,27 +482,27 @@ ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err)
     if (!p->root_depth) /* then those in the table are the old names */
         return CKPT_OK;
     CKPT_TRY(plan_update_entries(p, err));
-    p->old_names = arena_array(p->a, p->file->table.nrows, sizeof *p->old_names);
-    if (!p->old_names)
+    p->renames.old_names = arena_array(p->a, p->file->table.nrows, sizeof *p->renames.old_names);
+    if (!p->renames.old_names)
         return fail_memory(err);
     for (size_t i = 0; i < p->nentries; i++)
-        p->old_names[p->entries[i].row] = p->entries[i].name;
+        p->renames.old_names[p->entries[i].row] = p->entries[i].name;
     return CKPT_OK;
 }
 
 static ckpt_str get_old_name(const ckpt_plan *p, uint32_t row)
 {
-    return p->old_names ? p->old_names[row] : table_name(&p->file->table, row);
+    return p->renames.old_names ? p->renames.old_names[row] : table_name(&p->file->table, row);
 }
 
 /* count_in_mapping - counts E in its mapping, unless it is a component of a tensor. */
 static void count_in_mapping(ckpt_plan *p, const struct plan_entry *e, bool renamed)
 {
-    uint32_t m = p->mapping_of[e->row];
+    uint32_t m = p->renames.mapping_of[e->row];
     if (m == UINT32_MAX || table_part_of(&p->file->table, e->row) != CKPT_NO_TENSOR)
         return;
-    p->mappings[m].tensors++;
-    p->mappings[m].renamed += renamed;
+    p->renames.mappings[m].tensors++;
+    p->renames.mappings[m].renamed += renamed;
 }
 
 static void count_rows(ckpt_plan *p)
@@ -510,62 +511,62 @@ static void count_rows(ckpt_plan *p)
         const struct plan_entry *e = &p->entries[i];
         bool renamed = !str_eq(get_old_name(p, e->row), e->name);
         count_in_mapping(p, e, renamed);
-        p->nrenames += renamed;
+        p->renames.n += renamed;
     }
 }
 
 /* make_renames - makes the list of the renames that plan_count_renames counted; false: no memory. */
 static bool make_renames(ckpt_plan *p)
 {
-    ckpt_rename *renames = arena_array(p->a, p->nrenames, sizeof *renames);
+    ckpt_rename *renames = arena_array(p->a, p->renames.n, sizeof *renames);
     size_t n = 0;
     if (!renames)
         return false;
-    for (size_t i = 0; i < p->ncounted_entries && n < p->nrenames; i++) {
-        const struct plan_entry *e = &p->counted_entries[i];
+    for (size_t i = 0; i < p->renames.ncounted && n < p->renames.n; i++) {
+        const struct plan_entry *e = &p->renames.counted[i];
         uint32_t composite = table_part_of(&p->file->table, e->row);
         ckpt_str old = get_old_name(p, e->row);
         if (!str_eq(old, e->name))
             renames[n++] = (ckpt_rename){.from = old,
                                          .to = e->name,
                                          .component = composite != CKPT_NO_TENSOR,
-                                         .mapping = p->mapping_of[e->row]};
+                                         .mapping = p->renames.mapping_of[e->row]};
     }
-    for (size_t i = 0; i < p->nnoted_renames && n < p->nrenames; i++)
-        if (!str_eq(p->noted_renames[i].from, p->noted_renames[i].to))
-            renames[n++] = p->noted_renames[i];
-    p->renames = renames;
-    p->nrenames = n; /* fewer if a later renaming failed halfway */
+    for (size_t i = 0; i < p->renames.nnoted && n < p->renames.n; i++)
+        if (!str_eq(p->renames.noted[i].from, p->renames.noted[i].to))
+            renames[n++] = p->renames.noted[i];
+    p->renames.list = renames;
+    p->renames.n = n; /* fewer if a later renaming failed halfway */
     return true;
 }
 
 const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i)
 {
     ckpt_plan *p = (ckpt_plan *)(uintptr_t)plan; /* not const, because the list is a cache */
-    if (!p || i >= p->nrenames || (!p->renames && !make_renames(p)))
+    if (!p || i >= p->renames.n || (!p->renames.list && !make_renames(p)))
         return NULL;
-    return i < p->nrenames ? &p->renames[i] : NULL;
+    return i < p->renames.n ? &p->renames.list[i] : NULL;
 }
 
 ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err)
 {
     CKPT_TRY(plan_update_entries(p, err));
-    p->renames = NULL;
-    p->nrenames = 0;
-    p->counted_entries = p->entries;
-    p->ncounted_entries = p->nentries;
-    for (size_t i = 0; i < p->nmappings; i++) {
-        ckpt_mapping *m = &p->mappings[i];
+    p->renames.list = NULL;
+    p->renames.n = 0;
+    p->renames.counted = p->entries;
+    p->renames.ncounted = p->nentries;
+    for (size_t i = 0; i < p->renames.nmappings; i++) {
+        ckpt_mapping *m = &p->renames.mappings[i];
         m->tensors = m->renamed = m->metadata = m->values = 0;
     }
     count_rows(p);
-    for (size_t i = 0; i < p->nnoted_renames; i++) {
-        const ckpt_rename *rename = &p->noted_renames[i];
+    for (size_t i = 0; i < p->renames.nnoted; i++) {
+        const ckpt_rename *rename = &p->renames.noted[i];
         if (str_eq(rename->from, rename->to)) /* renamed and renamed back */
             continue;
-        p->mappings[rename->mapping].metadata += rename->metadata;
-        p->mappings[rename->mapping].values += rename->value;
-        p->nrenames++;
+        p->renames.mappings[rename->mapping].metadata += rename->metadata;
+        p->renames.mappings[rename->mapping].values += rename->value;
+        p->renames.n++;
     }
     return CKPT_OK;
 }
@@ -641,8 +642,8 @@ ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err)
 
 ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row)
 {
-    if (p->cast_to && p->cast_to[row])
-        return (ckpt_dtype)p->cast_to[row];
+    if (p->casts.to && p->casts.to[row])
+        return (ckpt_dtype)p->casts.to[row];
     return table_dtype_of(&p->file->table, row);
 }
 
@@ -650,7 +651,8 @@ bool plan_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
 {
     const struct table *t = &p->file->table;
     *out = table_nbytes_of(t, row);
-    return !p->cast_to || !p->cast_to[row] || dtype_bytes(plan_dtype(p, row), table_elements_of(t, row), out);
+    return !p->casts.to || !p->casts.to[row] ||
+           dtype_bytes(plan_dtype(p, row), table_elements_of(t, row), out);
 }
 
 bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
@@ -658,7 +660,7 @@ bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
     const ckpt_tensor t = table_tensor(&p->file->table, row);
     uint64_t bytes = p->file->table.storages[t.storage].nbytes;
     *out = bytes;
-    if (!p->cast_to || !p->cast_to[row] || t.kind == CKPT_NDARRAY)
+    if (!p->casts.to || !p->casts.to[row] || t.kind == CKPT_NDARRAY)
         return true;
     const struct dtype_info *d = dtype_info((ckpt_dtype)t.dtype);
     return dtype_bytes(plan_dtype(p, row), bytes / d->block_bytes * d->block_elems, out);

@@ -16,6 +16,37 @@ struct edit {
     uint32_t n;
 };
 
+struct plan_edits {
+    map *index_of; /* node -> index into items */
+    struct edit *items;
+    size_t n, cap;
+};
+
+/* What is renamed, for reports. */
+struct plan_renames {
+    ckpt_mapping *mappings; /* the mappings in which op/keys renames */
+    size_t nmappings;
+    uint32_t *mapping_of; /* by tensor: index of its mapping, or UINT32_MAX; NULL: nothing was renamed */
+    ckpt_str *old_names;  /* by tensor: its name before all renames; NULL: as in the file */
+    ckpt_rename *noted;   /* renames of what is not a tensor: metadata, other values */
+    size_t nnoted, cap_noted;
+    map *index_of;        /* new name -> index into noted; made by plan_begin_renaming */
+    ckpt_rename *list;    /* renames of tensors, then noted; made on first use, after the writing */
+    size_t n;             /* set by plan_count_renames */
+    const struct plan_entry *counted; /* the entries that plan_count_renames counted */
+    size_t ncounted;
+};
+
+/* Which tensors get a different dtype. */
+struct plan_casts {
+    uint16_t *to;            /* by tensor: the new dtype, 0: unchanged; NULL: no casts */
+    uint32_t weights_dtype;  /* the dtype of a cast without a glob, 0: none */
+    const bool *is_weights;  /* by tensor: the cast without a glob applies to it */
+    const char *left_scheme; /* a cast left weights of this scheme as they are; NULL: none */
+    ckpt_dequantized *dequantized;
+    size_t ndequantized, cap_dequantized;
+};
+
 /* The row to which item or pair INDEX of NODE leads. One tensor may be in several containers, and one
  * container in several places: then several rows have the same value, or the same NODE and INDEX. */
 struct entry_row {
@@ -60,19 +91,12 @@ struct ckpt_plan {
     ckpt_str prefix;    /* what strip removed, if the user's prefix lacked the dot at the end; else NULL */
     bool has_root;      /* --root was given */
     bool omits_values;  /* `--root auto` leaves out all values that are not tensors, with a report */
-    map *edit_of; /* node -> index into edits */
-    struct edit *edits;
-    size_t nedits, cap_edits;
+    struct plan_edits edits;
     bool *keep;                 /* by tensor: it is written */
     struct entry_row *entry_rows; /* sorted; made by plan_index_entry_rows */
     size_t nentry_rows;
-    uint16_t *cast_to;          /* by tensor: the new dtype, 0: unchanged; NULL: no casts */
-    uint32_t weights_dtype;     /* the dtype of a cast without a glob, 0: none */
-    const bool *is_weights;     /* by tensor: the cast without a glob applies to it */
+    struct plan_casts casts;
     const struct quantized_weights *quantized; /* op/quantized.h; NULL: not searched for yet */
-    ckpt_dequantized *dequantized;
-    size_t ndequantized, cap_dequantized;
-    const char *uncast_scheme;  /* a cast left weights of this scheme as they are; NULL: none */
     bool description_dropped;   /* by plan_drop_description */
     bool keep_called;           /* ckpt_plan_keep was called */
     bool allow_none;            /* a glob, prefix or rule may match nothing */
@@ -80,17 +104,7 @@ struct ckpt_plan {
     struct plan_entry *entries; /* made by plan_update_entries, in document order */
     size_t nentries;
     bool entries_stale;
-    ckpt_mapping *mappings; /* the mappings in which op/keys renames */
-    size_t nmappings;
-    uint32_t *mapping_of; /* by tensor: index of its mapping, or UINT32_MAX; NULL: nothing was renamed */
-    ckpt_str *old_names;  /* by tensor: its name before all renames; NULL: as in the file */
-    ckpt_rename *noted_renames; /* renames of what is not a tensor: metadata, other values */
-    size_t nnoted_renames, cap_noted;
-    map *noted_names;     /* new name -> index into noted_renames; made by plan_begin_renaming */
-    ckpt_rename *renames; /* renames of tensors, then noted_renames; made on first use, after the writing */
-    size_t nrenames;      /* set by plan_count_renames */
-    const struct plan_entry *counted_entries; /* the entries that plan_count_renames counted */
-    size_t ncounted_entries;
+    struct plan_renames renames;
     struct plan_report report;
     /* approve - checks F, which has only the pickle that is about to be written; may be NULL. */
     ckpt_status (*approve)(ckpt_file *f, ckpt_error *err);
@@ -172,7 +186,7 @@ ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err);
 ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *rename, ckpt_error *err);
 /* plan_keep_old_names - records the names that the tensors have before the first of them is renamed. */
 ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err);
-/* plan_count_renames - updates p->nrenames and the counts of p->mappings. */
+/* plan_count_renames - updates p->renames.n and the counts of the mappings. */
 ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err);
 /* plan_note_dropped - records that LEAF is left out; a LEAF without a value is a tensor. */
 ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, ckpt_error *err);

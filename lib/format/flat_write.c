@@ -291,9 +291,9 @@ static ckpt_status put_output(struct flat_writer *w, sink *out, ckpt_error *err)
 static ckpt_status write_output(struct flat_writer *w, ckpt_error *err)
 {
     sink *out;
-    w->tallies = w->p->cast_to ? calloc(w->n + 1, sizeof *w->tallies) : NULL;
+    w->tallies = w->p->casts.to ? calloc(w->n + 1, sizeof *w->tallies) : NULL;
     w->crcs = w->rules->needs_crcs ? calloc(w->n + 1, sizeof *w->crcs) : NULL;
-    if ((w->p->cast_to && !w->tallies) || (w->rules->needs_crcs && !w->crcs))
+    if ((w->p->casts.to && !w->tallies) || (w->rules->needs_crcs && !w->crcs))
         return fail_memory(err);
     if (w->job->opts->dry_run) {
         CKPT_TRY(rehearse_copy(w, err));

@@ -84,7 +84,7 @@ static ckpt_status check_only_names(const ckpt_plan *p, ckpt_error *err)
     if (!f->format->in_place)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "a %s file; torch zip, safetensors and GGUF are edited in place", f->format->title);
-    if (p->cast_to)
+    if (p->casts.to)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "dtypes would change; in place only names can change");
     if (p->root_depth || p->nentries != f->table.nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a part of the file; in place only names can change");
@@ -162,7 +162,7 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
     struct patches patches = {0};
     p->report.ndropped = p->report.naliases = p->report.noutputs = p->report.ncasts = 0;
     CKPT_TRY(plan_update_entries(p, err));
-    ckpt_status st = p->nrenames ? edit_in_place(p, &o, &patches, err) : check_only_names(p, err);
+    ckpt_status st = p->renames.n ? edit_in_place(p, &o, &patches, err) : check_only_names(p, err);
     if (st == CKPT_OK)
         st = plan_note_output(p, p->file->path, err);
     if (st != CKPT_OK) {

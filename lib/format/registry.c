@@ -108,15 +108,15 @@ void format_hint_leave_out(const ckpt_file *f, const ckpt_tensor *t, ckpt_str na
 /* check_block_casts - refuses casts of P to block-quantized types of ggml unless TO is GGUF. */
 static ckpt_status check_block_casts(const ckpt_plan *p, const struct format *to, ckpt_error *err)
 {
-    if (!p->cast_to || str_is(str_c(to->name), "gguf"))
+    if (!p->casts.to || str_is(str_c(to->name), "gguf"))
         return CKPT_OK;
     for (uint32_t i = 0; i < p->file->table.nrows; i++) {
-        if (!p->keep[i] || dtype_info((ckpt_dtype)p->cast_to[i])->klass != 'k')
+        if (!p->keep[i] || dtype_info((ckpt_dtype)p->casts.to[i])->klass != 'k')
             continue;
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "\"%.*s\" cannot become {%s}, which {=a GGUF} alone holds\n"
                     "give the output a name that ends in .gguf",
-                    STR_ARG(table_name(&p->file->table, i)), ckpt_dtype_name((ckpt_dtype)p->cast_to[i]));
+                    STR_ARG(table_name(&p->file->table, i)), ckpt_dtype_name((ckpt_dtype)p->casts.to[i]));
     }
     return CKPT_OK;
 }

@@ -111,8 +111,8 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
         plan_notice(p,
                     "left %zu tensor%s of quantized weights (%s) as %s: the numbers of such a weight mean "
                     "nothing without its scales%s",
-                    skipped->quantized, skipped->quantized == 1 ? "" : "s", p->uncast_scheme,
-                    skipped->quantized == 1 ? "it is" : "they are", what_helps(p->uncast_scheme));
+                    skipped->quantized, skipped->quantized == 1 ? "" : "s", p->casts.left_scheme,
+                    skipped->quantized == 1 ? "it is" : "they are", what_helps(p->casts.left_scheme));
     if (!skipped->n)
         return;
     const ckpt_tensor t = table_tensor(&p->file->table, skipped->first->row);
@@ -139,8 +139,8 @@ static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dt
     const char *why = why_not_castable(&t, dtype), *scheme = find_scheme(p, e);
     if (scheme) {
         skipped->quantized++;
-        if (!p->uncast_scheme || str_is(str_c(scheme), quantized_title(QUANTIZED_IN_SHARDS)))
-            p->uncast_scheme = scheme; /* no other command helps as long as shards are missing */
+        if (!p->casts.left_scheme || str_is(str_c(scheme), quantized_title(QUANTIZED_IN_SHARDS)))
+            p->casts.left_scheme = scheme; /* no other command helps as long as shards are missing */
         return;
     }
     skipped->scales += t.dtype == CKPT_DT_F8_E8M0;
@@ -151,7 +151,7 @@ static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dt
     } else if (is_vector_for_blocks(&t, dtype)) {
         skipped->vectors++;
     } else if (!why) {
-        p->cast_to[e->row] = dtype == t.dtype ? 0 : (uint16_t)dtype;
+        p->casts.to[e->row] = dtype == t.dtype ? 0 : (uint16_t)dtype;
     } else if (t.part_of == CKPT_NO_TENSOR && skipped->n++ == 0) {
         skipped->first = e;
         skipped->why = why;
@@ -166,7 +166,7 @@ static ckpt_status cast_named(ckpt_plan *p, const struct plan_entry *e, ckpt_dty
         return fail_quantized(e, &t, dtype, scheme, err);
     if (why)
         return fail_not_castable(e, &t, dtype, why, err);
-    p->cast_to[e->row] = dtype == t.dtype ? 0 : (uint16_t)dtype;
+    p->casts.to[e->row] = dtype == t.dtype ? 0 : (uint16_t)dtype;
     return CKPT_OK;
 }
 
@@ -227,8 +227,8 @@ static ckpt_status cast_weights(ckpt_plan *p, ckpt_dtype dtype, ckpt_error *err)
     for (size_t i = 0; i < p->nentries; i++)
         if (rows[p->entries[i].row])
             cast_or_skip(p, &p->entries[i], dtype, &skipped);
-    p->weights_dtype = dtype;
-    p->is_weights = rows;
+    p->casts.weights_dtype = dtype;
+    p->casts.is_weights = rows;
     notice_skipped(p, &skipped);
     return CKPT_OK;
 }
@@ -258,15 +258,15 @@ void cast_notice_skipped(ckpt_plan *p)
     ckpt_error ignored;
     struct first_components components = {0};
     size_t n = 0;
-    if (!p->weights_dtype ||
+    if (!p->casts.weights_dtype ||
         plan_update_entries(p, &ignored) != CKPT_OK) /* writing the plan reports the error */
         return;
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
         const ckpt_tensor t = table_tensor(&p->file->table, e->row);
         bool is_quantized = p->quantized->of_row[e->row] != QUANTIZED_BY_NONE;
-        bool is_handled = is_quantized || p->is_weights[e->row] || p->cast_to[e->row] ||
-                          t.dtype == p->weights_dtype;
+        bool is_handled = is_quantized || p->casts.is_weights[e->row] || p->casts.to[e->row] ||
+                          t.dtype == p->casts.weights_dtype;
         if (is_handled || !dtype_is_float((ckpt_dtype)t.dtype) || t.part_of != CKPT_NO_TENSOR ||
             is_counter(e, &t))
             continue;
@@ -280,7 +280,7 @@ void cast_notice_skipped(ckpt_plan *p)
         char word[SHELL_WORD_MAX];
         options = ARENA_CONCAT(p->a, options, str_c(i ? " " : ""), STR_LIT("--cast "),
                                str_c(shell_glob(components.name[i], word)), STR_LIT("="),
-                               str_c(ckpt_dtype_name((ckpt_dtype)p->weights_dtype)));
+                               str_c(ckpt_dtype_name((ckpt_dtype)p->casts.weights_dtype)));
     }
     const char *as = n == 1 ? "it is" : "they are", *them = n == 1 ? "it" : "those";
     plan_notice(p, "left %zu tensor%s outside the weights as %s: %.*s%s casts %s", n, n == 1 ? "" : "s", as,
@@ -289,13 +289,13 @@ void cast_notice_skipped(ckpt_plan *p)
 
 ckpt_status cast_strict(const ckpt_plan *p, ckpt_error *err)
 {
-    if (!p->uncast_scheme)
+    if (!p->casts.left_scheme)
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "it has quantized weights (%s), which a cast leaves as they are\n"
                 "%swithout --strict, all other tensors are cast",
-                p->uncast_scheme,
-                quantized_has_recipe(p->uncast_scheme) ? "--dequantize makes them floats; " : "");
+                p->casts.left_scheme,
+                quantized_has_recipe(p->casts.left_scheme) ? "--dequantize makes them floats; " : "");
 }
 
 ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckpt_error *err)
@@ -306,7 +306,7 @@ ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckp
     CKPT_TRY(check_target(dtype, err));
     CKPT_TRY(plan_update_entries(p, err));
     CKPT_TRY(plan_find_quantized(p, err));
-    if (!p->cast_to && !(p->cast_to = arena_array(p->a, p->file->table.nrows, sizeof *p->cast_to)))
+    if (!p->casts.to && !(p->casts.to = arena_array(p->a, p->file->table.nrows, sizeof *p->casts.to)))
         return fail_memory(err);
     CKPT_TRY(glob ? cast_matching(p, glob, dtype, &any, err) : cast_weights(p, dtype, err));
     if (any)

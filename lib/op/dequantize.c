@@ -117,11 +117,10 @@ static ckpt_status dequantize_weight(struct dequantizer *d, const struct quantiz
     for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
         if (w->part[i] != CKPT_NO_TENSOR)
             d->p->keep[w->part[i]] = false;
-    ckpt_plan *p = d->p;
-    bool ok = arena_push(p->a, &p->dequantized, &p->ndequantized, &p->cap_dequantized, &done, sizeof done);
-    if (!ok)
+    struct plan_casts *all = &d->p->casts;
+    if (!arena_push(d->p->a, &all->dequantized, &all->ndequantized, &all->cap_dequantized, &done, sizeof done))
         return fail_memory(err);
-    p->dequantized[p->ndequantized - 1].dtype = out.recipe.dtype;
+    all->dequantized[all->ndequantized - 1].dtype = out.recipe.dtype;
     return CKPT_OK;
 }
 
@@ -182,9 +181,9 @@ static ckpt_status cast_ggml_blocks(ckpt_plan *p, size_t *n, ckpt_error *err)
     for (size_t i = 0; i < t->nrows; i++) {
         if (!dequantize_supports(table_dtype_of(t, i)) || !p->keep[i])
             continue;
-        if (!p->cast_to && !(p->cast_to = arena_array(p->a, t->nrows, sizeof *p->cast_to)))
+        if (!p->casts.to && !(p->casts.to = arena_array(p->a, t->nrows, sizeof *p->casts.to)))
             return fail_memory(err);
-        p->cast_to[i] = CKPT_DT_F32;
+        p->casts.to[i] = CKPT_DT_F32;
         ++*n;
     }
     return CKPT_OK;
@@ -209,14 +208,14 @@ static ckpt_status dequantize_all(struct dequantizer *d, struct quantized_weight
 
 static void notice_dequantized(ckpt_plan *p, size_t nblocks)
 {
-    size_t n = p->ndequantized;
+    size_t n = p->casts.ndequantized;
     if (!n && !nblocks) {
         plan_notice(p, "--dequantize: no weight is quantized");
         return;
     }
     if (n)
         plan_notice(p, "%zu weight%s dequantized (%s); %s scales are left out", n,
-                    n == 1 ? " is" : "s are", p->dequantized[0].scheme.ptr, n == 1 ? "its" : "their");
+                    n == 1 ? " is" : "s are", p->casts.dequantized[0].scheme.ptr, n == 1 ? "its" : "their");
 }
 
 ckpt_status ckpt_plan_dequantize(ckpt_plan *p, ckpt_error *err)
@@ -244,5 +243,5 @@ ckpt_status ckpt_plan_dequantize(ckpt_plan *p, ckpt_error *err)
 
 const ckpt_dequantized *ckpt_plan_dequantized_at(const ckpt_plan *p, size_t i)
 {
-    return p && i < p->ndequantized ? &p->dequantized[i] : NULL;
+    return p && i < p->casts.ndequantized ? &p->casts.dequantized[i] : NULL;
 }

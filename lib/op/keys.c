@@ -443,9 +443,9 @@ static ckpt_status assign_rows_to_groups(struct renaming *job, ckpt_error *err)
     const struct table *t = &p->file->table;
     uint32_t *container, *group_of = arena_array(p->a, job->containers.n, sizeof *group_of);
     CKPT_TRY(weights_rows(&job->containers, &job->weights, p->root_name, &container, err));
-    p->mapping_of = arena_array(p->a, t->nrows, sizeof *p->mapping_of);
+    p->renames.mapping_of = arena_array(p->a, t->nrows, sizeof *p->renames.mapping_of);
     map *optimizers = map_new(0);
-    bool ok = group_of && p->mapping_of && optimizers;
+    bool ok = group_of && p->renames.mapping_of && optimizers;
     for (size_t i = 0; ok && i < job->ngroups; i++) {
         uint32_t at = job->groups[i].container;
         group_of[at] = (uint32_t)i;
@@ -455,7 +455,7 @@ static ckpt_status assign_rows_to_groups(struct renaming *job, ckpt_error *err)
     for (size_t i = 0; ok && i < t->nrows; i++) {
         bool is_entry = container[i] != NO_CONTAINER && job->containers.list[container[i]].is_mapping;
         const struct row row = table_row(t, i);
-        p->mapping_of[i] = is_entry ? group_of[container[i]] : find_optimizer_group(optimizers, &row);
+        p->renames.mapping_of[i] = is_entry ? group_of[container[i]] : find_optimizer_group(optimizers, &row);
     }
     map_free(optimizers);
     return ok ? CKPT_OK : fail_memory(err);
@@ -465,15 +465,15 @@ static ckpt_status assign_rows_to_groups(struct renaming *job, ckpt_error *err)
 static ckpt_status record_old_names(struct renaming *job, ckpt_error *err)
 {
     ckpt_plan *p = job->rule->plan;
-    if (p->mapping_of)
+    if (p->renames.mapping_of)
         return CKPT_OK;
-    p->mappings = arena_array(p->a, job->ngroups, sizeof *p->mappings);
-    if (!p->mappings)
+    p->renames.mappings = arena_array(p->a, job->ngroups, sizeof *p->renames.mappings);
+    if (!p->renames.mappings)
         return fail_memory(err);
     CKPT_TRY(plan_keep_old_names(p, err));
-    p->nmappings = job->ngroups;
+    p->renames.nmappings = job->ngroups;
     for (size_t i = 0; i < job->ngroups; i++)
-        p->mappings[i] = (ckpt_mapping){.name = job->groups[i].where,
+        p->renames.mappings[i] = (ckpt_mapping){.name = job->groups[i].where,
                                         .averaged = job->groups[i].is_averaged,
                                         .optimizer = job->groups[i].is_optimizer};
     return assign_rows_to_groups(job, err);

@@ -48,8 +48,8 @@ ckpt_status plan_no_key_matches(ckpt_plan *plan, const char *verb, ckpt_str patt
     ckpt_status st = plan_no_match(plan, err, "no key %s \"%.*s\"%s%s", verb, STR_ARG(pattern),
                                    *prefixes ? "; keys begin with " : "", prefixes);
     ckpt_str where = {0};
-    for (size_t i = 0; !where.len && i < plan->nmappings; i++)
-        where = plan->mappings[i].name;
+    for (size_t i = 0; !where.len && i < plan->renames.nmappings; i++)
+        where = plan->renames.mappings[i].name;
     if (st == CKPT_OK)
         return st;
     if (where.len && str_find(pattern, where, 0) != SIZE_MAX)

@@ -333,7 +333,7 @@ void fuzz_in_place(const uint8_t *data, size_t size)
     if (st == CKPT_OK)
         st = plan_update_entries(p, &err);
     check_reason(st, &err);
-    if (st == CKPT_OK && f->src && f->format->in_place && p->nrenames) {
+    if (st == CKPT_OK && f->src && f->format->in_place && p->renames.n) {
         st = f->format->in_place(p, &patches, &err);
         check_reason(st, &err);
         if (st == CKPT_OK)

@@ -15,7 +15,7 @@ static const char *metadata_renames(const ckpt_plan *p)
     static char text[8192];
     size_t len = 0;
     text[0] = '\0';
-    for (size_t i = 0; i < p->nrenames; i++) {
+    for (size_t i = 0; i < p->renames.n; i++) {
         const ckpt_rename *r = ckpt_plan_rename_at(p, i);
         if (r && r->metadata)
             len += (size_t)snprintf(text + len, sizeof text - len, "%s%s>%s", len ? "," : "", r->from.ptr,
@@ -106,9 +106,9 @@ static void names_and_metadata_are_stripped(void)
     CU_ASSERT_EQUAL(p->report.notices.n, 0);
     /* in _metadata, the wrapped module's entry "module" replaces the wrapper's entry "" */
     size_t dropped = 0;
-    for (size_t i = 0; i < p->nedits; i++)
-        for (uint32_t k = 0; k < p->edits[i].n; k++)
-            dropped += p->edits[i].dropped[k];
+    for (size_t i = 0; i < p->edits.n; i++)
+        for (uint32_t k = 0; k < p->edits.items[i].n; k++)
+            dropped += p->edits.items[i].dropped[k];
     CU_ASSERT_EQUAL(dropped, 1);
     /* stripping again fails, or renames nothing and adds a notice */
     size_t before = ckpt_plan_rename_count(p);
@@ -160,7 +160,7 @@ static void collisions_are_refused(void)
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, &err), CKPT_EEXIST);
     CU_ASSERT(strstr(err.what, "\"module.w\"") && strstr(err.what, "\"w\""));
     CU_ASSERT_STRING_EQUAL(names_of(p), "module.w,w");
-    CU_ASSERT(ckpt_plan_rename_count(p) == 0 && p->nedits == 0);
+    CU_ASSERT(ckpt_plan_rename_count(p) == 0 && p->edits.n == 0);
     close_plan(p);
     p = plan_of(OPEN_KEYS("a.x", "b.x"));
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^[ab]=>c", &err), CKPT_EEXIST);
@@ -424,9 +424,9 @@ static void names_in_optimizers_are_renamed(void)
     ckpt_file *f = open_graph(new_named_optimizer);
     ckpt_plan *p = plan_of(f);
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(p->nedits, 3); /* one each for the shared state dict, state and params */
-    for (size_t i = 0; i < p->nedits; i++)
-        CU_ASSERT(p->edits[i].n == 1 && str_is(p->edits[i].names[0], "w"));
+    CU_ASSERT_EQUAL(p->edits.n, 3); /* one each for the shared state dict, state and params */
+    for (size_t i = 0; i < p->edits.n; i++)
+        CU_ASSERT(p->edits.items[i].n == 1 && str_is(p->edits.items[i].names[0], "w"));
     /* only the name in params counts: the keys would count by their rows, and F has none */
     CU_ASSERT_FATAL(ckpt_plan_rename_count(p) == 1);
     CU_ASSERT(ckpt_plan_rename_at(p, 0)->value != 0);
@@ -465,11 +465,11 @@ static void python2_metadata_are_renamed(void)
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(metadata_renames(p), "module>");
     size_t dropped_pairs = 0; /* pairs whose key and value are dropped */
-    for (size_t i = 0; i < p->nedits; i++)
-        dropped_pairs += p->edits[i].n == 2 && p->edits[i].dropped[0] &&
-                         value_item(p->edits[i].node, 0)->type == CKPT_V_LIST;
+    for (size_t i = 0; i < p->edits.n; i++)
+        dropped_pairs += p->edits.items[i].n == 2 && p->edits.items[i].dropped[0] &&
+                         value_item(p->edits.items[i].node, 0)->type == CKPT_V_LIST;
     CU_ASSERT_EQUAL(dropped_pairs, 1);
-    CU_ASSERT(p->nedits == 3 && str_is(p->edits[0].names[0], "w"));
+    CU_ASSERT(p->edits.n == 3 && str_is(p->edits.items[0].names[0], "w"));
     ckpt_plan_free(p);
     file_free(f);
 }
@@ -496,9 +496,9 @@ static void unusual_keys_are_neither_lost_nor_joined(void)
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_EEXIST);
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK); /* two equal keys of the file are no collision */
     size_t renamed = 0;
-    for (uint32_t i = 0; i < p->edits[0].n; i++)
-        renamed += p->edits[0].names[i].ptr != NULL;
-    CU_ASSERT(p->nedits == 1 && renamed == 4);
+    for (uint32_t i = 0; i < p->edits.items[0].n; i++)
+        renamed += p->edits.items[0].names[i].ptr != NULL;
+    CU_ASSERT(p->edits.n == 1 && renamed == 4);
     ckpt_plan_free(p);
     file_free(f);
 }

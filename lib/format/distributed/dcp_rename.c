@@ -130,7 +130,7 @@ static ckpt_status match_leaves(struct dcp_renamer *r, bool *can_rename)
     r->leaf_of = arena_array(r->meta->a, r->nentries, sizeof *r->leaf_of);
     if (!r->leaf_of)
         return fail_memory(r->err);
-    *can_rename = r->leaves.nleaves == r->nentries && r->leaves.nedited == r->plan->nedits;
+    *can_rename = r->leaves.nleaves == r->nentries && r->leaves.nedited == r->plan->edits.n;
     for (size_t i = 0; *can_rename && i < r->leaves.nleaves; i++) {
         const struct dcp_leaf *l = &r->leaves.leaves[i];
         uint32_t at = make_path_key(&r->path_key, l->input_path, l->ninput_path)
@@ -325,8 +325,8 @@ static ckpt_status read_graph(struct dcp_renamer *r, bool *can_rename)
 /* keeps_all_tensors - returns true if P writes all tensors of a distributed checkpoint without a cast. */
 static bool keeps_all_tensors(const ckpt_plan *p)
 {
-    return p->file->format->write == dcp_write && p->root == p->file->root && !p->root_depth && !p->cast_to &&
-           !p->file->losses.n && plan_count_entries(p) == p->file->table.nrows;
+    return p->file->format->write == dcp_write && p->root == p->file->root && !p->root_depth &&
+           !p->casts.to && !p->file->losses.n && plan_count_entries(p) == p->file->table.nrows;
 }
 
 static ckpt_status write_renamed(struct dcp_renamer *r, bool *done)

@@ -103,8 +103,8 @@ static ckpt_status list_tensors(struct dcp_writer *w, ckpt_error *err)
     w->tensor_starts = calloc(w->leaves.nleaves + 1, sizeof *w->tensor_starts);
     w->tensors = calloc(w->leaves.nleaves + 1, sizeof *w->tensors);
     w->crcs = calloc(w->leaves.nleaves + 1, sizeof *w->crcs);
-    w->tallies = w->plan->cast_to ? calloc(w->leaves.nleaves + 1, sizeof *w->tallies) : NULL;
-    if (!w->ranges || !w->tensor_starts || !w->tensors || !w->crcs || (w->plan->cast_to && !w->tallies))
+    w->tallies = w->plan->casts.to ? calloc(w->leaves.nleaves + 1, sizeof *w->tallies) : NULL;
+    if (!w->ranges || !w->tensor_starts || !w->tensors || !w->crcs || (w->plan->casts.to && !w->tallies))
         return fail_memory(err);
     for (size_t i = 0; i < w->leaves.nleaves; i++) {
         uint64_t nbytes;

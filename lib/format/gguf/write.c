@@ -92,7 +92,7 @@ static void add_input_pairs(struct flat_writer *w)
         if (replaced || (drop_split_keys && is_split_key(pair->key)))
             continue;
         o->pairs[o->n++] = *pair;
-        if (w->p->cast_to && str_is(pair->key, "general.file_type"))
+        if (w->p->casts.to && str_is(pair->key, "general.file_type"))
             plan_notice(w->p, "general.file_type is still that of the input; `ckpt meta` changes it");
     }
     if (o->input->header.big_endian)

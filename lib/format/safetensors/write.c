@@ -228,7 +228,7 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
  * nor anything else changes. */
 static bool is_byte_copy(const ckpt_plan *p)
 {
-    return p->renaming && !p->nrenames && !p->nedits && !p->cast_to && !p->root_depth && p->file->src &&
+    return p->renaming && !p->renames.n && !p->edits.n && !p->casts.to && !p->root_depth && p->file->src &&
            p->file->format->write == safetensors_write && p->nentries == p->file->table.nrows;
 }
 

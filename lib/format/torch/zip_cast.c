@@ -167,7 +167,7 @@ ckpt_status torch_zip_plan_casts(struct torch_writer *w, ckpt_error *err)
 {
     const ckpt_file *f = w->p->file;
     size_t n = f->table.nstorages;
-    if (!w->p->cast_to)
+    if (!w->p->casts.to)
         return CKPT_OK;
     CKPT_TRY(plan_update_entries(w->p, err));
     const struct plan_entry **first_of = arena_array(w->p->a, n, sizeof *first_of);
