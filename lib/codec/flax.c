@@ -130,7 +130,7 @@ static ckpt_status set_dtype(struct flax_input *in, const struct msgpack_value *
         return CKPT_OK;
     bool is_date = d.kind == 'M';
     x->swap = d.big_endian && numpy_swap_bytes(&d) > 1 ? numpy_swap_bytes(&d) : 0;
-    x->dtype = is_date ? CKPT_DT_NONE : numpy_torch_dtype(&d);
+    x->dtype = is_date ? CKPT_DT_NONE : numpy_known_dtype(&d);
     if (x->dtype != CKPT_DT_NONE)
         return CKPT_OK;
     x->dtype = CKPT_DT_NAMED;

@@ -122,7 +122,7 @@ static ckpt_status read_dtype(const struct zarr_reading *r, const ckpt_value *v)
     if (value_text(v, &name))
         z->dtype = dtype_by_name(name);
     if (value_text(v, &name) && z->dtype == CKPT_DT_NONE && numpy_dtype_parse(name, &d))
-        z->dtype = numpy_torch_dtype(&d);
+        z->dtype = numpy_known_dtype(&d);
     const struct dtype_info *info = dtype_info(z->dtype);
     if (!dtype_is_number(z->dtype))
         return fail_field(r, v, "the dtype", "a number, bool or complex number");

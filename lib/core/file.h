@@ -156,7 +156,7 @@ struct ckpt_file {
     size_t nread_paths, cap_read_paths;
     bool leaves_out;      /* a part of the files was not read, as a notice says: a strict output is refused */
     bool owns_folder;     /* every file in FOLDER may belong to it, opened or not */
-    uint64_t shards_in_set; /* > 1: the file is one of so many shards, by its name, and was opened alone */
+    uint64_t files_in_set; /* > 1: the file is one of so many shards, by its name, and was opened alone */
     /* siblings_list (format/hub), for the floors that cannot include it; NULL: the file has no folder */
     ckpt_status (*list_siblings)(const struct ckpt_file *f, arena *a, map **names, ckpt_error *err);
     ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
@@ -178,9 +178,9 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
-/* file_take_over - moves all that OTHER has into F, which keeps its opening, while F is read. file_move_home -
- * when that ends, moves it back to OTHER, to which its sources may refer, frees F and returns OTHER; returns
- * F if it has taken over nothing. */
+/* file_take_over - moves all that OTHER has into F, which keeps its opening, while F is read.
+ * file_move_home - when that ends, moves it back to OTHER, to which its sources may refer, frees F and
+ * returns OTHER; returns F if it has taken over nothing. */
 void file_take_over(ckpt_file *f, ckpt_file *other);
 ckpt_file *file_move_home(ckpt_file *f);
 /* file_hold, file_release - count the holders of F; the last file_release frees it. Only for ckpt_close and

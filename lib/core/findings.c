@@ -36,17 +36,6 @@ bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n)
     return st == CKPT_OK;
 }
 
-bool scan_is_torch_stream(const unsigned char *head, size_t n)
-{
-    static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
-    const size_t len = sizeof magic - 1;
-    const size_t proto = 2, proto_frame = 11; /* bytes of PROTO; of PROTO and FRAME, from protocol 4 on */
-    if (n < proto + len || head[0] != 0x80)
-        return false;
-    return memcmp(head + proto, magic, len) == 0 ||
-           (n >= proto_frame + len && memcmp(head + proto_frame, magic, len) == 0);
-}
-
 const ckpt_scan_rule *ckpt_scan_rule_at(size_t i)
 {
     return i < sizeof rules / sizeof *rules ? &rules[i] : NULL;

@@ -17,8 +17,8 @@ struct scan_pickle {
     ckpt_str where; /* member of the archive; empty: the file itself */
     source *src;
     uint64_t pos;
-    bool by_frame;                 /* read frame by frame, as some loaders do */
-    bool joblib_arrays_as_opcodes; /* joblib's arrays are read as opcodes, as pickle.load does */
+    bool by_frame;          /* read frame by frame, as some loaders do */
+    bool arrays_as_opcodes; /* joblib's arrays are read as opcodes, as pickle.load does */
 };
 
 struct scan {
@@ -27,7 +27,7 @@ struct scan {
     void *user;
     bool cancelled;
     bool file_is_chunk;    /* the file is a chunk of a Zarr array, by the files around it */
-    bool has_torch_script; /* the archive whose members are scanned has code of TorchScript */
+    bool archive_has_code; /* the archive whose members are scanned has code of TorchScript */
     uint64_t opcodes_left; /* opcodes that may still be followed, in the whole file */
     bool gave_up;          /* a possible pickle was not followed to its end: opcodes or memory ran out */
     ckpt_error failure;    /* the first failure of memory or disk, which makes the findings incomplete */
@@ -48,8 +48,6 @@ struct scan {
 bool scan_note_system_failure(struct scan *s, ckpt_status st, const ckpt_error *why);
 /* scan_read - reads N bytes at OFF, which are inside SRC. False: the read failed; S keeps the error. */
 bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n);
-/* scan_is_torch_stream - returns true if HEAD has the pickled magic number of torch.save before 1.6. */
-bool scan_is_torch_stream(const unsigned char *head, size_t n);
 const ckpt_scan_rule *scan_rule(enum scan_rule rule);
 /* scan_report_record - counts RECORD and passes it to the caller's report(); a finding takes level and
  * verdict from its rule. False: stop. */

@@ -365,7 +365,7 @@ const char *numpy_name(const struct numpy_dtype *d)
     return d->extended ? d->extended : i < NTYPES ? numpy_types[i].name : "generic";
 }
 
-ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d)
+ckpt_dtype numpy_known_dtype(const struct numpy_dtype *d)
 {
     size_t i = find_type(d);
     if (d->extended)
@@ -384,7 +384,7 @@ uint8_t numpy_swap_bytes(const struct numpy_dtype *d)
 
 const char *numpy_dtype_text(arena *a, const struct numpy_dtype *d)
 {
-    ckpt_dtype known = numpy_torch_dtype(d);
+    ckpt_dtype known = numpy_known_dtype(d);
     if (d->extended || known != CKPT_DT_NONE)
         return d->extended ? d->extended : dtype_info(known)->name;
     if (d->record || d->kind == 'O')

@@ -43,8 +43,8 @@ bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out);
 bool numpy_is_text(const unsigned char *b, size_t n, ckpt_str text);
 /* numpy_name - returns "float64", "str_" …; "generic" for an unknown type. */
 const char *numpy_name(const struct numpy_dtype *d);
-/* numpy_torch_dtype - returns the torch dtype with the same elements, or CKPT_DT_NONE. */
-ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d);
+/* numpy_known_dtype - returns the dtype with the same elements, or CKPT_DT_NONE. */
+ckpt_dtype numpy_known_dtype(const struct numpy_dtype *d);
 
 /* numpy_find_void_dtype - finds the dtype that TEXT, void_dtypes of ckpt_limits, gives to elements of BYTES
  * bytes: sets *OUT to its name; NULL: to none. Fails if TEXT is malformed; NULL is valid. */

@@ -170,7 +170,7 @@ static bool put_numpy(struct text_sink *out, const ckpt_value *v)
     }
     if (!numpy_scalar_of(v, &d))
         return false;
-    ckpt_dtype dt = numpy_torch_dtype(&d);
+    ckpt_dtype dt = numpy_known_dtype(&d);
     bool known = dt != CKPT_DT_NONE || d.kind == 'U' || d.kind == 'S';
     if (!known || d.bytes > SCALAR_MAX || copy_small_bytes(value_arg(v, 1), bytes, SCALAR_MAX) != d.bytes) {
         text_put_literal(out, "<numpy.");

@@ -139,10 +139,18 @@ static bool is_lzma(const struct probe *p)
 
 /* -------------------------------------------------------------------- pickles */
 
+bool recognize_magic_number(ckpt_str head)
+{
+    const ckpt_str magic = STR_LIT("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.");
+    const size_t proto = 2, proto_frame = 11; /* bytes of PROTO; of PROTO and FRAME, from protocol 4 on */
+    return str_starts(head, STR_LIT("\x80")) &&
+           (str_starts(str_skip(head, proto), magic) || str_starts(str_skip(head, proto_frame), magic));
+}
+
 bool recognize_legacy(const struct probe *p)
 {
     return str_starts(probe_head(p), STR_LIT("L119547037146038801333356L\n.")) /* protocols 0 and 1 */ ||
-           scan_is_torch_stream(p->head, p->nhead);
+           recognize_magic_number(probe_head(p));
 }
 
 /* Protocols 2 to 5 begin with a PROTO opcode. Older pickles do not: text may begin with the same bytes. */

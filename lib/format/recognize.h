@@ -61,6 +61,8 @@ bool recognize_safetensors_at(source *src, uint64_t at);
 /* recognize_legacy - returns true if P begins with the magic number that torch.save wrote before 1.6. A tar
  * may begin with it, too, and torch.load tries tar first. */
 bool recognize_legacy(const struct probe *p);
+/* recognize_magic_number - returns true if HEAD is that number, pickled in protocol 2 or later. */
+bool recognize_magic_number(ckpt_str head);
 /* recognize_archive - returns true if P begins as a zip archive or ends with an end record. */
 bool recognize_archive(const struct probe *p);
 /* recognize_kind - returns the first row of KIND that matches P, or NULL; recognize_as - whether there is

@@ -249,7 +249,7 @@ static ckpt_status read_open_source(ckpt_file *f, struct opening *o, ckpt_error 
     if (o->recognized)
         *o->recognized = f->format;
     if (f->src && shard_name_parse(str_after_last(str_c(f->path), '/'), &name))
-        f->shards_in_set = name.count;
+        f->files_in_set = name.count;
     f->list_siblings = f->src ? shards_list_siblings : NULL;
     f->check = NULL;
     if (st != CKPT_OK && st != CKPT_ECANCELLED && salvages_outermost && o->probe->zip)

@@ -18,9 +18,9 @@ static const struct storage *get_storage(const ckpt_file *f, size_t row)
     return i < f->table.nstorages ? &f->table.storages[i] : NULL;
 }
 
-/* spread_losses - sets losses.of_row for rows whose node is that of a lost row; then for composites with a lost
- * component, from the last to the first, because a component may be a composite; then for the components of
- * lost composites. */
+/* spread_losses - makes rows lost whose node is that of a lost row; then composites with a lost component,
+ * from the last to the first, because a component may be a composite; then the components of lost
+ * composites. */
 static void spread_losses(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
@@ -84,7 +84,8 @@ static ckpt_status add_lost_row(ckpt_file *f, size_t row, ckpt_error *err)
                                           : STR_LIT("its data cannot be read");
     if (s && storage_loss(s))
         l = (ckpt_lost){(uint32_t)row, str_c(s->extra->lost_why), s->extra->lost_at, s->extra->file};
-    return arena_push(f->a, &f->losses.items, &f->losses.n, &f->losses.cap, &l, sizeof l) ? CKPT_OK : fail_memory(err);
+    struct losses *all = &f->losses;
+    return arena_push(f->a, &all->items, &all->n, &all->cap, &l, sizeof l) ? CKPT_OK : fail_memory(err);
 }
 
 /* replace_by_none - replaces ROW by None if it is an item of a list or tuple. */
@@ -180,7 +181,7 @@ static ckpt_status find_lost_rows(ckpt_file *f, ckpt_error *err)
     return f->losses.of_row ? CKPT_OK : fail_memory(err);
 }
 
-/* add_lost_objects - adds rows for lost objects that are not tensors, and extends losses.of_row to all rows. */
+/* add_lost_objects - adds rows for lost objects that are not tensors, which losses.of_row then covers. */
 static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
 {
     size_t n = f->table.nrows;

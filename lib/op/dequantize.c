@@ -118,7 +118,9 @@ static ckpt_status dequantize_weight(struct dequantizer *d, const struct quantiz
         if (w->part[i] != CKPT_NO_TENSOR)
             d->p->keep[w->part[i]] = false;
     struct plan_casts *all = &d->p->casts;
-    if (!arena_push(d->p->a, &all->dequantized, &all->ndequantized, &all->cap_dequantized, &done, sizeof done))
+    bool ok = arena_push(d->p->a, &all->dequantized, &all->ndequantized, &all->cap_dequantized, &done,
+                         sizeof done);
+    if (!ok)
         return fail_memory(err);
     all->dequantized[all->ndequantized - 1].dtype = out.recipe.dtype;
     return CKPT_OK;

@@ -224,7 +224,7 @@ bool plain_from_scalar(arena *a, const ckpt_value *v, ckpt_value **out)
     *out = NULL;
     if (!numpy_scalar_of(v, &d))
         return true;
-    ckpt_dtype dt = numpy_torch_dtype(&d);
+    ckpt_dtype dt = numpy_known_dtype(&d);
     bool text = d.kind == 'U';
     if ((dt == CKPT_DT_NONE && !text) || d.bytes > sizeof bytes ||
         copy_small_bytes(value_arg(v, 1), bytes, sizeof bytes) != d.bytes)

@@ -408,7 +408,7 @@ static ckpt_status find_torn(struct finder *f, ckpt_error *err)
     ckpt_status st = a ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && f->file->list_siblings)
         st = f->file->list_siblings(f->file, a, &f->siblings, err);
-    if (st == CKPT_OK && (f->siblings || f->file->shards_in_set > 1))
+    if (st == CKPT_OK && (f->siblings || f->file->files_in_set > 1))
         st = add_torn(f, err);
     map_free(f->siblings);
     arena_free(a);

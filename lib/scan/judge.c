@@ -18,6 +18,7 @@
 
 #include "base/map.h"
 #include "core/python2.h"
+#include "format/recognize.h"
 #include "op/weights_only.h"
 
 #define NEWOBJ          0x81u
@@ -66,7 +67,7 @@ static struct full_name get_python3_name(const struct trace_global *g)
  * code is in the archive, which is a finding, and Python does not load it by its name. */
 static bool is_torch_script_class(const struct scan *scan, struct full_name class)
 {
-    return scan->has_torch_script && class.name.len && str_find(class.name, STR_LIT("."), 0) == SIZE_MAX &&
+    return scan->archive_has_code && class.name.len && str_find(class.name, STR_LIT("."), 0) == SIZE_MAX &&
            (str_is(class.module, "__torch__") || str_starts(class.module, STR_LIT("__torch__.")));
 }
 
@@ -291,7 +292,7 @@ static void describe_step(const struct judge *j, const struct trace_step *step, 
     r->opcode = step->opname;
     r->error_offset = j->error_offset;
     r->framed = j->pickle.by_frame;
-    r->plain = j->pickle.joblib_arrays_as_opcodes;
+    r->plain = j->pickle.arrays_as_opcodes;
     r->weights_only = 0;
     if (g) {
         struct full_name python3 = get_python3_name(g);
@@ -515,7 +516,7 @@ static bool judge_change(struct judge *j, const struct trace_step *step)
         return !scan_note_system_failure(j->scan, st, &j->numpy.err);
     if (why && !report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->operand, why))
         return false;
-    return !numpy_why || j->pickle.joblib_arrays_as_opcodes || /* it was reported in the scan as joblib */
+    return !numpy_why || j->pickle.arrays_as_opcodes || /* it was reported in the scan as joblib */
            report_step(j, step, SCAN_NUMPY_OBJECTS, g, step->operand, numpy_why);
 }
 
@@ -573,11 +574,11 @@ static bool judge_step(void *user, const struct trace_step *step)
         return report_step(j, step, SCAN_PICKLE_NOT_FOLLOWED, NULL, 0,
                            "uses out-of-band buffers (protocol 5), which are not in the file");
     case TRACE_STEP_MEMO:
-        return j->pickle.joblib_arrays_as_opcodes ||
+        return j->pickle.arrays_as_opcodes ||
                report_once(j, step, REPORTED_MEMO, SCAN_MEMO_REPLACED,
                            "a memo entry is put again with a different value");
     case TRACE_STEP_LEFTOVER:
-        return j->pickle.joblib_arrays_as_opcodes ||
+        return j->pickle.arrays_as_opcodes ||
                report_once(j, step, REPORTED_STACK, SCAN_STACK_LEFT, "values or marks are left on the stack");
     case TRACE_STEP_FRAME:
         return report_step(j, step, SCAN_FRAME_CROSSED, NULL, 0,
@@ -588,7 +589,7 @@ static bool judge_step(void *user, const struct trace_step *step)
         return report_step(j, step, SCAN_UNUSUAL_ARGUMENTS, NULL, 0,
                            "a NumpyArrayWrapper whose attributes are not those that joblib writes");
     case TRACE_STEP_PAYLOAD: /* a storage as torch.save writes it is scanned separately */
-        if (!scan_is_torch_stream(step->payload->head, step->payload->nhead))
+        if (!recognize_magic_number(str_of((const char *)step->payload->head, step->payload->nhead)))
             return true;
         return map_put_num(j->payloads, step->subject, 1, NULL) ||
                !scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
@@ -636,10 +637,10 @@ static ckpt_status judge_begin(void *user, const struct scan_pickle *p, bool rep
 static bool judge_end(void *user, const struct trace_end *traced)
 {
     struct judge *j = user;
-    if (!j->reporting && !j->pickle.by_frame && !j->pickle.joblib_arrays_as_opcodes)
+    if (!j->reporting && !j->pickle.by_frame && !j->pickle.arrays_as_opcodes)
         j->scan->result->calls += traced->calls;
     return j->needs_report ||
-           (j->scan->opts->all_calls && traced->calls && !j->pickle.joblib_arrays_as_opcodes);
+           (j->scan->opts->all_calls && traced->calls && !j->pickle.arrays_as_opcodes);
 }
 
 ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)

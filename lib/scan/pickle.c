@@ -54,8 +54,8 @@ static ckpt_status follow_pickle(struct pickle_scan *ps, const struct scan_pickl
 {
     struct scan *s = ps->x->scan;
     struct trace_options o = {.buffer_frames = p->by_frame,
-                              .joblib_arrays_as_opcodes = p->joblib_arrays_as_opcodes,
-                              .reports_payloads = !p->by_frame && !p->joblib_arrays_as_opcodes,
+                              .joblib_arrays_as_opcodes = p->arrays_as_opcodes,
+                              .reports_payloads = !p->by_frame && !p->arrays_as_opcodes,
                               .sought_texts = scan_sought_texts,
                               .opcodes_left = &s->opcodes_left,
                               .step = handle_step,
@@ -79,7 +79,7 @@ static ckpt_status follow_pickle(struct pickle_scan *ps, const struct scan_pickl
         }
         (void)s->judge_end(s->judge, &second_end);
     }
-    if (first_error.status == CKPT_OK || p->by_frame || p->joblib_arrays_as_opcodes)
+    if (first_error.status == CKPT_OK || p->by_frame || p->arrays_as_opcodes)
         return CKPT_OK;
     st = report_broken_pickle(ps->x, p, end, &first_error);
     if (st != CKPT_OK)
@@ -244,7 +244,7 @@ static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pi
     if (first_array != UINT64_MAX)
         CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, p->where, p->src, first_array,
                             "what joblib.load takes for an array, pickle.load takes for opcodes"));
-    p->joblib_arrays_as_opcodes = true;
+    p->arrays_as_opcodes = true;
     return follow_pickle(ps, p, &end, err);
 }
 
@@ -276,7 +276,7 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
         x->format = x->depth || strcmp(x->format, "pickle") != 0 ? x->format : "joblib";
         p.by_frame = false;
         CKPT_TRY(scan_arrays_as_opcodes(ps, &p, end.first_array, err));
-        p.joblib_arrays_as_opcodes = false;
+        p.arrays_as_opcodes = false;
     }
     if (end.reached_stop)
         CKPT_TRY(scan_pickle_texts(x, src, where,

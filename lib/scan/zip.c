@@ -622,11 +622,11 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     CKPT_TRY(note_opened_zip(x, src, &index, err));
     ckpt_status st = zip_audit(&archive->audit, err);
     archive->written_by_torch = is_written_by_torch(&archive->audit);
-    bool outer_has_torch_script = x->scan->has_torch_script;
-    x->scan->has_torch_script = has_torch_script(&archive->audit);
+    bool outer_has_code = x->scan->archive_has_code;
+    x->scan->archive_has_code = has_torch_script(&archive->audit);
     if (st == CKPT_OK)
         st = scan_members(archive, src->size, &known_here, err);
-    x->scan->has_torch_script = outer_has_torch_script;
+    x->scan->archive_has_code = outer_has_code;
     if (st == CKPT_OK)
         st = scan_strays(archive, embedded, err);
     if (st == CKPT_OK && archive->written_by_torch)

@@ -30,12 +30,15 @@ write_clean_tree()
     write_file lib/api.c '#include "ckpt.h"\n#include "base/b.h"\nint ckpt_one(void) { return 1; }\n'
     write_file lib/libckpt.map 'CKPT_0 { global: *; };\n'
     write_file lib/base/b.h '#include <stddef.h>\n'
+    write_file lib/core/f.h '/* torch */\nstruct f { void *container; }; /* toy */\n'
+    write_file lib/format/formats.def 'FORMAT(toy)\n'
     write_file lib/codec/c.c '#include <zip.h>\n#include "base/b.h"\n/* strcpy(a, b); len * 2 */\nchar *x="atoi(1)";\n'
     write_file lib/op/o.c '#include "base/b.h"\nint o(void) { return fail(e, g("a"), "{%s}, not {=%s}", "{", "}"); }\n'
     write_file lib/op/n.c 'int n(void) { return fail(e, "%.*s", STR_ARG(g(2))); }\n'
     write_file lib/format/f.c '#include "codec/c.h"\nint f(int size) { return size - 1; }\n'
     write_file lib/scan/s.c '#include "op/o.h"\nint s(void) { return 0; }\n'
     write_file lib/README.md '| `ckpt.h` |\n| `api.c` |\n| `base/b` |\n| `codec/c` |\n| `op/o.c` |\n| `op/n.c` |\n'
+    printf '| `core/f.h` |\n| `format/formats.def` |\n' >>"$tree/lib/README.md"
     printf '| `format/f` |\n| `format/toy/toy.c` |\n| `scan/s.c` |\n' >>"$tree/lib/README.md"
     write_file lib/format/toy/toy.c '#include "format/files/f.h"\nconst struct format format_toy = {.name = "toy"};\n'
     write_file cli/cmds.def 'CMD(ls)\n'
@@ -92,8 +95,8 @@ compile format/f 'int c(void); int f(void) { return c(); }'
 compile scan/s 'int o(void); int s(void) { return o(); }'
 compile format/toy/toy 'int toy;'
 make_clean_tree
-for name in floors third_party symbols banned prints arithmetic braces message_text text listed_files make_help \
-    commands comments options manual mdoc errors; do
+for name in floors format_names third_party symbols banned prints arithmetic braces message_text text listed_files \
+    make_help commands comments options manual mdoc errors; do
     check_lint accepts "$name" 'rejects the tree without violations'
 done
 
@@ -120,6 +123,8 @@ make_clean_tree
 write_file lib/format/other/other.c ''
 check_lint accepts floors 'rejects the name of a format'
 compile format/toy/toy 'int toy;'
+check_rejects format_names lib/core/f.h 'struct g { bool for_toy_load; };\n'
+check_rejects format_names lib/core/f.h 'enum { TOY };\n'
 check_rejects third_party lib/codec/d.c '#include <zip.h>\n'
 check_rejects third_party lib/base/b.h '#include <cjson/cJSON.h>\n'
 check_rejects symbols lib/api.c 'int helper(void) { return 1; }\n'

@@ -473,8 +473,6 @@ static uint64_t take_number(struct dcp_machine *m, size_t width)
     return n;
 }
 
-static bool is_ok(const struct dcp_machine *m) { return m->u.status == CKPT_OK; }
-
 static bool pop(struct dcp_machine *m)
 {
     size_t from = 0;
@@ -486,53 +484,34 @@ static bool pop(struct dcp_machine *m)
     return true;
 }
 
-static bool run_scalar_op(struct dcp_machine *m)
+/* run_constant - executes the opcodes that push a constant. */
+static bool run_constant(struct dcp_machine *m)
 {
-    uint64_t n;
-    switch (m->u.op) {
-    case PICKLE_NONE:
-    case PICKLE_NEWTRUE:
-    case PICKLE_NEWFALSE: return push(m, DCP_OTHER);
-    case PICKLE_BININT: n = take_number(m, 4); return is_ok(m) && push_int(m, (int32_t)(uint32_t)n);
-    case PICKLE_BININT1:
-    case PICKLE_BININT2:
-        n = take_number(m, m->u.op == PICKLE_BININT1 ? 1 : 2);
-        return is_ok(m) && push_int(m, (int64_t)n);
-    case PICKLE_LONG1:
-    case PICKLE_LONG4:
-        n = take_number(m, m->u.op == PICKLE_LONG1 ? 1 : 4);
-        return is_ok(m) && push_long(m, n);
-    case PICKLE_INT:
-    case PICKLE_LONG: return push_int_line(m);
-    case PICKLE_BINFLOAT: return push_skipped(m, 8);
-    case PICKLE_SHORT_BINUNICODE:
-    case PICKLE_BINUNICODE:
-    case PICKLE_BINUNICODE8:
-        n = take_number(m, m->u.op == PICKLE_SHORT_BINUNICODE ? 1 : m->u.op == PICKLE_BINUNICODE ? 4 : 8);
-        return is_ok(m) && push_text(m, n);
-    case PICKLE_SHORT_BINBYTES:
-    case PICKLE_SHORT_BINSTRING:
-    case PICKLE_BINBYTES:
-    case PICKLE_BINSTRING:
-    case PICKLE_BINBYTES8:
-    case PICKLE_BYTEARRAY8:
-        n = take_number(m, m->u.op == PICKLE_SHORT_BINBYTES || m->u.op == PICKLE_SHORT_BINSTRING ? 1
-                           : m->u.op == PICKLE_BINBYTES || m->u.op == PICKLE_BINSTRING           ? 4
-                                                                                             : 8);
-        return is_ok(m) && push_skipped(m, n);
-    default:
+    const struct pickle_op *op = &pickle_ops[m->u.op];
+    if (op->argument == PICKLE_ARG_LINE && pickle_pushes(m->u.op, CKPT_V_INT, CKPT_V_BIGINT))
+        return push_int_line(m);
+    if (!op->is_constant || op->argument == PICKLE_ARG_LINE)
         return unpickler_fail(&m->u, CKPT_EUNSUPPORTED,
                               "is not an opcode of the .metadata of a distributed checkpoint");
+    if (op->type == CKPT_V_FLOAT)
+        return push_skipped(m, op->width);
+    uint64_t n = take_number(m, op->width);
+    if (m->u.status != CKPT_OK)
+        return false;
+    switch (op->type) {
+    case CKPT_V_INT: return push_int(m, op->argument == PICKLE_ARG_I4 ? (int32_t)(uint32_t)n : (int64_t)n);
+    case CKPT_V_BIGINT: return push_long(m, n);
+    case CKPT_V_STR: return push_text(m, n);
+    default: return push_skipped(m, n);
     }
 }
 
 static bool run_op(struct dcp_machine *m)
 {
+    const unsigned char *b;
     uint64_t n;
     switch (m->u.op) {
-    case PICKLE_PROTO:
-        n = take_number(m, 1);
-        return is_ok(m) && unpickler_set_protocol(&m->u, (uint8_t)n);
+    case PICKLE_PROTO: b = unpickler_take(&m->u, 1); return b && unpickler_set_protocol(&m->u, *b);
     case PICKLE_FRAME: return unpickler_skip(&m->u, 8);
     case PICKLE_MARK: return unpickler_push_mark(&m->u);
     case PICKLE_POP: return pop(m);
@@ -541,12 +520,12 @@ static bool run_op(struct dcp_machine *m)
     case PICKLE_MEMOIZE: return put_memo(m, m->u.memo_count);
     case PICKLE_BINPUT:
     case PICKLE_LONG_BINPUT:
-        n = take_number(m, m->u.op == PICKLE_BINPUT ? 1 : 4);
-        return is_ok(m) && put_memo(m, n);
+        n = take_number(m, pickle_ops[m->u.op].width);
+        return m->u.status == CKPT_OK && put_memo(m, n);
     case PICKLE_BINGET:
     case PICKLE_LONG_BINGET:
-        n = take_number(m, m->u.op == PICKLE_BINGET ? 1 : 4);
-        return is_ok(m) && get_memo(m, n);
+        n = take_number(m, pickle_ops[m->u.op].width);
+        return m->u.status == CKPT_OK && get_memo(m, n);
     case PICKLE_EMPTY_TUPLE: return push_tuple(m, 0);
     case PICKLE_TUPLE1: return push_tuple(m, 1);
     case PICKLE_TUPLE2: return push_tuple(m, 2);
@@ -571,7 +550,7 @@ static bool run_op(struct dcp_machine *m)
     case PICKLE_NEWOBJ: return run_call(m, 1);
     case PICKLE_NEWOBJ_EX: return run_call(m, 2);
     case PICKLE_BUILD: return run_build(m);
-    default: return run_scalar_op(m);
+    default: return run_constant(m);
     }
 }
 

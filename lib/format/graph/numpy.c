@@ -124,7 +124,7 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, const st
     m->is_tensor = true;
     t->has_shape = 1;
     t->kind = CKPT_NDARRAY;
-    t->dtype = (uint16_t)(numpy_torch_dtype(&d) == CKPT_DT_NONE ? CKPT_DT_NAMED : numpy_torch_dtype(&d));
+    t->dtype = (uint16_t)(numpy_known_dtype(&d) == CKPT_DT_NONE ? CKPT_DT_NAMED : numpy_known_dtype(&d));
     t->shape = sizes;
     t->elements = 1;
     for (uint32_t k = 0; k < t->ndim; k++)

@@ -49,7 +49,7 @@ static uint64_t count_shards(const char *path)
 
 void shards_warn_if_incomplete(ckpt_plan *p, const char *output)
 {
-    uint64_t nshards = p->file->shards_in_set;
+    uint64_t nshards = p->file->files_in_set;
     bool has_notice = str_ends(str_c(p->file->path), STR_LIT(".gguf")); /* gguf/read.c adds its own */
     if (nshards > 1 && !has_notice && !count_shards(output))
         plan_notice(p, "one of %llu shards, not the whole model; name the folder or its index to read all",

@@ -20,7 +20,7 @@ static bool probe(const struct probe *p) { return recognize_as(p, SIGN_NPY); }
  * X is temporary. */
 static ckpt_status copy_array(ckpt_file *f, const struct npy_array *x, struct kit_tensor *t, ckpt_error *err)
 {
-    ckpt_dtype known = numpy_torch_dtype(&x->dtype);
+    ckpt_dtype known = numpy_known_dtype(&x->dtype);
     uint64_t *shape = arena_array(f->a, x->ndim, sizeof *shape);
     if (!shape)
         return fail_memory(err);

@@ -344,7 +344,7 @@ static ckpt_status describe_slices(struct graph *g, const struct paddle_tensor *
     if (!piece || !box)
         return fail_memory(g->err);
     ckpt_status st = open_slices(g, tensor, &d, piece, box, &total);
-    row->dtype = (uint16_t)paddle_dtype(numpy_torch_dtype(&d));
+    row->dtype = (uint16_t)paddle_dtype(numpy_known_dtype(&d));
     if (st == CKPT_OK && row->dtype == CKPT_DT_NONE)
         st = graph_fail(g, tensor->slices[0], "slices of {a dtype} that is not among {=those of torch}");
     if (st == CKPT_OK)

@@ -557,9 +557,10 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    if (f->opening->probe->is_folder)
-        return part_file_replace_folder(
-            f, str_c(f->path), str_c(probe_has(f->opening->probe, MODEL_NAME) ? MODEL_NAME : MANIFEST_NAME), err);
+    const struct probe *p = f->opening->probe;
+    if (p->is_folder)
+        return part_file_replace_folder(f, str_c(f->path),
+                                        str_c(probe_has(p, MODEL_NAME) ? MODEL_NAME : MANIFEST_NAME), err);
     ckpt_status st = read_file(f, err);
     if (st != CKPT_OK)
         error_add_position(err, CKPT_NO_OFFSET, STR_LIT("model"));

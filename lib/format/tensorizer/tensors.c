@@ -177,7 +177,7 @@ static ckpt_status find_dtype(struct tensorizer *r, const struct entry *e, struc
     if (name.len)
         found = dtype_by_name(name);
     else if (nul == SIZE_MAX && numpy_dtype_parse(e->dtype, &numpy))
-        found = numpy_torch_dtype(&numpy);
+        found = numpy_known_dtype(&numpy);
     t->t.dtype = (uint16_t)found;
     t->big_endian = numpy.big_endian;
     if (found != CKPT_DT_NONE && dtype_info(found)->block_elems == 1)

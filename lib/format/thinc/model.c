@@ -105,7 +105,7 @@ static ckpt_status read_dtype(const struct thinc *t, size_t i, struct kit_tensor
     struct numpy_dtype numpy = {.kind = 0};
     CKPT_TRY(read_text(t, i, &type));
     bool known = numpy_dtype_parse(type, &numpy);
-    out->t.dtype = (uint16_t)(known ? numpy_torch_dtype(&numpy) : CKPT_DT_NONE);
+    out->t.dtype = (uint16_t)(known ? numpy_known_dtype(&numpy) : CKPT_DT_NONE);
     out->big_endian = numpy.big_endian;
     if (out->t.dtype != CKPT_DT_NONE)
         return CKPT_OK;

@@ -76,7 +76,8 @@ ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ck
 /* script_json_find_top - returns true if Z is TorchScript of torch 1.0 to 1.3. Sets *TOP to the folder of its
  * model.json. */
 bool script_json_find_top(const zip *z, ckpt_str *top);
-/* script_json_read - fills F from f->opening->probe->zip, TorchScript of torch 1.0 to 1.3 with model.json in TOP. */
+/* script_json_read - fills F from the zip of its probe: TorchScript of torch 1.0 to 1.3, its model.json in
+ * TOP. */
 ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err);
 
 #endif

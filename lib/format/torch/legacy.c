@@ -55,7 +55,8 @@ static ckpt_status read_legacy(ckpt_file *f, ckpt_error *err)
     file_raise_budget(f, f->src->size);
     if (!legacy)
         return fail_memory(err);
-    *legacy = (struct legacy){.stream = {.f = f, .src = f->src, .err = err}, .archive_inside = f->opening->probe->zip};
+    *legacy = (struct legacy){.stream = {.f = f, .src = f->src, .err = err},
+                              .archive_inside = f->opening->probe->zip};
     f->container = legacy;
     f->container_free = free_legacy;
     struct legacy_stream *l = &legacy->stream;

@@ -176,7 +176,8 @@ static bool is_replaced_by_none(const ckpt_file *f, const struct row *row)
     const struct step *s = get_last_step(row);
     if (s)
         (void)value_pairs(s->node, &pairs);
-    return f->losses.of_row && !pairs && row->t.value && file_replacement_of(f, row->t.value)->type == CKPT_V_NONE;
+    return f->losses.of_row && !pairs && row->t.value &&
+           file_replacement_of(f, row->t.value)->type == CKPT_V_NONE;
 }
 
 /* mask_dropped_entries - masks the entries that lead to rows that are not kept. A second pass unmasks those
