@@ -55,6 +55,12 @@ void message_format(const struct message_buffers *to, const char *fmt, va_list a
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) CKPT_PRINTF(3, 4);
 /* fail_memory - fails with CKPT_ENOMEM and a fixed text. */
 ckpt_status fail_memory(ckpt_error *err);
+/* CKPT_TRY_ALLOC - returns fail_memory(ERR) from the calling function if OK, a pointer or bool, is false. */
+#define CKPT_TRY_ALLOC(ok, err)                                                                              \
+    do {                                                                                                     \
+        if (!(ok))                                                                                           \
+            return fail_memory(err);                                                                         \
+    } while (0)
 /* error_add_prefix - puts "WORD " before the message. */
 void error_add_prefix(ckpt_error *err, const char *word);
 /* error_add_where - puts the formatted text and ": " before err->where. The text names what contains the

@@ -24,8 +24,7 @@ static ckpt_status fail_first(struct library *lib, ckpt_error *err)
 {
     const char *why = dlerror();
     char *known = NULL, *kept = strdup(why ? why : "unknown error");
-    if (!kept)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(kept, err);
     if (atomic_compare_exchange_strong(&lib->failure, &known, kept))
         return fail_library(lib, kept, err);
     free(kept);

@@ -379,8 +379,7 @@ static ckpt_status repeat_counted(struct parser *p, uint32_t start, int least, i
     if (length && (uint32_t)copies > (MAX_INSTRUCTIONS - re->n) / length / 2)
         return fail_too_large(p);
     struct instruction *atom = malloc((length + 1) * sizeof *atom); /* bounded: MAX_INSTRUCTIONS */
-    if (!atom)
-        return fail_memory(p->err);
+    CKPT_TRY_ALLOC(atom, p->err);
     memcpy(atom, re->code + start, length * sizeof *atom);
     re->n = start;
     uint32_t last = start;

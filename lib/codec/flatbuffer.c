@@ -169,8 +169,7 @@ static ckpt_status read_text(struct flatbuffer *b, uint64_t at, ckpt_str *out)
     if (v.count > TEXT_MAX)
         return fail(b->err, CKPT_ELIMIT, at, "a name of {%u bytes}; {=%u} are allowed", v.count, TEXT_MAX);
     char *text = arena_array(b->a, (uint64_t)v.count + 1, 1); /* bounded: TEXT_MAX */
-    if (!text)
-        return fail_memory(b->err);
+    CKPT_TRY_ALLOC(text, b->err);
     *out = str_of(text, v.count);
     return v.count ? read_bytes(b, v.at, text, v.count) : CKPT_OK;
 }

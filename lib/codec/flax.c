@@ -151,8 +151,7 @@ static ckpt_status take_array(struct flax_input *in, const struct msgpack_value 
     x->is_scalar = v->type == FLAX_SCALAR;
     x->at = v->data + bytes->data; /* bounded: both are in the file */
     x->nbytes = bytes->n;
-    if (!(x->shape = arena_array(in->f->a, x->ndim, sizeof *x->shape)))
-        return fail_memory(in->err);
+    CKPT_TRY_ALLOC(x->shape = arena_array(in->f->a, x->ndim, sizeof *x->shape), in->err);
     for (uint32_t i = 0; i < x->ndim; i++)
         x->shape[i] = p->values[2 + i].bits; /* check_payload: an integer */
     CKPT_TRY(source_read(p->src, dtype->data, name, (size_t)dtype->n, in->err));
@@ -233,8 +232,7 @@ static ckpt_status read_bytes(struct flax_input *in, const struct msgpack_value 
                     "a value of {%" PRIu64 " bytes}; the limit is {=%" PRIu64 "}", v->n,
                     f->limits.max_header);
     char *bytes = arena_alloc(f->a, (size_t)v->n + 1); /* bounded: max_header */
-    if (!bytes)
-        return fail_memory(in->err);
+    CKPT_TRY_ALLOC(bytes, in->err);
     CKPT_TRY(window_read(&in->window, f->src, v->data, bytes, (size_t)v->n, in->err));
     bytes[v->n] = 0;
     ckpt_str s = str_of(bytes, (size_t)v->n);

@@ -101,16 +101,14 @@ static ckpt_status read_text(struct gguf_walk *w, uint64_t max, const char *what
     if (!b)
         return fail_truncated(w, what);
     *out = arena_str(g->a, str_of((const char *)b, (size_t)n));
-    if (!out->ptr)
-        return fail_memory(w->err);
+    CKPT_TRY_ALLOC(out->ptr, w->err);
     return g->on_text ? g->on_text(g->user, *out, at, what, w->err) : CKPT_OK;
 }
 
 static ckpt_status check_unique(struct gguf_walk *w, map *m, ckpt_str name, uint64_t at, const char *what)
 {
     uint32_t old = MAP_NONE;
-    if (!map_put(m, name, 1, &old))
-        return fail_memory(w->err);
+    CKPT_TRY_ALLOC(map_put(m, name, 1, &old), w->err);
     return old == MAP_NONE ? CKPT_OK : gguf_fail(w, at, "{two} %s of {=one} name", what);
 }
 

@@ -89,8 +89,7 @@ static ckpt_status read_array(const struct gguf *g, const struct gguf_pair *p, a
     struct element_reader w = {.g = g, .a = a};
     size_t n = p->value_size < sizeof bytes ? (size_t)p->value_size : sizeof bytes;
     ckpt_value *list = value_new(a, CKPT_V_LIST, p->value_offset);
-    if (!list)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(list, err);
     CKPT_TRY(source_read(g->src, p->value_offset, bytes, n, err));
     w.c = cursor_of(bytes, n, p->value_offset);
     bool is_complete = p->count <= SHOWN_ELEMENTS && p->value_size <= sizeof bytes &&

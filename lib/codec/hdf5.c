@@ -51,8 +51,7 @@ ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *wha
             "its structures have {more} bytes than {=four times the file}: they overlap, or form a loop");
     h->structure_bytes_left -= n;
     unsigned char *bytes = arena_alloc(h->scratch, (size_t)n);
-    if (!bytes)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(bytes, h->err);
     ckpt_status st = window_read(&h->window, h->src, addr, bytes, (size_t)n, h->err);
     h->read_failed |= st != CKPT_OK;
     *c = cursor_of(bytes, (size_t)n, addr);
@@ -277,8 +276,7 @@ static ckpt_status make_path(struct hdf5_walk *w, ckpt_str parent, ckpt_str name
     if (parent.len + name.len >= MAX_PATH) /* bounded: both texts are in memory */
         return fail(w->h->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{a path} of more than {=%u bytes}", MAX_PATH);
     char *path = arena_alloc(w->h->a, parent.len + name.len + 2); /* bounded: MAX_PATH */
-    if (!path)
-        return fail_memory(w->h->err);
+    CKPT_TRY_ALLOC(path, w->h->err);
     size_t n = parent.len;
     memcpy(path, parent.ptr, n);
     if (n)
@@ -413,8 +411,7 @@ static ckpt_status read_attributes(struct hdf5 *h, const struct hdf5_object *o, 
 static ckpt_status copy_shape(struct hdf5 *h, const struct hdf5_space *space, struct hdf5_dataset *d)
 {
     uint64_t *shape = arena_array(h->a, space->ndim, sizeof *shape);
-    if (!shape)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(shape, h->err);
     if (space->ndim)
         memcpy(shape, space->shape, space->ndim * sizeof *shape); /* bounded: HDF5_MAX_RANK */
     d->shape = shape;
@@ -511,8 +508,7 @@ static ckpt_status visit_next(struct hdf5_walk *w)
     if (w->nvisited >= MAX_OBJECTS)
         return fail(h->err, CKPT_ELIMIT, x.addr, "the file has {more} than {=%u objects}", MAX_OBJECTS);
     h->scratch = arena_new(UINT64_MAX);
-    if (!h->scratch)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(h->scratch, h->err);
     ckpt_status st = visit_object(w, &x, index == MAP_NONE);
     arena_free(h->scratch);
     h->scratch = NULL;

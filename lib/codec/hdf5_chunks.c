@@ -62,8 +62,7 @@ ckpt_status hdf5_add_chunk(struct hdf5_chunk_list *list, const struct hdf5_chunk
                                           sizeof *grown);
     uint64_t *offsets = arena_grow(list->h->scratch, list->offsets, list->n * rank, &list->cap_offsets,
                                    (list->n + 1) * rank, sizeof *offsets);
-    if (!grown || !offsets)
-        return fail_memory(list->h->err);
+    CKPT_TRY_ALLOC(grown && offsets, list->h->err);
     list->chunks = grown;
     list->offsets = offsets;
     memcpy(offsets + list->n * rank, offset, rank * sizeof *offset); /* bounded: arena_grow made room */
@@ -143,8 +142,7 @@ static ckpt_status next_child(struct chunk_tree *t)
 static ckpt_status read_tree(struct hdf5_chunk_list *list, uint64_t addr)
 {
     struct chunk_tree *t = ARENA_NEW(list->h->scratch, struct chunk_tree);
-    if (!t)
-        return fail_memory(list->h->err);
+    CKPT_TRY_ALLOC(t, list->h->err);
     t->list = list;
     t->tree = (struct hdf5_tree){.what = "a B-tree of chunks",
                                  .type = 1,

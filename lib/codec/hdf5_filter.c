@@ -184,8 +184,7 @@ static ckpt_status run_lzf(struct lzf *z, const struct hdf5_input *in)
 static ckpt_status undo_lzf(const struct hdf5_input *in, spool *to, ckpt_error *err)
 {
     struct lzf *z = calloc(1, sizeof *z);
-    if (!z)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(z, err);
     z->to = to;
     z->err = err;
     ckpt_status st = reader_init(&z->r, in->src, 0, in->n, err);
@@ -214,8 +213,7 @@ static ckpt_status replace_input(const struct hdf5_filter *f, struct hdf5_input 
                                  ckpt_error *err)
 {
     spool *to = spool_new(max_bytes);
-    if (!to)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(to, err);
     ckpt_status st = undo_filter(f, in, max_bytes, to, err);
     if (st != CKPT_OK) {
         if (spool_is_full(to))

@@ -166,8 +166,7 @@ static ckpt_status next_child(struct symbols *s)
 static ckpt_status read_symbol_table(struct hdf5 *h, cursor c, struct hdf5_links *out)
 {
     struct symbols *s = ARENA_NEW(h->scratch, struct symbols);
-    if (!s)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(s, h->err);
     uint64_t tree = cursor_u64(&c), heap = cursor_u64(&c);
     s->h = h;
     s->links = out;

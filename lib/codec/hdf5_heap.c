@@ -72,8 +72,7 @@ static ckpt_status open_heap_at(struct hdf5 *h, uint64_t addr, uint32_t id_size)
     cursor c;
     map_free(h->heap_block_numbers);
     h->heap_block_numbers = map_new(16);
-    if (!p || !h->heap_block_numbers)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(p && h->heap_block_numbers, h->err);
     CKPT_TRY(hdf5_load_checked(h, addr, 146, &kind, &c));
     uint32_t found_id_size = cursor_u16(&c), filters = cursor_u16(&c);
     p->has_checksums = cursor_u8(&c) & 2;
@@ -481,8 +480,7 @@ static ckpt_status index_objects(struct hdf5 *h, cursor c, struct hdf5_collectio
     if (all.bad)
         return hdf5_fail_short(h, &all, "an object of a global heap");
     x->objects = arena_array(h->heaps, (uint64_t)x->max_index + 1, sizeof *x->objects);
-    if (!x->objects)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(x->objects, h->err);
     while (take_object(&c, &index, &object)) {
         if (x->objects[index].ptr)
             return fail(h->err, CKPT_EFORMAT, object.pos,

@@ -90,8 +90,7 @@ static ckpt_status read_filter(struct hdf5 *h, cursor *c, unsigned version, stru
     uint32_t *kept = arena_array(h->a, nparameters > HDF5_MIN_VALUES ? nparameters : HDF5_MIN_VALUES,
                                  sizeof *kept);
     struct hdf5_filter f = {.id = (uint16_t)id, .nvalues = nparameters, .values = kept};
-    if (!kept)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(kept, h->err);
     for (uint32_t i = 0; i < nparameters; i++)
         kept[i] = cursor_u32(&values);
     if (has_filter(d, id))
@@ -127,8 +126,7 @@ static ckpt_status read_fill(struct hdf5 *h, const struct hdf5_object *o, struct
     cursor c = o->fill.is_there ? o->fill.body : o->old_fill.body;
     unsigned char *fill = arena_alloc(h->scratch, d->type.size);
     uint32_t n = 0;
-    if (!fill)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(fill, h->err);
     d->fill = fill;
     if (o->fill.is_there) {
         unsigned version = cursor_u8(&c), flags = cursor_u8(&c);
@@ -223,8 +221,7 @@ static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32
     uint64_t max_bytes = d->nfilters ? MAX_CHUNK : MAX_RAW_CHUNK, bytes = d->type.size;
     uint64_t *shape = arena_array(h->scratch, HDF5_MAX_RANK, sizeof *shape);
     bool valid = d->ndim && n == d->ndim + 1; /* bounded: ndim is at most HDF5_MAX_RANK */
-    if (!shape)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(shape, h->err);
     for (uint32_t i = 0; i < d->ndim && valid; i++) {
         shape[i] = cursor_number(c, width);
         valid = shape[i] && checked_mul(bytes, shape[i], &bytes) && bytes <= max_bytes;

@@ -222,8 +222,7 @@ ckpt_status hdf5_read_object(struct hdf5 *h, uint64_t addr, struct hdf5_object *
     cursor c;
     *o = (struct hdf5_object){.addr = addr};
     struct header_reader r = {.h = h, .o = o, .list = ARENA_NEW(h->scratch, struct header_blocks)};
-    if (!r.list)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(r.list, h->err);
     CKPT_TRY(hdf5_load(h, addr, 4, "an object header", &c));
     r.is_version1 = c.p[0] == 1;
     if (!r.is_version1 && memcmp(c.p, "OHDR", 4) != 0)

@@ -188,8 +188,7 @@ static ckpt_status decode_planes(struct szip *z, const struct hdf5_input *in, ui
                                  spool *to, ckpt_error *err)
 {
     spool *planes = spool_new(nbytes);
-    if (!planes)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(planes, err);
     ckpt_status st = decode_pixels(z, in, nbytes, planes, err);
     source *src = spool_source(planes);
     const struct hdf5_input shuffled = {src, nbytes};

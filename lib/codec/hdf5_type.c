@@ -400,8 +400,7 @@ static ckpt_status read_all(struct type_reader *t)
 static ckpt_status read_type(struct hdf5 *h, cursor c, struct hdf5_type *out)
 {
     struct type_reader *t = ARENA_NEW(h->scratch, struct type_reader);
-    if (!t)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(t, h->err);
     t->h = h;
     t->c = &c;
     buf_init(&t->members_text, 2 * MAX_TEXT);

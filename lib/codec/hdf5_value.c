@@ -129,8 +129,7 @@ static ckpt_status load_chunks(struct hdf5 *h, const struct hdf5_dataset *d, cur
 {
     struct loaded_chunks e = {.d = d, .memory = arena_alloc(h->scratch, (size_t)d->nbytes)};
     uint64_t bytes = d->type.size;
-    if (!e.memory)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(e.memory, h->err);
     for (uint32_t k = d->ndim; k-- > 0; bytes *= d->shape[k]) /* bounded: at most nbytes */
         e.stride[k] = bytes;
     for (uint64_t at = 0; at < d->nbytes; at += d->type.size) /* bounded: at most nbytes */
@@ -245,8 +244,7 @@ static ckpt_status read_value(struct hdf5 *h, const struct hdf5_type *type, cons
     for (uint64_t i = 0; *out && !space->is_null && i < space->elements; i++) {
         ckpt_value *item;
         CKPT_TRY(read_element(h, type, &c, &item));
-        if (!value_append(h->a, *out, item))
-            return fail_memory(h->err);
+        CKPT_TRY_ALLOC(value_append(h->a, *out, item), h->err);
     }
     if (*out && space->elements && space->ndim > 1)
         *out = nest_items(h, *out, space);

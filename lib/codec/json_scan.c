@@ -109,8 +109,7 @@ ckpt_status json_read_list(json_scan *j, const char *what,
     CKPT_TRY(json_expect(j, JSON_ARRAY, what, "arrays"));
     while ((e = json_next(j)) != JSON_ARRAY_END) {
         numbers = numbers ? arena_grow(j->a, numbers, *n, &cap, (size_t)*n + 1, sizeof *numbers) : NULL;
-        if (!numbers)
-            return fail_memory(j->err);
+        CKPT_TRY_ALLOC(numbers, j->err);
         CKPT_TRY(read(j, e, &numbers[(*n)++])); /* bounded: *N is less than the length of the text */
     }
     *out = numbers;

@@ -112,8 +112,7 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
                     "a header of {%" PRIu64 " bytes}; {=at most %u} are allowed, of which numpy reads 10000",
                     n, MAX_SIMPLE_HEADER);
     char *text = arena_alloc(a, (size_t)n + 1); /* bounded: 64 KiB */
-    if (!text)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(text, err);
     CKPT_TRY(source_read(src, header_at, text, (size_t)n, err));
     out->data_offset = header_at + n; /* bounded: inside the source */
     struct npy x = *out;
@@ -148,8 +147,7 @@ static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str 
                     "a header of {%" PRIu64 " bytes}; the limit is {=%u}", n, NPY_MAX_HEADER);
     unsigned char *bytes = arena_alloc(a, (size_t)n); /* bounded: N is at most 1 MiB */
     char *utf8 = version < 3 ? arena_alloc(a, 2 * (size_t)n) : (char *)bytes;
-    if (!bytes || !utf8)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(bytes && utf8, err);
     CKPT_TRY(source_read(src, text_at, bytes, (size_t)n, err));
     size_t len = version < 3 ? 0 : (size_t)n;
     for (size_t i = 0; version < 3 && i < n; i++) /* from Latin-1 */

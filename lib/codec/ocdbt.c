@@ -115,8 +115,7 @@ static ckpt_status take_content(struct ocdbt_record *r, source *src, uint64_t at
         return fail(r->err, CKPT_ELIMIT, r->pos,
                     "nodes of {more} than the {=%" PRIu64 " bytes} that may still be read",
                     r->o->max_decoded);
-    if (!bytes)
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(bytes, r->err);
     CKPT_TRY(source_read(src, at, bytes, (size_t)n, r->err));
     r->o->max_decoded -= n; /* bounded: compared above */
     r->c = cursor_of(bytes, (size_t)n, r->pos);
@@ -173,8 +172,7 @@ static ckpt_status read_record(struct ocdbt_record *r, uint32_t magic, source *s
                     "a record of {%" PRIu64 " bytes}; {=%u to %" PRIu64 "} are read", n, HEAD + 2 + CHECKSUM,
                     MAX_RECORD);
     unsigned char *bytes = malloc((size_t)n);
-    if (!bytes)
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(bytes, r->err);
     r->o->stored_bytes += n; /* bounded: MAX_RECORD times MAX_NODES */
     if (r->o->callbacks->on_record_read)
         r->o->callbacks->on_record_read(r->o->callbacks->user, r->o->stored_bytes);
@@ -253,8 +251,7 @@ static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix,
         size_t added_len = (size_t)added_lens[i],
                start_len = prefix.len + (size_t)shared_len;            /* bounded: both texts are in memory */
         char *bytes = arena_alloc(r->o->a, start_len + added_len + 1); /* bounded: likewise */
-        if (!bytes)
-            return fail_memory(r->err);
+        CKPT_TRY_ALLOC(bytes, r->err);
         memcpy(bytes, i ? texts[i - 1].ptr : prefix.ptr, start_len);
         memcpy(bytes + start_len, cursor_take(&r->c, added_len), added_len); /* bounded: allocated above */
         texts[i] = str_of(bytes, start_len + added_len);                     /* bounded: allocated above */
@@ -522,8 +519,7 @@ ckpt_status ocdbt_read(struct ocdbt *o, source *manifest, ckpt_error *err)
 {
     struct ocdbt_child root = {.prefix = {"", 0}};
     unsigned height = 0;
-    if (!(o->paths = map_new(64)))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(o->paths = map_new(64), err);
     ckpt_status st = read_newest_manifest(o, manifest, &root, &height, err);
     error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("OCDBT manifest"));
     CKPT_TRY(st);

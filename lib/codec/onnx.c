@@ -140,8 +140,7 @@ static ckpt_status read_text(struct onnx_walk *w, uint64_t n, ckpt_str *out)
         return w->r.status;
     /* bounded: N bytes are in the file */
     char *text = checked_size(n, &size) ? arena_alloc(w->o->a, size + 1) : NULL;
-    if (!text)
-        return fail_memory(w->err);
+    CKPT_TRY_ALLOC(text, w->err);
     *out = str_of(text, size);
     return source_read(w->o->src, at, text, size, w->err);
 }
@@ -353,8 +352,7 @@ static ckpt_status report_tensor(struct onnx_walk *w, struct onnx_tensor *t)
 {
     const struct message_frame *parent = &w->frames[w->depth - 1];
     t->graph_path = make_graph_path(w);
-    if (!t->graph_path.ptr)
-        return fail_memory(w->err);
+    CKPT_TRY_ALLOC(t->graph_path.ptr, w->err);
     if (!t->name.len && parent->kind == ATTRIBUTE)
         t->name = w->frames[w->depth - 2].name; /* bounded: an attribute is in a node */
     return w->o->on_tensor ? w->o->on_tensor(w->o->user, t, w->err) : CKPT_OK;
@@ -528,8 +526,7 @@ static ckpt_status read_next(struct onnx_walk *w)
 ckpt_status onnx_read(struct onnx *o, ckpt_error *err)
 {
     struct onnx_walk *w = arena_alloc(o->a, sizeof *w);
-    if (!w)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(w, err);
     w->o = o;
     w->err = err;
     o->producer = o->producer_version = o->domain = o->doc = STR_LIT("");

@@ -374,9 +374,7 @@ static ckpt_status increment_begin_count(pickle_writer *w, const ckpt_value *v, 
     n = n == MAP_NONE ? 1 : n + 1;
     if (n > MAX_ENTERED)
         return fail_lossy(v, err, "contains itself in a way that protocol 2 cannot hold");
-    if (!map_set_num(w->begin_counts, ptr_key(v), n))
-        return fail_memory(err);
-    return CKPT_OK;
+    return map_set_num(w->begin_counts, ptr_key(v), n) ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status push_frame(pickle_writer *w, const ckpt_value *v, bool shared, ckpt_error *err)
@@ -388,8 +386,7 @@ static ckpt_status push_frame(pickle_writer *w, const ckpt_value *v, bool shared
     if (w->nframes == MAX_NESTING)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values are nested {deeper} than {=%u}", MAX_NESTING);
     struct pickle_frame f = {.v = v, .container = v, .shared = shared};
-    if (!arena_push(NULL, &w->frames, &w->nframes, &w->cap_frames, &f, sizeof f))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(arena_push(NULL, &w->frames, &w->nframes, &w->cap_frames, &f, sizeof f), err);
     w->nsets += shared && v->type == CKPT_V_SET;
     return CKPT_OK;
 }

@@ -62,8 +62,7 @@ static ckpt_status unpack_block(struct sstable_block *b, size_t *n, ckpt_error *
     size_t size;
     CKPT_TRY(snappy_read_size(compressed, &size, err));
     unsigned char *out = malloc(size + 1); /* bounded: snappy_read_size */
-    if (!out)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(out, err);
     ckpt_status st = snappy_decode(compressed, out, size, err);
     free(b->bytes);
     b->bytes = out;
@@ -94,8 +93,7 @@ static ckpt_status load_block(source *src, uint64_t offset, uint64_t size, struc
         return fail(err, CKPT_ETRUNCATED, offset < src->size ? b->at : source_pos(src, src->size),
                     "a block of {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", size,
                     offset < src->size ? src->size - offset : 0);
-    if (!(b->bytes = malloc(n)))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(b->bytes = malloc(n), err);
     CKPT_TRY(source_read(src, offset, b->bytes, n, err));
     n -= TRAILER;
     CKPT_TRY(check_block(b->bytes, n, b->at, err));

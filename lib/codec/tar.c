@@ -135,8 +135,7 @@ static ckpt_status read_extension(struct tar_listing *t, char type, uint64_t dat
         return tar_fail(t, "a name or pax record of more than {=1 MiB}: {%llu bytes}",
                         (unsigned long long)size);
     char *text = arena_alloc(t->a, (size_t)size + 1); /* bounded: at most 1 MiB */
-    if (!text)
-        return fail_memory(t->err);
+    CKPT_TRY_ALLOC(text, t->err);
     CKPT_TRY(source_read(t->src, data, text, (size_t)size, t->err));
     if (type == 'L')
         t->next_name = read_text((const unsigned char *)text, (size_t)size);
@@ -158,8 +157,7 @@ static ckpt_status add_entry(struct tar_listing *t, const unsigned char *b, uint
 {
     ckpt_str name = t->next_name.ptr ? t->next_name : read_name(t, b);
     struct tar_entry e = {name, data, size, b[156] ? (char)b[156] : '0'};
-    if (!name.ptr || !arena_push(t->a, &t->entries, &t->n, &t->cap, &e, sizeof e))
-        return fail_memory(t->err);
+    CKPT_TRY_ALLOC(name.ptr && arena_push(t->a, &t->entries, &t->n, &t->cap, &e, sizeof e), t->err);
     t->next_name = str_of(NULL, 0);
     t->has_next_size = false;
     return CKPT_OK;

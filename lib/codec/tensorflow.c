@@ -96,8 +96,7 @@ ckpt_status tf_read_shape(arena *a, cursor c, struct tf_shape *s, ckpt_error *er
     if (!count_messages(c, 2, &s->ndim))
         return fail_message(err, c.pos, "shape");
     s->sizes = arena_array(a, s->ndim, sizeof *s->sizes);
-    if (!s->sizes)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(s->sizes, err);
     CKPT_TRY(read_sizes(c, s, err));
     return checked_product(s->sizes, s->ndim, &s->elements)
                ? CKPT_OK

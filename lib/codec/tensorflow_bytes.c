@@ -161,8 +161,7 @@ ckpt_status tf_checked_source(const struct tf_bytes *b, source **out, ckpt_error
 {
     CKPT_TRY(check_range(b, err));
     struct checked_source *s = new_source(b, b->size);
-    if (!s)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(s, err);
     s->s.position = source_pos(b->src, b->at);
     *out = &s->s;
     return CKPT_OK;
@@ -221,8 +220,7 @@ ckpt_status tf_strings_source(arena *a, const struct tf_bytes *b, uint64_t count
                     "{%" PRIu64 " strings} in {=%" PRIu64 " bytes}", count, b->size);
     uint64_t *end = arena_array(a, count, sizeof *end);
     struct checked_source *s = end ? new_source(b, 0) : NULL;
-    if (!s)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(s, err);
     s->count = count;
     s->s.serializes_reads = 1; /* elements have no common size, by which several threads would share them */
     ckpt_status st = read_all_lengths(s, end, err);

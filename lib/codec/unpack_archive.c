@@ -128,8 +128,7 @@ static void support_all(struct unpack_input *in)
 static ckpt_status open_input(source *src, struct unpack_input **out, ckpt_error *err)
 {
     struct unpack_input *in = calloc(1, sizeof *in);
-    if (!in)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(in, err);
     ckpt_status st = load_libarchive(&in->lib, err);
     if (st == CKPT_OK && !(in->a = in->lib->archive_read_new()))
         st = fail_memory(err);
@@ -180,8 +179,7 @@ static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u,
                                 ckpt_error *err)
 {
     spool *to = spool_new(u->max_bytes);
-    if (!to)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(to, err);
     ckpt_status st = spool_entry(in, to, err);
     u->max_bytes -= spool_size(to); /* bounded: the spool refused more */
     *out = spool_source(to);

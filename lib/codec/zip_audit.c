@@ -515,8 +515,7 @@ static ckpt_status read_candidate_directories(struct zip_audit *z, struct local_
         CKPT_TRY(
             read_entries(z, c.directories[i].begin, c.directories[i].end, c.directories[i].prefix_size, err));
         for (size_t k = before, n = z->n; k < n; k++)
-            if (!locate_payload(z, &z->views[k], l))
-                return fail_memory(err);
+            CKPT_TRY_ALLOC(locate_payload(z, &z->views[k], l), err);
     }
     return CKPT_OK;
 }
@@ -547,8 +546,7 @@ static ckpt_status audit_directory(struct zip_audit *z, struct local_header *l, 
     bool ok = true;
     for (size_t i = 0, n = z->n; ok && i < n; i++)
         ok = locate_payload(z, &z->views[i], l);
-    if (!ok || !check_names(z))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(ok && check_names(z), err);
     CKPT_TRY(check_extents(z, z->directory_at, l, err));
     uint64_t comment = end->archive_end - end->record_at -
                        ZIP_END_SIZE; /* bounded: the record was read there */
@@ -572,8 +570,7 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
         return st;
     }
     struct local_header *l = malloc(sizeof *l);
-    if (!l)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(l, err);
     st = st == CKPT_OK ? audit_directory(z, l, &end, err) : audit_without_directory(z, l, &why, err);
     free(l);
     return st;

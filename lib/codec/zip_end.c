@@ -192,8 +192,7 @@ static ckpt_status load_tail(struct tail *t, uint64_t reach, ckpt_error *err)
 {
     size_t n = t->src->size < reach ? (size_t)t->src->size : (size_t)reach;
     unsigned char *bytes = realloc(t->bytes, n ? n : 1);
-    if (!bytes)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(bytes, err);
     t->bytes = bytes;
     t->n = n;
     t->start = t->src->size - n;

@@ -375,8 +375,7 @@ ckpt_status inflater_open_member(inflater *f, const struct inflater_member *m, s
     if (m->is_listed)
         CKPT_TRY(find_member(f, m, err));
     struct packed_member *packed = calloc(1, sizeof *packed);
-    if (!packed)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(packed, err);
     packed->s = (source){.ops = &packed_ops,
                          .size = m->size,
                          .position = CKPT_NO_OFFSET,

@@ -87,8 +87,7 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     if (!b)
         return r->status;
     e->name = arena_str(z->a, str_of((const char *)b + ZIP_CENTRAL_SIZE, h.name_len));
-    if (!e->name.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(e->name.ptr, err);
     if (!zip64_resolve(&h, cursor_of(b + ZIP_CENTRAL_SIZE + h.name_len, h.extra_len, 0), NULL))
         return zip_fail(z, e, at, err,
                         "its extra fields, {%u bytes}, lack {=the 64-bit value} of a size or offset that is "
@@ -134,8 +133,7 @@ ckpt_status zip_index_names(zip *z, ckpt_error *err)
     z->names = map_new_index(z->n, get_entry_name, z);
     for (size_t i = 0; z->names && i < z->n; i++) {
         uint32_t old;
-        if (!map_put(z->names, z->entries[i].name, (uint32_t)i, &old))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(map_put(z->names, z->entries[i].name, (uint32_t)i, &old), err);
         z->entries[i].duplicate = old != MAP_NONE;
         if (old != MAP_NONE)
             z->entries[old].duplicate = true;
@@ -147,8 +145,7 @@ static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
 {
     z->entries = arena_array(z->a, z->n, sizeof *z->entries);
     z->entries_by_offset = arena_array(z->a, z->n, sizeof *z->entries_by_offset);
-    if (!z->entries || !z->entries_by_offset)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(z->entries && z->entries_by_offset, err);
     z->crc_none = z->n > 0;
     for (size_t i = 0; i < z->n; i++) {
         CKPT_TRY(read_entry(z, r, &z->entries[i], err));
@@ -182,8 +179,7 @@ static ckpt_status fill_entries_by_offset(zip *z, ckpt_error *err)
     if (is_sorted)
         return CKPT_OK;
     struct header_position *headers = calloc(z->n, sizeof *headers);
-    if (!headers)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(headers, err);
     for (size_t i = 0; i < z->n; i++)
         headers[i] = (struct header_position){z->entries[i].header_offset, (uint32_t)i};
     qsort(headers, z->n, sizeof *headers, compare_header_positions);
@@ -270,8 +266,7 @@ zip *zip_new(source *src, arena *a)
 ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err)
 {
     zip *z = zip_new(src, a);
-    if (!z)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(z, err);
     ckpt_status st = source_locate(src, err);
     if (st == CKPT_OK)
         st = open_directory(z, err);
@@ -387,11 +382,9 @@ ckpt_status zip_index_case_folded(zip *z, ckpt_error *err)
         if (!has_capital(name))
             continue;
         folded = arena_str(z->a, name);
-        if (!folded.ptr)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(folded.ptr, err);
         make_lowercase((char *)(uintptr_t)folded.ptr, folded.len); /* a copy, which may be changed */
-        if (!map_put(z->names_by_lower_case, folded, (uint32_t)i, NULL))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(map_put(z->names_by_lower_case, folded, (uint32_t)i, NULL), err);
     }
     z->lookup_name = arena_alloc(z->a, z->longest_name + 1);
     return z->names_by_lower_case && z->lookup_name ? CKPT_OK : fail_memory(err);
@@ -449,8 +442,7 @@ static ckpt_status read_window(zip *z, const struct header_reading *how, uint64_
     }
     if (!z->window) {
         z->window = malloc(sizeof *z->window + (z->src->size < WINDOW ? (size_t)z->src->size : WINDOW));
-        if (!z->window)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(z->window, err);
         z->window->pos = z->window->len = 0;
     }
     struct zip_window *w = z->window;
@@ -714,8 +706,7 @@ static ckpt_status open_compressed(zip *z, size_t i, source **out, ckpt_error *e
     if (!z->inflater) {
         source *archive;
         CKPT_TRY(source_slice(z->src, z->prefix_size, z->archive_end - z->prefix_size, &archive, err));
-        if (!(z->inflater = inflater_new(archive)))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(z->inflater = inflater_new(archive), err);
     }
     return inflater_open_member(z->inflater,
                                 &(struct inflater_member){.name = e->name,
@@ -736,8 +727,7 @@ ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
     if (e->method != ZIP_STORED)
         return open_compressed(z, i, out, err);
     member_source *m = ARENA_NEW(z->a, member_source);
-    if (!m)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(m, err);
     m->s = (source){.ops = &member_ops, .size = e->usize, .position = CKPT_NO_OFFSET, .refs = 1};
     m->s.serializes_reads = z->src->serializes_reads;
     if (e->is_located)
@@ -754,8 +744,7 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
 {
     size_t n = (size_t)e->usize;
     char *bytes = arena_alloc(z->a, n + 1);
-    if (!bytes)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(bytes, err);
     CKPT_TRY(source_read(s, 0, bytes, n, err));
     uint32_t crc = crc32_update(0, bytes, n);
     if (!z->crc_none && !e->crc_unknown && crc != e->crc)

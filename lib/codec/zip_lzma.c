@@ -34,8 +34,7 @@ ckpt_status zip_lzma_open_file(const struct zip_lzma *m, source **out, ckpt_erro
                     "{%" PRIu64 " bytes} of LZMA; its header alone has {=%u}", m->csize, HEADER);
     CKPT_TRY(source_read(m->src, m->data, head, sizeof head, err));
     spool *to = spool_new(UINT64_MAX);
-    if (!to)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(to, err);
     memcpy(lzma_header, head + 4, 5);
     store_u64le(lzma_header + 5, m->flags & END_MARKER ? UINT64_MAX : m->usize);
     ckpt_status st = spool_write(to, lzma_header, sizeof lzma_header, err);

@@ -94,8 +94,7 @@ static ckpt_status read_directory(zip *z, size_t n, unsigned char **out, ckpt_er
 
 static ckpt_status add_patch(struct patches *out, uint64_t at, ckpt_str bytes, ckpt_error *err)
 {
-    if (!bytes.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(bytes.ptr, err);
     return patches_add(out, at, bytes) ? CKPT_OK : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "too many patches");
 }
 

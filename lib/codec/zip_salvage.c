@@ -194,8 +194,7 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
     if (left < zip_local_length(&h) || !h.name_len || overlaps_next_header(w, i, data))
         return CKPT_OK;
     char *text = arena_alloc(w->a, h.name_len);
-    if (!text)
-        return fail_memory(w->err);
+    CKPT_TRY_ALLOC(text, w->err);
     CKPT_TRY(
         source_read(w->src, at + ZIP_LOCAL_SIZE, text, h.name_len, w->err)); /* bounded: LEFT is not less */
     *e = (struct zip_entry){.name = str_of(text, h.name_len),
@@ -306,8 +305,7 @@ static bool is_same_record(const struct zip_entry *a, const struct zip_entry *b)
 static ckpt_status build_archive(struct salvage *w, zip **out)
 {
     zip *z = zip_new(w->src, w->a);
-    if (!z)
-        return fail_memory(w->err);
+    CKPT_TRY_ALLOC(z, w->err);
     z->directory_at = z->archive_end = w->src->size;
     z->all_located = true;
     z->without_directory = true;
@@ -460,8 +458,7 @@ static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_
     if (e->fault || !at_offset || str_eq(at_offset->name, name))
         return CKPT_OK;
     ckpt_str *names = arena_array(w->a, 2, sizeof *names);
-    if (!names)
-        return fail_memory(w->err);
+    CKPT_TRY_ALLOC(names, w->err);
     names[0] = keeps_name ? name : at_offset->name;
     names[1] = keeps_name ? at_offset->name : name;
     e->name = names[0];
@@ -478,16 +475,14 @@ static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry
 {
     CKPT_TRY(zip_index_names(z, w->err));                             /* the names may have changed */
     struct zip_entry *all = arena_array(w->a, z->n + n, sizeof *all); /* bounded: both are in memory */
-    if (!all)
-        return fail_memory(w->err);
+    CKPT_TRY_ALLOC(all, w->err);
     memcpy(all, z->entries, z->n * sizeof *all);
     z->entries = all;
     z->all_located = true;
     for (size_t i = 0; i < n; i++) {
         uint32_t old;
         all[z->n] = aliases[i]; /* the index reads names from there */
-        if (!map_put(z->names, aliases[i].name, (uint32_t)z->n, &old))
-            return fail_memory(w->err);
+        CKPT_TRY_ALLOC(map_put(z->names, aliases[i].name, (uint32_t)z->n, &old), w->err);
         z->n += old == MAP_NONE;
     }
     return CKPT_OK;

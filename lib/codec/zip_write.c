@@ -77,8 +77,7 @@ bool zip_layout_get_size(const struct zip_layout *l, uint64_t *total)
 ckpt_status zip_writer_new(sink *out, const char *top, zip_writer **w, ckpt_error *err)
 {
     zip_writer *z = calloc(1, sizeof *z);
-    if (!z)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(z, err);
     z->out = out;
     z->top_folder = str_c(top);
     buf_init(&z->headers, MAX_DIRECTORY);
@@ -173,8 +172,7 @@ ckpt_status zip_writer_write_member(zip_writer *w, const char *name, ckpt_str by
     w->headers.len = 0;
     append_local(w, &member, &w->headers);
     append_central(w, &member, &w->directory);
-    if (!buf_ok(&w->headers) || !buf_ok(&w->directory))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(buf_ok(&w->headers) && buf_ok(&w->directory), err);
     CKPT_TRY(sink_write(w->out, w->headers.data, w->headers.len, err));
     return sink_write(w->out, bytes.ptr, bytes.len, err);
 }
@@ -188,8 +186,7 @@ static ckpt_status write_reserved_headers(zip_writer *w, zip_get_output_member *
         struct zip_output_member member;
         get_reserved(user, i, &member);
         append_central(w, &member, &w->headers);
-        if (!buf_ok(&w->headers))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(buf_ok(&w->headers), err);
         if (w->headers.len < DIRECTORY_CHUNK && i + 1 < w->nreserved)
             continue;
         CKPT_TRY(sink_write(w->out, w->headers.data, w->headers.len, err));
@@ -217,7 +214,6 @@ ckpt_status zip_writer_finish(zip_writer *w, zip_get_output_member *get_reserved
     zip_put_ends(
         &w->headers,
         &(struct zip_end_record){.entries = w->nmembers, .size = end - directory, .offset = directory}, end);
-    if (!buf_ok(&w->headers))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(buf_ok(&w->headers), err);
     return sink_write(w->out, w->headers.data, w->headers.len, err);
 }

@@ -63,8 +63,7 @@ static ckpt_status note_finding(struct check *c, const ckpt_error *e, bool *unse
     uint32_t old;
     ckpt_str key = arena_printf(c->a, "%s\n%llu\n%s\n%s", e->file, (unsigned long long)e->offset,
                                 e->where + e->innermost, e->what);
-    if (!key.ptr || !map_put(c->reported, key, 1, &old))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(key.ptr && map_put(c->reported, key, 1, &old), err);
     *unseen = old == MAP_NONE;
     return CKPT_OK;
 }
@@ -72,8 +71,7 @@ static ckpt_status note_finding(struct check *c, const ckpt_error *e, bool *unse
 ckpt_status check_set_hint(struct check *c, const char *hint, ckpt_error *err)
 {
     ckpt_str kept = arena_printf(c->a, "%s", hint);
-    if (!kept.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(kept.ptr, err);
     c->hint = kept.len ? kept.ptr : c->hint;
     return CKPT_OK;
 }

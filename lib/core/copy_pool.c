@@ -400,8 +400,7 @@ static ckpt_status pick_items(struct copy_pool *p, ckpt_error *err)
     if (job->out)
         return CKPT_OK;
     p->picked = calloc(job->n + 1, sizeof *p->picked);
-    if (!p->picked)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(p->picked, err);
     p->n = 0;
     for (size_t i = 0; i < job->n; i++) {
         struct copy_item x = job->get_item(job->user, i);

@@ -347,8 +347,7 @@ ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_
         return CKPT_OK;
     }
     const map *keys = file_index_storage_keys(f);
-    if (!keys)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(keys, err);
     *index = map_get(keys, key); /* MAP_NONE is CKPT_NO_STORAGE */
     f->storages.last_found = *index == CKPT_NO_STORAGE ? last : *index;
     return CKPT_OK;

@@ -125,8 +125,7 @@ static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_
         t->order[i] = leader == i ? (uint32_t)t->ngroups++ : t->order[leader]; /* at first, the group of I */
     }
     t->starts = calloc(t->ngroups + 1, sizeof *t->starts); /* bounded: n + 1 */
-    if (!t->starts)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(t->starts, err);
     for (uint32_t i = 0; i < n; i++) { /* from here on PARENT is the group of each item */
         parent[i] = t->order[i];
         t->starts[parent[i]]++;
@@ -206,8 +205,7 @@ static ckpt_status split_item(struct parallel_state *t, uint32_t group, uint32_t
     uint64_t per_chunk = get_chunk_elements(&x), elements = count_item_elements(&x);
     struct chunked_item *c = &t->chunked_items[t->nchunked];
     c->chunks = calloc((size_t)n, sizeof *c->chunks);
-    if (!c->chunks)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(c->chunks, err);
     c->group = group;
     c->first_task = first_task;
     c->nchunks = (uint32_t)n;
@@ -321,8 +319,7 @@ static ckpt_status group_rows(struct parallel_state *t, struct group_builder *g,
                               ckpt_file *other, ckpt_error *err)
 {
     uint32_t n = (uint32_t)t->job->n;
-    if (!g->parent || !g->first_reader || !g->first_reader_of_other || !t->order)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(g->parent && g->first_reader && g->first_reader_of_other && t->order, err);
     for (uint32_t i = 0; i < n; i++)
         g->parent[i] = i;
     for (uint32_t i = 0; i < n; i++) {

@@ -746,8 +746,7 @@ static ckpt_status check_agreement(struct pieces_builder *x, const struct assemb
                     "its pieces have {%" PRIu64 " bytes} together; {=%u times} its size can be compared", sum,
                     MAX_COVERS);
     struct agreement *all = calloc(1, sizeof *all);
-    if (!all)
-        return fail_memory(x->err);
+    CKPT_TRY_ALLOC(all, x->err);
     ckpt_status st = CKPT_OK;
     for (uint64_t at = 0; st == CKPT_OK && at < x->nbytes;) {
         uint64_t left = x->nbytes - at,
@@ -867,12 +866,10 @@ static ckpt_status check_pieces(struct pieces_builder *x)
 {
     CKPT_TRY(measure_tensor(x));
     x->order = arena_array(x->a, x->pieces->n, sizeof *x->order);
-    if (!x->order)
-        return fail_memory(x->err);
+    CKPT_TRY_ALLOC(x->order, x->err);
     for (size_t i = 0; i < x->pieces->n; i++)
         CKPT_TRY(check_piece(x, i));
-    if (!sort_boxes(x))
-        return fail_memory(x->err);
+    CKPT_TRY_ALLOC(sort_boxes(x), x->err);
     if (x->pieces->may_overlap)
         drop_replicas(x);
     return CKPT_OK;

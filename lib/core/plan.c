@@ -19,8 +19,7 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
     if (file->narrowed)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a file opened for a few tensors cannot be written");
     ckpt_plan *p = calloc(1, sizeof *p);
-    if (!p)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(p, err);
     p->file = file;
     file_hold(file);
     p->report.notices.a = p->a = arena_new(UINT64_MAX);
@@ -107,8 +106,7 @@ ckpt_status plan_index_entry_rows(ckpt_plan *p, ckpt_error *err)
     if (p->entry_rows)
         return CKPT_OK;
     struct entry_row *list = arena_array(p->a, t->nrows, sizeof *list);
-    if (!list)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(list, err);
     for (uint32_t i = 0; i < t->nrows; i++) {
         const struct row r = table_row(t, i);
         const struct step *last = r.steps && r.t.npath ? &r.steps[r.t.npath - 1] : NULL;
@@ -210,8 +208,7 @@ static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckp
         return CKPT_OK;
     uint32_t n = row.t.npath - p->root_depth;
     ckpt_str name = !changed ? row.t.name : n == 1 && !path->is_int ? path->str : path_join(p->a, path, n);
-    if (!name.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(name.ptr, err);
     p->entries[p->nentries++] = (struct plan_entry){.row = i, .name = name};
     return CKPT_OK;
 }
@@ -267,8 +264,7 @@ ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n
 {
     if (p->entries == p->renames.counted) { /* these stay, for make_renames */
         struct plan_entry *own = arena_array(p->a, p->nentries, sizeof *own);
-        if (!own)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(own, err);
         memcpy(own, p->entries, p->nentries * sizeof *own); /* bounded: they are in memory */
         p->entries = own;
     }
@@ -483,8 +479,7 @@ ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err)
         return CKPT_OK;
     CKPT_TRY(plan_update_entries(p, err));
     p->renames.old_names = arena_array(p->a, p->file->table.nrows, sizeof *p->renames.old_names);
-    if (!p->renames.old_names)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(p->renames.old_names, err);
     for (size_t i = 0; i < p->nentries; i++)
         p->renames.old_names[p->entries[i].row] = p->entries[i].name;
     return CKPT_OK;
@@ -721,8 +716,7 @@ ckpt_status plan_save(ckpt_plan *p, struct plan_saved *s, ckpt_error *err)
     s->n = e ? e->n : 0;
     s->keep = arena_array(p->a, rows, sizeof *s->keep);
     s->dropped = arena_array(p->a, s->n, sizeof *s->dropped);
-    if (!s->keep || !s->dropped)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(s->keep && s->dropped, err);
     memcpy(s->keep, p->keep, rows * sizeof *s->keep);
     if (s->n)
         memcpy(s->dropped, e->dropped, s->n * sizeof *s->dropped);

@@ -481,8 +481,7 @@ static ckpt_status read_scales(const struct scaled *s, const struct box *b, stru
     ok = ok && (!s->zero.src || (x->zero = malloc((n + 1) * sizeof(float))));
     ok = ok && (!s->bias.src || (x->bias = malloc((n + 1) * sizeof(float))));
     ok = ok && (!s->group.src || (x->group = malloc((size_t)(b->ncols + 1) * sizeof(float))));
-    if (!ok)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(ok, err);
     for (size_t i = 0; !s->scale.src && i < n; i++)
         x->scale[i] = 1;
     if (x->wide)
@@ -700,8 +699,7 @@ ckpt_status scaled_source(ckpt_file *file, const struct scaled_recipe *r, source
     static const struct source_ops ops = {.read_at = scaled_read, .close = scaled_close};
     struct scaled *s = calloc(1, sizeof *s);
     uint64_t elements, bytes = 0;
-    if (!s)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(s, err);
     s->file = file;
     s->r = *r;
     s->width = dtype_info(r->dtype)->block_bytes;

@@ -232,8 +232,7 @@ ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_optio
                         ckpt_error *err)
 {
     stream *s = calloc(1, sizeof *s);
-    if (!s)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(s, err);
     if (o)
         s->opts = *o;
     ckpt_status st = begin_stream(s, t, row, err);
@@ -261,8 +260,7 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
                               ckpt_error *err)
 {
     stream *s = calloc(1, sizeof *s);
-    if (!s)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(s, err);
     ckpt_status st = open_row_reader(&s->row, t, row, err);
     if (st == CKPT_OK && !range_within(first, count, s->row.total_units))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the range ends after the last element");

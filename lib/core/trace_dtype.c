@@ -221,8 +221,7 @@ ckpt_status trace_dtype(const struct trace *t, trace_ref r, trace_ref state, are
     struct dtype_check *c = a ? arena_alloc(a, sizeof *c) : NULL;
     struct shallow_dtype first, s;
     *out = (struct trace_dtype){.size = UINT64_MAX};
-    if (!c)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(c, err);
     *c = (struct dtype_check){.t = t, .a = a, .err = err, .status = CKPT_OK};
     read_dtype(c, r, state, &first);
     out->contradiction = first.contradiction;

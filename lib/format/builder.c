@@ -272,8 +272,7 @@ static ckpt_status begin_dict(ckpt_builder *b, const char *key)
         return fail(&b->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u dicts} in each other",
                     f->limits.max_depth);
     struct kit *dict = arena_append(f->a, &b->dicts, &b->ndicts, &b->cap_dicts, sizeof *dict);
-    if (!dict)
-        return fail_memory(&b->err);
+    CKPT_TRY_ALLOC(dict, &b->err);
     struct kit *parent = dict - 1; /* bounded: the root is always open */
     CKPT_TRY(kit_begin_mapping(dict, parent, name));
     return map_put(parent->names, name, 0, NULL) ? CKPT_OK : fail_memory(&b->err);

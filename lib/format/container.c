@@ -262,8 +262,7 @@ ckpt_status container_open_path(const char *path, source **out, ckpt_error *err)
         source *archive;
         size_t n = (size_t)(mark - path); /* bounded: MARK is in PATH */
         char *file = malloc(n + 1);
-        if (!file)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(file, err);
         memcpy(file, path, n);
         file[n] = '\0';
         if (n && !source_is_folder(file) && source_file_open(file, &archive, &ignored) == CKPT_OK) {
@@ -302,8 +301,7 @@ static ckpt_status read_named(ckpt_file *f, source *archive, ckpt_str name, ckpt
     source *bytes;
     ckpt_file *part = NULL;
     ckpt_str path = join_member(f->a, f->path, name);
-    if (!path.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(path.ptr, err);
     if (f->check)
         members_skip_check(archive); /* format_verify compares the checksums of all members */
     if (members_find(archive, path.ptr) == MEMBER_FOLDER)

@@ -119,8 +119,7 @@ static ckpt_status check_result(const ckpt_plan *p, const struct patches *patche
 {
     ckpt_file *f = NULL;
     source *after = source_patched(p->file->src, patches);
-    if (!after)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(after, err);
     const struct opening o = {
         .path = p->file->path, .src = after, .limits = &p->file->limits, .only = p->file->format};
     CKPT_TRY(format_open(&o, &f, err));

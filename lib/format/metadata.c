@@ -59,8 +59,7 @@ static ckpt_status write_in_place(ckpt_file *f, const struct metadata_job *job, 
 {
     const struct journal_options o = format_journal_options(job->opts, f);
     struct patches patches = {.old_size = f->src->size, .new_size = f->src->size};
-    if (!patches_add(&patches, job->at, buf_view(&job->header)))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(patches_add(&patches, job->at, buf_view(&job->header)), err);
     return journal_apply(f->path, &patches, &o, err);
 }
 

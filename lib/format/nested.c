@@ -77,17 +77,14 @@ ckpt_status nested_put(struct nested *t, const ckpt_path_elem *path, uint32_t n,
     for (uint32_t k = 0; is_free && k < n; k++) {
         bool last = k + 1 == n;
         set_child_key(t, container, &path[k]);
-        if (!buf_ok(&t->child_key))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(buf_ok(&t->child_key), err);
         uint32_t child = map_get(t->child_of, buf_view(&t->child_key));
         if (child == MAP_NONE) {
             ckpt_value *made = last ? v : value_new(t->a, path[k + 1].is_int ? CKPT_V_LIST : CKPT_V_DICT, 0);
-            if (!made)
-                return fail_memory(err);
+            CKPT_TRY_ALLOC(made, err);
             CKPT_TRY(put_element(t, t->nodes[container], &path[k], made, err));
             child = (uint32_t)t->n;
-            if (!add_node(t, last ? NULL : made))
-                return fail_memory(err);
+            CKPT_TRY_ALLOC(add_node(t, last ? NULL : made), err);
         } else {
             is_free = !last && t->nodes[child];
         }

@@ -187,8 +187,7 @@ static ckpt_status add_lost_objects(ckpt_file *f, ckpt_error *err)
     size_t n = f->table.nrows;
     CKPT_TRY(graph_find_unrecoverable_objects(f, err));
     bool *lost = arena_array(f->a, f->table.nrows, sizeof *lost);
-    if (!lost)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(lost, err);
     memcpy(lost, f->losses.of_row, n * sizeof *lost);
     for (size_t i = n; i < f->table.nrows; i++)
         lost[i] = true;

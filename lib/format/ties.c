@@ -38,8 +38,7 @@ static ckpt_status add_alias(ckpt_file *f, ckpt_value *key, ckpt_str name, uint3
     uint32_t new_row;
     struct row row = table_row(&f->table, tensor_row);
     struct alias_row *alias = ARENA_NEW(f->a, struct alias_row);
-    if (!alias)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(alias, err);
     alias->path = (ckpt_path_elem){.str = name};
     row.t.name = name;
     row.t.path = &alias->path;
@@ -50,8 +49,7 @@ static ckpt_status add_alias(ckpt_file *f, ckpt_value *key, ckpt_str name, uint3
             (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = row.t.value->offset};
         row.steps = &alias->step;
         row.t.value = &alias->val;
-        if (!value_put(f->a, f->root, key, &alias->val))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(value_put(f->a, f->root, key, &alias->val), err);
     }
     CKPT_TRY(file_add_row(f, &row, &new_row, err));
     alias->val.row = new_row;
@@ -70,14 +68,12 @@ ckpt_status ties_add_rows(ckpt_file *f, ckpt_error *err)
         if (!value_text(pairs[i].key, &key) || !value_text(pairs[i].val, &original) ||
             !ties_can_record_name(key))
             continue;
-        if (!file_index_names(f))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(file_index_names(f), err);
         uint32_t row = map_get(f->names, original);
         if (row == MAP_NONE || row >= tensors || map_get(f->names, key) != MAP_NONE)
             continue;
         CKPT_TRY(add_alias(f, pairs[i].key, key, row, err));
-        if (!map_put(f->names, key, (uint32_t)f->table.nrows - 1, NULL))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(map_put(f->names, key, (uint32_t)f->table.nrows - 1, NULL), err);
     }
     return CKPT_OK;
 }
@@ -136,8 +132,7 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
         bool is_unrecordable = how == CKPT_TIES_DROP && !ties_can_record_name(p->entries[i].name);
         if (!has_own_bytes(&p->file->table, p->entries[i].row) || is_unrecordable)
             continue;
-        if (!map_put_num(kept, first, (uint32_t)i, &other))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(map_put_num(kept, first, (uint32_t)i, &other), err);
         if (other == MAP_NONE)
             continue;
         if (how == CKPT_TIES_ERROR)
@@ -202,8 +197,7 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
 {
     struct extent *views = calloc(p->nentries ? p->nentries : 1, sizeof *views);
     size_t n = 0, pair[2] = {0, 0};
-    if (!views)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(views, err);
     for (size_t i = 0; i < p->nentries; i++) {
         if (drop[i] || !has_own_bytes(&p->file->table, p->entries[i].row))
             continue;
@@ -249,8 +243,7 @@ static ckpt_status check_copies(const ckpt_plan *p, const bool *drop, ckpt_error
 {
     uint64_t max = p->file->table.max_expanded;
     bool *seen = calloc(p->file->table.nstorages + 1, sizeof *seen); /* bounded: they are in memory */
-    if (!seen)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(seen, err);
     uint64_t n = count_copied_bytes(p, drop, seen);
     free(seen);
     if (n <= max)
@@ -320,8 +313,7 @@ static ckpt_status merge_recorded_ties(struct recording *r, size_t *added, ckpt_
     bool ok = r->is_recorded && r->alias_index;
     for (size_t i = 0; ok && i < r->naliases; i++)
         ok = map_put(r->alias_index, r->aliases[i].name, (uint32_t)i, NULL);
-    if (!ok)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(ok, err);
     CKPT_TRY(update_recorded_ties(r, err));
     *added = r->npairs;
     for (size_t i = 0; i < r->naliases; i++)
@@ -339,8 +331,7 @@ ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **p
     if (r.naliases)
         r.aliases = p->report.aliases + from;
     r.pairs = arena_array(p->a, *n + r.naliases + 1, sizeof *r.pairs); /* bounded: all are in memory */
-    if (!r.pairs)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(r.pairs, err);
     if (*n)
         memcpy(r.pairs, *pairs, *n * sizeof *r.pairs);
     r.is_recorded = calloc(r.naliases + 1, sizeof *r.is_recorded);

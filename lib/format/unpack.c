@@ -113,8 +113,7 @@ ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, so
         return failure;
     }
     spool *to = spool_new(max);
-    if (!to)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(to, err);
     ckpt_status st = inflate_into(src, 0, src->size, gzip ? INFLATE_GZIP : INFLATE_ZLIB, to, used, err);
     *out = spool_source(to);
     return st;

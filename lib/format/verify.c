@@ -139,8 +139,7 @@ ckpt_status verify_records(const char *path, source *src, bool names_are_keys, u
     if (!is_archive(path, src))
         return CKPT_OK;
     const char *path_copy = arena_str(c->a, str_c(path)).ptr;
-    if (!path_copy)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(path_copy, err);
     ckpt_status st = zip_open(src, c->a, &z, err);
     if (st == CKPT_EFORMAT) { /* opening the file reported this fault; the audit finds the others */
         return audit_zip(src, &(struct zip_report){.c = c, .path = path_copy, .err = err}, false, true);

@@ -207,8 +207,7 @@ static ckpt_status fill_block(block_cache *c, struct cached_block *cached, const
 {
     spool *to = cached->in_file ? spool_new_at(c->fd, cached->file_offset, b->size)
                                 : spool_new_in_memory(b->size);
-    if (!to)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(to, err);
     ckpt_status st = decode_block(b, d, to, err);
     cached->decoded = spool_source(to);
     return b->file ? name_file_if_failed(st, b->file, err) : st;
@@ -219,8 +218,7 @@ static ckpt_status make_block(block_cache *c, struct cached_block **slot, const 
                               const struct block_decoder *d, ckpt_error *err)
 {
     struct cached_block *made = calloc(1, sizeof *made);
-    if (!made)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(made, err);
     *made = (struct cached_block){.slot = slot, .size = b->size, .unread = b->size, .busy = true};
     *slot = made;
     if (b->size <= c->max_memory_bytes / 2) {

@@ -232,8 +232,7 @@ static ckpt_status parse_open_journal(const struct edited_file *e, int fd, struc
     } else if ((j->distrust = find_distrust(e, &j->st)) != NULL) {
         *kind = JOURNAL_UNTRUSTED;
     } else {
-        if (!(j->bytes = malloc((size_t)j->st.st_size + 1)))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(j->bytes = malloc((size_t)j->st.st_size + 1), err);
         if (!fd_pread(fd, j->bytes, (size_t)j->st.st_size, 0, &got))
             return fail_errno(err, CKPT_NO_OFFSET, "its undo journal %s cannot be read", e->journal);
         *kind = journal_parse(j, got);
@@ -273,8 +272,7 @@ static ckpt_status compare_piece(const struct edited_file *e, const struct journ
     size_t got = 0;
     ckpt_status st = CKPT_OK;
     unsigned char *now = malloc(p->size + 1);
-    if (!now)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(now, err);
     if (!fd_pread(e->fd, now, p->size, p->offset, &got))
         st = fail_errno(err, p->offset, "cannot read what an edit was to change");
     else

@@ -239,8 +239,7 @@ static ckpt_status add_journal(struct journal_writer *w, uint64_t inode, const s
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "its undo journal has {%llu} bytes; {=%u} are allowed",
                     (unsigned long long)total, JOURNAL_MAX);
     w->bytes = malloc(2 * WINDOW + (size_t)max_sums * 4); /* bounded: by the journal's length */
-    if (!w->bytes)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(w->bytes, err);
     add_bytes(w, SIGNATURE, 8);
     add_number(w, 1, 4);
     add_number(w, p->n, 4);

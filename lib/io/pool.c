@@ -193,8 +193,7 @@ static void run_threads(struct pool *p)
 ckpt_status pool_run(const struct pool_job *job, ckpt_error *err)
 {
     struct pool *p = calloc(1, sizeof *p);
-    if (!p)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(p, err);
     p->job = job;
     p->err = err;
     p->threads = job->n < job->threads ? (unsigned)job->n : job->threads;

@@ -586,8 +586,7 @@ ckpt_status sink_fd(int fd, const struct sink_options *opts, sink **out, ckpt_er
     int flags = fcntl(fd, F_GETFL);
     (void)snprintf(name, sizeof name, "descriptor %d", fd);
     struct file_sink *f = new_sink(name, opts);
-    if (!f)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(f, err);
     bool writable = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
     f->stream = writable ? fd : -1;
     f->keep_open = true;

@@ -40,8 +40,7 @@ static ckpt_status mem_skip(sink *s, uint64_t n, ckpt_error *err)
     if (n > m->bytes.max - m->bytes.len)
         return fail_too_much(m, err);
     unsigned char *skipped = buf_extend(&m->bytes, (size_t)n);
-    if (!skipped)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(skipped, err);
     memset(skipped, 0, (size_t)n);
     return CKPT_OK;
 }
@@ -84,8 +83,7 @@ static const struct sink_ops mem_ops = {mem_reserve, mem_write,  mem_skip,  mem_
 ckpt_status sink_mem(size_t max, struct sink_bytes *to, sink **out, ckpt_error *err)
 {
     struct mem_sink *m = calloc(1, sizeof *m);
-    if (!m)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(m, err);
     m->sink.ops = &mem_ops;
     buf_init(&m->bytes, max);
     m->to = to;

@@ -96,8 +96,7 @@ ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_erro
     CKPT_TRY(sized_struct_copy_in(from, &own, sizeof own, err));
     CKPT_REQUIRE(err, own.read_at);
     struct callback_source *c = calloc(1, sizeof *c);
-    if (!c)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(c, err);
     pthread_mutex_init(&c->lock, NULL);
     c->source = (source){.ops = &callbacks_ops, .size = own.size, .refs = 1};
     c->callbacks = own;

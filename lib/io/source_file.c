@@ -239,8 +239,7 @@ static ckpt_status fail_spool(const char *dir, ckpt_error *err)
 static ckpt_status copy_stream(int in, bool is_named_pipe, int to, const char *dir, ckpt_error *err)
 {
     char *block = malloc(FD_CHUNK);
-    if (!block)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(block, err);
     size_t got = 0;
     ckpt_status st = is_named_pipe ? await_writer(in, block, &got, err) : CKPT_OK;
     if (st == CKPT_OK && !fd_write(to, block, got))

@@ -66,8 +66,7 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
         parent = ((struct slice_source *)parent)->parent;
     }
     struct slice_source *sl = malloc(sizeof *sl);
-    if (!sl)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(sl, err);
     sl->source = (source){&slice_ops, size, base, 1, parent->serializes_reads, parent->block_size};
     sl->parent = source_ref(parent);
     sl->off = off;

@@ -45,8 +45,7 @@ static const struct source_ops unpacked_ops = {.read_at = unpacked_read, .close 
 ckpt_status source_unpacked(source *src, uint64_t count, unsigned bits, source **out, ckpt_error *err)
 {
     struct unpacked_source *unpacked = calloc(1, sizeof *unpacked);
-    if (!unpacked)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(unpacked, err);
     unpacked->s = (source){.ops = &unpacked_ops, .size = count, .position = CKPT_NO_OFFSET, .refs = 1};
     unpacked->packed = source_ref(src);
     unpacked->bits = bits;

@@ -75,8 +75,7 @@ ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err)
         CKPT_TRY(move_to_file(s, err));
     if (s->fd < 0) {
         buf_put(&s->bytes, bytes, n);
-        if (!buf_ok(&s->bytes))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(buf_ok(&s->bytes), err);
     } else if (!fd_pwrite(s->fd, bytes, n, s->off + s->source.size)) { /* bounded: by max */
         return fail_spooling(err, "the folder for temporary files");
     }

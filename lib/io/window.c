@@ -75,8 +75,7 @@ static ckpt_status load_block(struct window *w, source *s, uint64_t at, size_t n
     if (w->block_cap < n) {
         free(w->block);
         w->block_cap = 0;
-        if (!(w->block = malloc(s->block_size)))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(w->block = malloc(s->block_size), err);
         w->block_cap = s->block_size;
     }
     CKPT_TRY(source_read(s, at, w->block, n, err));

@@ -195,8 +195,7 @@ static ckpt_status read_metadata(struct dcp *dcp)
         return fail_no_metadata(dcp);
     dcp->trusted = list[0].ptr;
     dcp->meta = arena_array(f->a, n, sizeof *dcp->meta);
-    if (!dcp->meta)
-        return fail_memory(dcp->err);
+    CKPT_TRY_ALLOC(dcp->meta, dcp->err);
     for (size_t i = 0; i < n; i++)
         CKPT_TRY(read_metadata_file(dcp, list[i]));
     return CKPT_OK;
@@ -264,8 +263,7 @@ static ckpt_status read_entry(struct dcp *dcp, const struct dcp_metadata *meta, 
     if (dcp_is_instance(value, DCP_SHARDED_TENSOR) ||
         !(dcp_is_instance(value, DCP_TENSOR) || dcp_is_instance(value, DCP_BYTES)))
         return fail_entry(dcp, name, "{neither} {=the metadata of a tensor nor those of a value}");
-    if (!map_put(dcp->entry_of, name, (uint32_t)dcp->nentries, &i))
-        return fail_memory(dcp->err);
+    CKPT_TRY_ALLOC(map_put(dcp->entry_of, name, (uint32_t)dcp->nentries, &i), dcp->err);
     if (i == MAP_NONE) {
         const struct dcp_entry new = {.tensor = {.name = name, .storage = CKPT_NO_STORAGE}};
         i = (uint32_t)dcp->nentries; /* bounded: a map has fewer */
@@ -339,8 +337,7 @@ static ckpt_status read_chunks(struct dcp *dcp, const struct dcp_metadata *meta,
 static ckpt_status find_or_open_file(struct dcp *dcp, ckpt_str name, uint32_t *out)
 {
     struct distcp_file data = {.name = name};
-    if (!map_put(dcp->file_of, name, (uint32_t)dcp->nfiles, out))
-        return fail_memory(dcp->err);
+    CKPT_TRY_ALLOC(map_put(dcp->file_of, name, (uint32_t)dcp->nfiles, out), dcp->err);
     if (*out != MAP_NONE)
         return CKPT_OK;
     if (dcp->nfiles == MAX_FILES)
@@ -437,8 +434,7 @@ static ckpt_status read_entries(struct dcp *dcp)
     }
     dcp->chunks = calloc(dcp->nchunks + 1, sizeof *dcp->chunks);
     dcp->infos = calloc(ninfos + 1, sizeof *dcp->infos);
-    if (!dcp->chunks || !dcp->infos)
-        return fail_memory(dcp->err);
+    CKPT_TRY_ALLOC(dcp->chunks && dcp->infos, dcp->err);
     CKPT_TRY(for_each_pair(dcp, METADATA_TENSORS, read_chunks));
     return for_each_pair(dcp, METADATA_STORAGE_DATA, read_storage_info);
 }
@@ -644,8 +640,7 @@ static ckpt_status make_items(struct dcp *dcp)
     dcp->items = arena_array(f->a, dcp->nchunks, sizeof *dcp->items);
     dcp->item_offset = calloc(dcp->nchunks + 1, sizeof *dcp->item_offset);
     struct joined_tensor *tensors = arena_array(f->a, dcp->nentries, sizeof *tensors);
-    if (!dcp->items || !dcp->item_offset || !tensors)
-        return fail_memory(dcp->err);
+    CKPT_TRY_ALLOC(dcp->items && dcp->item_offset && tensors, dcp->err);
     for (size_t i = 0; i < dcp->nentries; i++) {
         tensors[i] = dcp->entries[i].tensor;
         if (dcp->entries[i].tensor.shape)
@@ -820,8 +815,7 @@ static ckpt_status get_path(const struct dcp *dcp, const struct dcp_entry *entry
     const uint64_t *sizes = entry->path_meta ? dcp_sizes(entry->path_meta, entry->path, &nsizes) : NULL;
     *n = nitems && nitems <= dcp->f->limits.max_depth ? (uint32_t)nitems : nsizes ? nsizes : 1;
     ckpt_path_elem *path = *out = arena_array(dcp->f->a, *n, sizeof *path);
-    if (!path)
-        return fail_memory(dcp->err);
+    CKPT_TRY_ALLOC(path, dcp->err);
     path[0].str = entry->tensor.name;
     for (uint32_t k = 0; k < *n && (nitems || nsizes); k++) {
         uint64_t num = sizes ? sizes[k] : 0;

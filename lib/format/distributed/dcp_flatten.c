@@ -180,9 +180,8 @@ static ckpt_status add_leaf(struct flattener *w, const ckpt_value *v, uint32_t r
                             .ninput_path = ninput_path,
                             .node = v,
                             .row = row};
-    if (!leaf.path || !leaf.input_path ||
-        !(leaf.name = path_join(leaves->plan->a, leaf.path, leaf.npath)).ptr)
-        return fail_memory(w->err);
+    CKPT_TRY_ALLOC(leaf.path && leaf.input_path &&
+                   (leaf.name = path_join(leaves->plan->a, leaf.path, leaf.npath)).ptr, w->err);
     if (leaf.row != CKPT_NO_TENSOR && !leaves->plan->keep[leaf.row])
         return CKPT_OK;
     if (leaf.row != CKPT_NO_TENSOR)

@@ -75,8 +75,7 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *folder, ckpt_plan *p, const st
     char *real = realpath(job->path, NULL); /* so that a link to the old folder leads to the new one */
     ckpt_str path = arena_str(p->a, strip_slashes(str_c(real ? real : job->path)));
     free(real);
-    if (!path.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(path.ptr, err);
     folder->output_path = strip_slashes(str_c(job->path));
     folder->parent = arena_str(p->a, str_folder(path));
     folder->base_name = arena_str(p->a, str_after_last(path, '/'));

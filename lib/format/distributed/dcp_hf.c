@@ -111,8 +111,7 @@ static ckpt_status add_shards_of_file(struct sharded_tensors *all, ckpt_file *pa
     ckpt_str text;
     json_scan j;
     const uint64_t **offset = arena_array(f->a, part->table.nrows, sizeof *offset);
-    if (!offset)
-        return fail_memory(all->err);
+    CKPT_TRY_ALLOC(offset, all->err);
     if (part->metadata && value_text(value_get(part->metadata, "DCP_SHARDING_INFO"), &text)) {
         json_init(&j, text, 0, f->a, all->err);
         ckpt_status st = read_sharding_info(f, part, &j, offset);
@@ -157,8 +156,7 @@ static ckpt_status make_flat_root(struct sharded_tensors *all)
     for (size_t i = 0; f->root && i < all->ntensors; i++) {
         ckpt_value *key = value_str(f->a, all->tensors[i].joined.name),
                    *v = value_new(f->a, CKPT_V_TENSOR, i);
-        if (!key || !v || !value_put(f->a, f->root, key, v))
-            return fail_memory(all->err);
+        CKPT_TRY_ALLOC(key && v && value_put(f->a, f->root, key, v), all->err);
     }
     return f->root ? CKPT_OK : fail_memory(all->err);
 }

@@ -128,8 +128,7 @@ static ckpt_status match_leaves(struct dcp_renamer *r, bool *can_rename)
     r->leaves = (struct dcp_leaves){.plan = r->plan, .is_single_value = is_input_leaf, .user = r};
     CKPT_TRY(dcp_flatten(&r->leaves, r->err));
     r->leaf_of = arena_array(r->meta->a, r->nentries, sizeof *r->leaf_of);
-    if (!r->leaf_of)
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(r->leaf_of, r->err);
     *can_rename = r->leaves.nleaves == r->nentries && r->leaves.nedited == r->plan->edits.n;
     for (size_t i = 0; *can_rename && i < r->leaves.nleaves; i++) {
         const struct dcp_leaf *l = &r->leaves.leaves[i];
@@ -337,8 +336,7 @@ static ckpt_status write_renamed(struct dcp_renamer *r, bool *done)
         CKPT_TRY(list_files(r, &can_rename));
     if (can_rename)
         CKPT_TRY(match_leaves(r, &can_rename));
-    if (!buf_ok(&r->path_key))
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(buf_ok(&r->path_key), r->err);
     *done = can_rename;
     if (!can_rename)
         return CKPT_OK;

@@ -32,8 +32,7 @@ static ckpt_status put_entry(struct deepspeed *ds, ckpt_str key, ckpt_value *v, 
 {
     uint32_t before;
     ckpt_value *k = value_str(ds->f->a, key);
-    if (!k || !map_put(ds->root_keys, key, 0, &before))
-        return fail_memory(ds->err);
+    CKPT_TRY_ALLOC(k && map_put(ds->root_keys, key, 0, &before), ds->err);
     if (added)
         *added = before == MAP_NONE;
     if (before != MAP_NONE)
@@ -135,8 +134,7 @@ static ckpt_status put_module(struct deepspeed *ds, const ckpt_file *part, const
             continue;
         }
         ckpt_str key = *prefix ? ARENA_CONCAT(ds->f->a, str_c(prefix), name) : name;
-        if (!key.ptr)
-            return fail_memory(ds->err);
+        CKPT_TRY_ALLOC(key.ptr, ds->err);
         CKPT_TRY(choose_entry(ds, part, key, pairs[i].val, &v));
         if (v)
             CKPT_TRY(put_entry(ds, key, v, NULL));
@@ -205,9 +203,8 @@ static ckpt_status put_optimizer(struct deepspeed *ds)
                *groups = value_str(a, STR_LIT("param_groups"));
     if (!value_count(ds->groups) && !ds->state->u.dict.n)
         return CKPT_OK;
-    if (!optimizer || !state || !groups || !value_put(a, optimizer, state, ds->state) ||
-        !value_put(a, optimizer, groups, ds->groups))
-        return fail_memory(ds->err);
+    CKPT_TRY_ALLOC(optimizer && state && groups && value_put(a, optimizer, state, ds->state) &&
+                   value_put(a, optimizer, groups, ds->groups), ds->err);
     return put_entry(ds, STR_LIT("optimizer"), optimizer, NULL);
 }
 

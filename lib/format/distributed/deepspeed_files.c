@@ -83,8 +83,7 @@ static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str t
     free(path);
     if (exists)
         return CKPT_OK;
-    if (!path)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(path, err);
     (void)fail(err, outside ? CKPT_EFORMAT : CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                outside ? "%s names {a folder outside of} {=this one}: \"%.*s\""
                        : "%s names the folder \"%.*s\", which is {not} {=here}\n"

@@ -153,8 +153,7 @@ static ckpt_status add_piece(struct deepspeed *ds, const struct ds_partition *pa
     ds->lacks_crc |= !s->has_crc;
     struct piece *piece = arena_append(NULL, &ds->pieces, &ds->npieces, &ds->cap_pieces, sizeof *piece);
     struct ds_range *range = arena_append(NULL, &ds->ranges, &ds->nranges, &ds->cap_ranges, sizeof *range);
-    if (!piece || !range)
-        return fail_memory(ds->err);
+    CKPT_TRY_ALLOC(piece && range, ds->err);
     *piece = (struct piece){.src = s->src, .at = skip};
     *range = (struct ds_range){at, n};
     return CKPT_OK;
@@ -223,8 +222,7 @@ ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *t, c
 {
     struct joined_tensor *to = arena_append(ds->f->a, &ds->tensors, &ds->ntensors, &ds->cap_tensors,
                                             sizeof *to);
-    if (!to)
-        return fail_memory(ds->err);
+    CKPT_TRY_ALLOC(to, ds->err);
     *to = *t;
     to->storage = CKPT_NO_STORAGE;
     ckpt_status st = sharded_storage_accept_fault(ds->f, t->name, t->dtype, store_tensor(ds, to),
@@ -243,8 +241,7 @@ ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *t
     uint32_t at = (uint32_t)ds->ntensors; /* bounded: a table has fewer than 2^32 rows */
     uint32_t before;
     CKPT_TRY(ds_end_tensor(ds, t, &node));
-    if (!map_put(ds->weights, t->name, at, &before))
-        return fail_memory(ds->err);
+    CKPT_TRY_ALLOC(map_put(ds->weights, t->name, at, &before), ds->err);
     if (before == MAP_NONE)
         return CKPT_OK;
     (void)fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a second} parameter of {=that name}");
@@ -289,8 +286,7 @@ ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const
         struct piece *p = &ds->pieces[0];
         p->src = convert_source_f32(p->src, p->at, (ckpt_dtype)t->dtype, false, size);
         p->at = 0;
-        if (!p->src)
-            return fail_memory(ds->err);
+        CKPT_TRY_ALLOC(p->src, ds->err);
     }
     source *made = ds->npieces ? ds->pieces[0].src : NULL;
     ckpt_status st = ds_end_tensor(ds, &wide, node);

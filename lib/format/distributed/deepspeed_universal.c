@@ -71,8 +71,7 @@ static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes, c
     }
     u->entries = arena_array(u->ds->f->a, count, sizeof *u->entries);
     u->entry_of = map_new(count);
-    if (!u->entries || !u->entry_of)
-        return fail_memory(u->ds->err);
+    CKPT_TRY_ALLOC(u->entries && u->entry_of, u->ds->err);
     for (uint32_t g = 0; g < groups; g++)
         CKPT_TRY(add_shapes(u, value_item(shapes, g)));
     size_t nparams = u->nentries;
@@ -123,8 +122,7 @@ static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_s
     CKPT_TRY(ds_add_copy(u->ds, part, get_param(part), name, &node));
     if (!node)
         return fail_no_tensor(u, part);
-    if (!map_put(u->ds->weights, name, at, NULL))
-        return fail_memory(u->ds->err);
+    CKPT_TRY_ALLOC(map_put(u->ds->weights, name, at, NULL), u->ds->err);
     return set_shape(u, name);
 }
 
@@ -135,8 +133,7 @@ static ckpt_status add_state(struct universal *u, const ckpt_file *part, ckpt_st
     arena *a = u->ds->f->a;
     ckpt_value *v = get_param(part), *node = NULL, *state_key = value_str(a, key);
     ckpt_str full_name = ds_state_name(u->ds, name, key);
-    if (!state_key || !full_name.ptr)
-        return fail_memory(u->ds->err);
+    CKPT_TRY_ALLOC(state_key && full_name.ptr, u->ds->err);
     if (v->type == CKPT_V_INT || v->type == CKPT_V_FLOAT)
         node = v;
     else
@@ -181,8 +178,7 @@ static ckpt_status add_params(struct universal *u)
     CKPT_TRY(zero.ptr ? list_folder_of_save(u, zero, is_not_hidden, &names, &n) : fail_memory(u->ds->err));
     for (size_t i = 0; i < n; i++) {
         ckpt_str path = join_path(u, zero, names[i]);
-        if (!path.ptr)
-            return fail_memory(u->ds->err);
+        CKPT_TRY_ALLOC(path.ptr, u->ds->err);
         if (!is_pt_file(names[i]) && !is_tied(u, names[i]))
             CKPT_TRY(add_param(u, path, names[i]));
     }

@@ -190,8 +190,7 @@ static ckpt_status find_stack(struct megatron *m, ckpt_str prefix, struct layer_
 {
     uint32_t i;
     ckpt_str key = arena_str(m->f->a, prefix);
-    if (!key.ptr || !map_put(m->stack_of, key, (uint32_t)m->nstacks, &i))
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(key.ptr && map_put(m->stack_of, key, (uint32_t)m->nstacks, &i), m->err);
     if (i == MAP_NONE) {
         const struct layer_stack empty = {0, 0};
         i = (uint32_t)m->nstacks; /* bounded: a map has < 2^32 */
@@ -244,8 +243,7 @@ static ckpt_status make_name(struct megatron *m, const ckpt_path_elem *path, uin
 {
     out->path = path_copy(m->f->a, path + 1, n - 1); /* bounded: parse_chunk refuses N < 2 */
     out->npath = n - 1;
-    if (!out->path)
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(out->path, m->err);
     for (uint32_t i = 0; i < out->npath; i++)
         CKPT_TRY(renumber_layer(m, &out->path[i]));
     out->joined = path_join(m->f->a, out->path, out->npath);
@@ -355,8 +353,7 @@ static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *ra
 {
     const ckpt_tensor t = table_tensor(&rank->part->table, row);
     uint64_t *shape = arena_array(m->f->a, 2 * (uint64_t)t.ndim, sizeof *shape);
-    if (!shape)
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(shape, m->err);
     uint64_t *size = shape + t.ndim, begin = 0; /* bounded: twice ndim were allocated */
     for (uint32_t k = 0; k < t.ndim; k++)
         shape[k] = size[k] = t.shape[k];
@@ -366,8 +363,7 @@ static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *ra
         size[division->dim] /= division->parts;
     for (uint32_t i = 0; i < division->parts; i++) {
         uint64_t *offset = arena_array(m->f->a, 2 * (uint64_t)t.ndim, sizeof *offset);
-        if (!offset)
-            return fail_memory(m->err);
+        CKPT_TRY_ALLOC(offset, m->err);
         uint64_t *block_offset = offset + t.ndim; /* bounded: twice ndim, too */
         if (division->is_cut) {
             block_offset[division->dim] = begin;
@@ -398,8 +394,7 @@ static bool is_tied_embedding(const struct megatron *m, ckpt_str name, uint32_t 
 static ckpt_status add_node_once(struct megatron *m, const struct model_name *name, uint32_t virtual_stage)
 {
     uint32_t before;
-    if (!map_put(m->virtual_stage_of, name->joined, virtual_stage, &before))
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(map_put(m->virtual_stage_of, name->joined, virtual_stage, &before), m->err);
     if (before == virtual_stage)
         return CKPT_OK;
     if (before != MAP_NONE)
@@ -485,8 +480,7 @@ static ckpt_status open_rank(struct megatron *m, ckpt_str name, ckpt_str *truste
     ckpt_status st = CKPT_ENOTFOUND;
     for (size_t i = 0; st == CKPT_ENOTFOUND && i < 2; i++) {
         ckpt_str path = ARENA_CONCAT(m->f->a, name, STR_LIT("/"), str_c(files[i]));
-        if (!path.ptr)
-            return fail_memory(m->err);
+        CKPT_TRY_ALLOC(path.ptr, m->err);
         *m->err = (ckpt_error){.offset = CKPT_NO_OFFSET};
         st = part_file_read_pickle(m->f, trusted->len ? trusted->ptr : path.ptr, path, &rank->part, m->err);
         if (st == CKPT_OK && !trusted->len)
@@ -595,8 +589,7 @@ static ckpt_status check_layer_count(struct megatron *m)
 static ckpt_status count_ranks(struct megatron *m, const ckpt_str *list, size_t n)
 {
     m->ranks = arena_array(m->f->a, n, sizeof *m->ranks);
-    if (!m->ranks)
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(m->ranks, m->err);
     for (size_t i = 0; i < n; i++) {
         uint64_t number[3] = {0, 0, 0};
         unsigned nnumbers = parse_rank(list[i], number);

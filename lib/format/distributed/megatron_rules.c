@@ -64,8 +64,7 @@ static ckpt_status read_rules(arena *a, json_scan *j, struct megatron_rules *r, 
     while ((e = json_next(j)) == JSON_KEY) {
         struct megatron_rule rule = {.glob = arena_str(a, j->str), .parts = 1};
         CKPT_TRY(rule.glob.ptr ? read_rule(j, &rule) : fail_memory(err));
-        if (!arena_push(a, &r->user_rules, &r->nuser_rules, &r->cap, &rule, sizeof rule))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(arena_push(a, &r->user_rules, &r->nuser_rules, &r->cap, &rule, sizeof rule), err);
     }
     if (e != JSON_OBJECT_END)
         return json_unexpected(j, e, "the file", "an object of globs");

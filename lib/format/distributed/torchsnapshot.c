@@ -107,9 +107,8 @@ static ckpt_status open_part(struct snapshot *s, ckpt_str location, ckpt_file **
     ckpt_status st = part_file_add(f, METADATA, location, out, s->all.err);
     CKPT_TRY(part_file_explain_missing(st, location, MISSING_HINT, s->all.err));
     ckpt_str name = arena_str(f->a, location);
-    if (!name.ptr || !map_put(s->part_of, name, (uint32_t)s->nparts, NULL) ||
-        !arena_push(f->a, &s->parts, &s->nparts, &s->cap_parts, out, sizeof *out))
-        return fail_memory(s->all.err);
+    CKPT_TRY_ALLOC(name.ptr && map_put(s->part_of, name, (uint32_t)s->nparts, NULL) &&
+                   arena_push(f->a, &s->parts, &s->nparts, &s->cap_parts, out, sizeof *out), s->all.err);
     return CKPT_OK;
 }
 
@@ -280,8 +279,7 @@ static ckpt_status make_bytes(struct snapshot *s, ckpt_str text, ckpt_str *out)
 {
     size_t n;
     unsigned char *bytes = arena_alloc(s->all.f->a, text.len + 1); /* bounded: in memory */
-    if (!bytes)
-        return fail_memory(s->all.err);
+    CKPT_TRY_ALLOC(bytes, s->all.err);
     if (!text_decode_base64(text, true, bytes, &n))
         return fail(s->all.err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a value that is {not} {=base64}");
     *out = str_of((const char *)bytes, n);
@@ -386,8 +384,7 @@ static ckpt_status link_item(struct snapshot *s, struct entry *e, ckpt_str compo
     ckpt_str path = ARENA_CONCAT(s->temp, skip_rank(e->path), STR_LIT("/"), component);
     struct entry *child = path.ptr ? find_entry(s, path, &rank) : NULL;
     *found = child != NULL;
-    if (!path.ptr)
-        return fail_memory(s->all.err);
+    CKPT_TRY_ALLOC(path.ptr, s->all.err);
     if (!child)
         return CKPT_OK;
     if (rank > 0 && !child->node)
@@ -403,8 +400,7 @@ static ckpt_status link_items(struct snapshot *s, struct entry *e)
         char number[STR_NUMBER_MAX];
         ckpt_value *key = is_list ? NULL : value_item(keys, i);
         ckpt_str component = is_list ? format_number(i, number) : encode_key(s->temp, key);
-        if (!component.ptr)
-            return fail_memory(s->all.err);
+        CKPT_TRY_ALLOC(component.ptr, s->all.err);
         CKPT_TRY(link_item(s, e, component, key, &found));
         if (found || is_list)
             continue;
@@ -445,8 +441,7 @@ static ckpt_status link_all(struct snapshot *s, ckpt_value *root)
         ckpt_str path = skip_rank(e->path), name;
         if (!is_of_rank_0(e) || str_find(path, STR_LIT("/"), 0) != SIZE_MAX)
             continue;
-        if (!(name = decode_name(s->all.f->a, path)).ptr)
-            return fail_memory(s->all.err);
+        CKPT_TRY_ALLOC((name = decode_name(s->all.f->a, path)).ptr, s->all.err);
         CKPT_TRY(link_child(s, root, value_str(s->all.f->a, name), e));
     }
     for (size_t i = 0; i < s->nentries; i++)
@@ -484,8 +479,7 @@ static ckpt_status index_entries(struct snapshot *s, const ckpt_value *manifest)
 {
     uint32_t n = 0, before;
     const value_pair *pairs = value_pairs(manifest, &n);
-    if (!(s->entries = arena_array(s->all.f->a, n, sizeof *s->entries)))
-        return fail_memory(s->all.err);
+    CKPT_TRY_ALLOC(s->entries = arena_array(s->all.f->a, n, sizeof *s->entries), s->all.err);
     for (; s->nentries < n; s->nentries++) {
         struct entry *e = &s->entries[s->nentries];
         *e = (struct entry){.description = pairs[s->nentries].val};
@@ -494,8 +488,7 @@ static ckpt_status index_entries(struct snapshot *s, const ckpt_value *manifest)
             str_find(e->path, STR_LIT("/"), 0) == SIZE_MAX)
             return fail(s->all.err, CKPT_EFORMAT, e->description->offset,
                         "an entry with {no} {=rank and type}");
-        if (!map_put(s->entry_of, e->path, (uint32_t)s->nentries, &before))
-            return fail_memory(s->all.err);
+        CKPT_TRY_ALLOC(map_put(s->entry_of, e->path, (uint32_t)s->nentries, &before), s->all.err);
         if (before != MAP_NONE)
             return fail(s->all.err, CKPT_EFORMAT, e->description->offset,
                         "\"%.*s\" comes {twice}, {=once} is allowed", STR_ARG(e->path));
@@ -537,8 +530,7 @@ static ckpt_status read_entries(struct snapshot *s)
     for (size_t i = 0; i < s->nentries; i++)
         if (is_of_rank_0(&s->entries[i]))
             CKPT_TRY(make_node(s, &s->entries[i]));
-    if (!root)
-        return fail_memory(s->all.err);
+    CKPT_TRY_ALLOC(root, s->all.err);
     CKPT_TRY(link_all(s, root));
     CKPT_TRY(check_linked(s));
     f->root = root;

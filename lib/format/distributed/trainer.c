@@ -117,8 +117,7 @@ static ckpt_status read_model(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(folder_list_all(f, f->folder, &names, &p->nnames, err));
     p->names = names;
     char *path = strdup(f->folder);
-    if (!path)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(path, err);
     free(f->path);
     f->folder = f->path = path;
     p->path = path;

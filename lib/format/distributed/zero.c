@@ -251,8 +251,7 @@ static ckpt_status list_params(struct zero *z, uint32_t from, uint32_t end)
     }
     z->nparams = 0;
     z->params = arena_array(z->ds->f->a, count, sizeof *z->params);
-    if (!z->params)
-        return fail_memory(z->ds->err);
+    CKPT_TRY_ALLOC(z->params, z->ds->err);
     for (uint32_t g = from; g < end; g++) {
         const value_pair *pairs = get_shape_pairs(z, g, &n);
         for (uint32_t i = 0; i < n; i++)
@@ -323,8 +322,7 @@ static ckpt_status fill_flats(struct zero *z, uint32_t from, uint32_t n, const c
 {
     z->nflats = z->ds->zero_stage == 3 ? z->nranks : 1;
     z->flats = arena_array(z->ds->f->a, z->nflats, sizeof *z->flats);
-    if (!z->flats)
-        return fail_memory(z->ds->err);
+    CKPT_TRY_ALLOC(z->flats, z->ds->err);
     for (uint32_t g = from; g < from + n; g++) /* bounded: by the groups */
         for (size_t i = 0; i < z->nranks; i++) {
             const struct zero_rank *rank = &z->ranks[i];
@@ -499,8 +497,7 @@ static ckpt_status put_states(struct zero *z, uint32_t from, uint32_t n)
         if (z->params[i].is_tied || !z->params[i].states->u.dict.n)
             continue;
         ckpt_value *name = value_str(z->ds->f->a, z->params[i].tensor.name);
-        if (!name || !value_put(z->ds->f->a, z->ds->state, name, z->params[i].states))
-            return fail_memory(z->ds->err);
+        CKPT_TRY_ALLOC(name && value_put(z->ds->f->a, z->ds->state, name, z->params[i].states), z->ds->err);
     }
     return CKPT_OK;
 }
@@ -595,8 +592,7 @@ static ckpt_status read_frozen_params(struct zero *z, const ckpt_file *model)
     const value_pair *pairs = shapes ? value_pairs(shapes, &n) : NULL;
     z->nflats = z->nranks;
     z->flats = arena_array(z->ds->f->a, z->nflats, sizeof *z->flats);
-    if (!z->flats)
-        return fail_memory(z->ds->err);
+    CKPT_TRY_ALLOC(z->flats, z->ds->err);
     for (uint32_t i = 0; i < n; i++)
         if (!value_text(pairs[i].key, &name) || map_get(z->ds->weights, name) == MAP_NONE)
             CKPT_TRY(read_frozen_param(z, &pairs[i], i));
@@ -612,8 +608,7 @@ static ckpt_status append_param_names(struct zero *z, uint32_t g, ckpt_value *li
     const value_pair *pairs = get_shape_pairs(z, g, &n);
     for (uint32_t i = 0; i < n; i++) {
         ckpt_value *v = value_text(pairs[i].key, &name) ? value_str(z->ds->f->a, name) : NULL;
-        if (!v || !value_append(z->ds->f->a, list, v))
-            return fail_memory(z->ds->err);
+        CKPT_TRY_ALLOC(v && value_append(z->ds->f->a, list, v), z->ds->err);
     }
     return CKPT_OK;
 }
@@ -638,11 +633,9 @@ static ckpt_status fill_param_group(struct zero *z, const ckpt_value *group, uin
     for (uint32_t k = 0; k < n; k++) {
         if (pairs[k].val == params || !(is_scalar(pairs[k].val) || is_scalar_list(pairs[k].val)))
             continue;
-        if (!value_put(a, to, pairs[k].key, pairs[k].val))
-            return fail_memory(z->ds->err);
+        CKPT_TRY_ALLOC(value_put(a, to, pairs[k].key, pairs[k].val), z->ds->err);
     }
-    if (!list || !key || !value_put(a, to, key, list))
-        return fail_memory(z->ds->err);
+    CKPT_TRY_ALLOC(list && key && value_put(a, to, key, list), z->ds->err);
     if (!params) /* then group I of the optimizer is group I of param_shapes */
         return append_param_names(z, i, list);
     for (uint32_t k = 0; k < value_count(params); k++)
@@ -657,8 +650,7 @@ ckpt_status ds_add_param_groups(struct deepspeed *ds, const ckpt_value *shapes, 
     z.ngroups = value_is_sequence(shapes) ? value_count(shapes) : shapes != NULL;
     for (uint32_t i = 0, n = groups ? value_count(groups) : z.ngroups; i < n; i++) {
         ckpt_value *to = value_new(ds->f->a, CKPT_V_DICT, 0);
-        if (!to || !value_append(ds->f->a, ds->groups, to))
-            return fail_memory(ds->err);
+        CKPT_TRY_ALLOC(to && value_append(ds->f->a, ds->groups, to), ds->err);
         CKPT_TRY(fill_param_group(&z, value_item(groups, i), i, to));
     }
     return CKPT_OK;
@@ -697,8 +689,7 @@ ckpt_status ds_read_frozen_params(struct deepspeed *ds)
         return fail_rank_count(&z, end, files, "model files");
     z.nranks = (size_t)end;
     z.ranks = arena_array(ds->f->a, z.nranks, sizeof *z.ranks);
-    if (!z.ranks)
-        return fail_memory(ds->err);
+    CKPT_TRY_ALLOC(z.ranks, ds->err);
     CKPT_TRY(open_files_of_kind(&z, DS_MODEL));
     ds->dp_ranks = z.nranks;
     return read_frozen_params(&z, ds->model);

@@ -203,13 +203,11 @@ static ckpt_status index_members(struct archive_source *c, size_t n, ckpt_error 
 {
     c->members = arena_array(c->a, n, sizeof *c->members);
     c->files = arena_array(c->a, n, sizeof *c->files);
-    if (!c->members || !c->files)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(c->members && c->files, err);
     for (size_t i = 0; i < n; i++) {
         struct member m = {.entry = i, .kind = get_kind(c, i)};
         bool inside = normalize(c->a, c->z ? c->z->entries[i].name : c->tar[i].name, &m.name);
-        if (!m.name.ptr)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(m.name.ptr, err);
         if (inside && m.name.len && !memchr(m.name.ptr, 0, m.name.len))
             c->members[c->n++] = m;
     }
@@ -244,8 +242,7 @@ ckpt_status members_open(source *bytes, const char *path, uint64_t max_unpacked,
                          ckpt_error *err)
 {
     struct archive_source *c = calloc(1, sizeof *c);
-    if (!c)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(c, err);
     c->as_source = (source){.ops = &archive_ops, .position = CKPT_NO_OFFSET, .refs = 1};
     c->bytes = source_ref(bytes);
     c->max_unpacked = max_unpacked;
@@ -556,8 +553,7 @@ ckpt_status members_list(const source *archive, const char *path, arena *a, bool
     *out = NULL;
     *n = 0;
     bool inside = get_name(c, path, &folder);
-    if (!folder.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(folder.ptr, err);
     if (!inside || find(c, folder, &at, &nsame) != MEMBER_FOLDER)
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{no folder} of this name in {=the archive}");
     for (size_t i = find_first(c, folder, true); is_below(c, i, folder, &below); i++) {
@@ -565,8 +561,7 @@ ckpt_status members_list(const source *archive, const char *path, arena *a, bool
         if (is_last(*out, *n, word) || !match(word))
             continue;
         name = arena_str(a, word);
-        if (!name.ptr || !arena_push(a, out, n, &cap, &name, sizeof name))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(name.ptr && arena_push(a, out, n, &cap, &name, sizeof name), err);
     }
     remove_duplicates(*out, n);
     return CKPT_OK;

@@ -88,8 +88,7 @@ static ckpt_status add_storages_of_unchunked(struct flax_reading *r)
         if (s->storage != CKPT_NO_STORAGE)
             continue;
         ckpt_str key = arena_printf(f->a, "%zu", i);
-        if (!key.ptr)
-            return fail_memory(r->input.err);
+        CKPT_TRY_ALLOC(key.ptr, r->input.err);
         CKPT_TRY(add_storage(r, &s->array, key, source_ref(f->src), s->array.at, &s->storage));
     }
     return CKPT_OK;
@@ -107,8 +106,7 @@ static ckpt_status list_by_number(struct flax_reading *r, const ckpt_value *mapp
     if (!pairs || *n > CHUNKS_MAX)
         return CKPT_OK;
     ckpt_value **values = arena_array(r->input.f->a, *n, sizeof *values);
-    if (!values)
-        return fail_memory(r->input.err);
+    CKPT_TRY_ALLOC(values, r->input.err);
     for (uint32_t i = 0; i < *n; i++) {
         if (!value_text(pairs[i].key, &key) || !str_uint(key, &at) || at >= *n || values[at])
             return CKPT_OK;
@@ -127,8 +125,7 @@ static ckpt_status add_chunks(struct flax_reading *r, const struct flax_array *x
     uint64_t *box = arena_array(f->a, 2u * n, sizeof *box), total = 0, at;
     ckpt_str key = arena_printf(f->a, "chunks-%zu", r->narrays);
     source *src;
-    if (!piece || !box || !key.ptr)
-        return fail_memory(r->input.err);
+    CKPT_TRY_ALLOC(piece && box && key.ptr, r->input.err);
     for (uint32_t i = 0; i < n; i++) {
         const struct flax_array *c = &r->arrays[chunks[i]->offset].array;
         uint64_t *offset = &box[2 * i], *size = &box[2 * i + 1];
@@ -169,8 +166,7 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
     struct flax_array x = r->arrays[chunks[0]->offset].array;
     uint64_t width = x.dtype == CKPT_DT_NAMED ? 0 : dtype_info(x.dtype)->block_bytes;
     x.is_scalar = false;
-    if (!(x.shape = arena_array(r->input.f->a, ndim, sizeof *x.shape)))
-        return fail_memory(r->input.err);
+    CKPT_TRY_ALLOC(x.shape = arena_array(r->input.f->a, ndim, sizeof *x.shape), r->input.err);
     if (!read_sizes(&x, sizes, ndim, width))
         return fail(
             r->input.err, CKPT_EFORMAT, dict->offset,
@@ -199,8 +195,7 @@ static ckpt_status enter_container(struct flax_reading *r, const struct msgpack_
     if (r->depth == FLAX_MAX_DEPTH)
         return fail(r->input.err, CKPT_ELIMIT, v->at, "{more} than {=%u} nested containers", FLAX_MAX_DEPTH);
     struct frame *top = arena_append(a, &r->stack, &r->depth, &r->cap_stack, sizeof *top);
-    if (!top)
-        return fail_memory(r->input.err);
+    CKPT_TRY_ALLOC(top, r->input.err);
     *top = (struct frame){.node = value_new(a, is_map ? CKPT_V_DICT : CKPT_V_LIST, v->at),
                           .values_left = is_map ? 2 * v->count : v->count, /* bounded: 32 bits */
                           .keys = is_map ? map_new(0) : NULL};
@@ -256,8 +251,7 @@ static ckpt_status add_node(struct flax_reading *r, ckpt_value *node, uint64_t a
             bool ok = is_map ? value_put(r->input.f->a, top->node, top->key, node)
                              : value_append(r->input.f->a, top->node, node);
             top->key = NULL;
-            if (!ok)
-                return fail_memory(r->input.err);
+            CKPT_TRY_ALLOC(ok, r->input.err);
         }
         top->values_left -= node != NULL;
         if (top->values_left)

@@ -94,15 +94,13 @@ static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struc
     ckpt_path_elem *path = arena_array(t->a, n, sizeof *path);
     ckpt_value *v = value_new(t->a, CKPT_V_TENSOR, 0);
     bool changed;
-    if (!path || !v)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(path && v, err);
     (void)plan_edit_path(w->p, &row, path, &changed);
     v->row = x->row;
     for (uint32_t k = 0; k < n; k++)
         if (path[k].is_int) {
             path[k] = (ckpt_path_elem){.str = arena_printf(t->a, "%lld", (long long)path[k].num)};
-            if (!path[k].str.ptr)
-                return fail_memory(err);
+            CKPT_TRY_ALLOC(path[k].str.ptr, err);
         }
     if (n == 0)
         output->root = v;
@@ -227,8 +225,7 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     size_t nrows = w->p->file->table.nrows;
     output->item_of = arena_array(w->p->a, nrows, sizeof *output->item_of);
     output->item_order = arena_array(w->p->a, w->n, sizeof *output->item_order);
-    if (!output->item_of || !output->item_order)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(output->item_of && output->item_order, err);
     for (size_t i = 0; i < nrows; i++)
         output->item_of[i] = MAP_NONE;
     for (size_t i = 0; i < w->n; i++)
@@ -240,8 +237,7 @@ static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
     CKPT_TRY(put_value(w, output->root, err));
     while (output->depth)
         CKPT_TRY(write_next(w, err));
-    if (!buf_ok(&output->skeleton))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(buf_ok(&output->skeleton), err);
     CKPT_TRY(check_beginning(w, err));
     return checked_add(w->nbytes, output->skeleton.len, &w->size) ? CKPT_OK : flat_fail_too_large(err);
 }
@@ -282,8 +278,7 @@ ckpt_status flax_write(ckpt_plan *p, const struct write_job *job, ckpt_error *er
                                             .put_contents = put_contents};
     struct flax_output *output = calloc(1, sizeof *output);
     struct flat_writer w = {.p = p, .job = job, .rules = &rules, .user = output};
-    if (!output)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(output, err);
     output->keeps_graph = p->file->format == &format_flax && p->root && !p->omits_values;
     buf_init(&output->skeleton, SIZE_MAX / 2);
     ckpt_status st = flat_write(&w, err);

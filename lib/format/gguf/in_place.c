@@ -148,8 +148,7 @@ static ckpt_status edit_pairs(ckpt_file *f, const struct metadata_job *job, stru
     *edited = *(const struct gguf_file *)f->container;
     edited->n = 0;
     edited->pairs = arena_array(f->a, job->n, sizeof *edited->pairs);
-    if (!edited->pairs)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(edited->pairs, err);
     for (size_t i = 0; i < job->n; i++)
         CKPT_TRY(edit_pair(f, &job->pairs[i], &next, edited, err));
     return set_alignment(edited, err);

@@ -69,8 +69,7 @@ static ckpt_status take_pair(void *user, const struct gguf_pair *p, ckpt_error *
     if (r->is_later_part)
         return CKPT_OK;
     pair.bytes = NULL; /* those of P are valid in this call only */
-    if (!arena_push(r->f->a, &kept->pairs, &kept->n, &kept->cap, &pair, sizeof pair))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(arena_push(r->f->a, &kept->pairs, &kept->n, &kept->cap, &pair, sizeof pair), err);
     return add_value(r, p, err);
 }
 
@@ -195,8 +194,7 @@ static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
                     first->parts, first->parts);
         return report_name(first, k->err);
     }
-    if (!part_file_set_folder(f))
-        return fail_memory(k->err);
+    CKPT_TRY_ALLOC(part_file_set_folder(f), k->err);
     for (uint64_t i = 2; i <= first->parts; i++) {
         ckpt_str part = shard_name_make(f->a, &name, i);
         ckpt_status st = part.ptr ? read_part(k, first, i, part, &tensors) : fail_memory(k->err);
@@ -232,8 +230,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct kit k;
     struct gguf_file *kept = arena_array(f->a, 1, sizeof *kept);
-    if (!kept)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(kept, err);
     format_set_container(f, kept, NULL);
     CKPT_TRY(kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
     ckpt_status st = kit_end(&k, read_split_model(&k, kept));

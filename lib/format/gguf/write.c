@@ -63,8 +63,7 @@ static ckpt_status add_pair(struct flat_writer *w, ckpt_str key, uint32_t type, 
                             ckpt_error *err)
 {
     struct gguf_output *o = w->user;
-    if (!text.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(text.ptr, err);
     return gguf_make_pair(w->p->a, key, type, 0, text, &o->pairs[o->n++],
                           err); /* bounded: make_pairs() has room */
 }
@@ -131,8 +130,7 @@ static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
         CKPT_TRY(plan_metadata(w->p, &meta, &n, err));
     size_t room = (o->input ? o->input->n : n) + 4; /* bounded: in memory. 4: architecture, split.* */
     o->pairs = arena_array(w->p->a, room, sizeof *o->pairs);
-    if (!o->pairs)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(o->pairs, err);
     if (w->job->shard.number)
         return add_split(w, err);
     if (name)

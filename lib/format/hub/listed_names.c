@@ -88,8 +88,7 @@ static ckpt_status visit_folder(arena *a, const struct index_visit *v, ckpt_str 
     CKPT_TRY(folder_list_on_disk(a, folder.ptr, match, &names, &n, err));
     for (size_t i = 0; i < n; i++) {
         const char *index = join(a, folder, names[i].ptr).ptr;
-        if (!index)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(index, err);
         if (can_be_read(index))
             CKPT_TRY(name_file_if_failed(visit_index(v, index, name, err), index, err));
     }

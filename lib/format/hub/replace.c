@@ -83,8 +83,7 @@ static ckpt_status check_exists(const char *path, struct stat *st, bool *exists,
 static ckpt_status add_shard_name(struct replaced *r, map *named, ckpt_str name, ckpt_error *err)
 {
     uint32_t before;
-    if (!map_put(named, name, 0, &before))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(map_put(named, name, 0, &before), err);
     bool ok = before != MAP_NONE ||
               arena_push(r->a, &r->names, &r->nnames, &r->cap_names, &name, sizeof name);
     return ok ? CKPT_OK : fail_memory(err);
@@ -204,8 +203,7 @@ static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
     map_free(new_names);
     r->nnames = nkept;
     r->path_buf = arena_alloc(r->a, r->folder.len + longest + sizeof "." OLD_SUFFIX); /* bounded: as above */
-    if (!ok || !r->path_buf)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(ok && r->path_buf, err);
     memcpy(r->path_buf, r->folder.ptr, r->folder.len);
     return CKPT_OK;
 }
@@ -302,16 +300,14 @@ static ckpt_status list_files(struct replaced *r, const char *const *paths, ckpt
     struct stat st;
     r->files = arena_array(r->a, r->n, sizeof *r->files);
     r->listed_names = map_new(r->n);
-    if (!r->files || !r->listed_names)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(r->files && r->listed_names, err);
     for (size_t i = 0; i < r->n; i++) {
         struct replaced_file *p = &r->files[i];
         ckpt_str base = get_base(paths[i]);
         r->folder = str_of(paths[i], strlen(paths[i]) - base.len); /* bounded: BASE is its end */
         *p = (struct replaced_file){.path = arena_str(r->a, str_c(paths[i])).ptr,
                                     .second_path = make_second_path(r, base)};
-        if (!p->path || !p->second_path)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(p->path && p->second_path, err);
         r->folder.ptr = p->path;
         p->base_name = get_base(p->path).ptr;
         CKPT_TRY(check_exists(p->path, &st, &p->existed, err));

@@ -53,8 +53,7 @@ static ckpt_status grow_unit(struct shard_layout *c, uint32_t u, size_t entry, m
     c->unit_of[entry] = u;
     if (c->shares_storages && t.storage != CKPT_NO_STORAGE) {
         fits = plan_storage_nbytes(c->p, row, &bytes);
-        if (!map_put_num(owner, t.storage, u, &other))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(map_put_num(owner, t.storage, u, &other), err);
     }
     if (other != MAP_NONE) {
         unite_units(c, u, other);
@@ -125,8 +124,7 @@ static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, u
     ckpt_plan *p = c->p;
     struct edit *edit = plan_find_or_add_edit(p, p->root, n);
     size_t before = p->report.ndropped;
-    if (!edit)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(edit, err);
     for (uint32_t i = 0; i < n; i++) {
         ckpt_path_elem key;
         if (pair_units[i] != MAP_NONE || edit->dropped[i])
@@ -135,8 +133,7 @@ static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, u
         CKPT_TRY(path_elem_from_key(p->a, pairs[i].key, &key, err));
         const ckpt_leaf pair = {
             .name = path_join(p->a, &key, 1), .path = &key, .npath = 1, .value = pairs[i].val};
-        if (!pair.name.ptr)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(pair.name.ptr, err);
         CKPT_TRY(plan_note_dropped(p, &pair, "not a tensor", err));
     }
     if (p->report.ndropped == before || !c->opts->strict)
@@ -238,8 +235,7 @@ static ckpt_status number_input_shards(const struct shard_layout *c, map **out, 
         names[i] = str_after_last(str_c(f->parts[i]->path), '/');
     qsort(names, f->nparts, sizeof *names, compare_names);
     for (size_t i = 0; i < f->nparts; i++)
-        if (!map_put(*out, names[i], (uint32_t)i, NULL))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(map_put(*out, names[i], (uint32_t)i, NULL), err);
     return CKPT_OK;
 }
 
@@ -256,8 +252,7 @@ static uint32_t find_input_shard(const struct shard_layout *c, const map *number
 static ckpt_status close_gaps(struct shard_layout *c, size_t ninput, ckpt_error *err)
 {
     uint32_t *number = calloc(ninput + 1, sizeof *number);
-    if (!number)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(number, err);
     for (uint32_t u = 0; u < c->nunits; u++)
         number[c->units[u].shard] = 1;
     for (size_t i = 0; i < ninput; i++)
@@ -343,8 +338,7 @@ ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool sh
     c->entries = calloc(c->n + 1, sizeof *c->entries);
     c->units = calloc(c->n + 1, sizeof *c->units);
     c->unit_of = calloc(c->n + 1, sizeof *c->unit_of);
-    if (!c->entries || !c->units || !c->unit_of)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(c->entries && c->units && c->unit_of, err);
     memcpy(c->entries, p->entries, c->n * sizeof *c->entries);
     CKPT_TRY(shares_storages ? make_pair_units(c, err) : make_entry_units(c, err));
     CKPT_TRY(opts->keep_shards ? keep_shards(c, err) : assign_shards(c, err));

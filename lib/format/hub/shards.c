@@ -348,8 +348,7 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
                          "shard name {\"%.*s\"} %s; it must be {=a file name without folders}\n"
                          "no library writes such a name: do not trust this index",
                          STR_ARG(name), fault);
-    if (!map_put(x->names, name, (uint32_t)x->nshards, out))
-        return fail_memory(x->err);
+    CKPT_TRY_ALLOC(map_put(x->names, name, (uint32_t)x->nshards, out), x->err);
     if (*out != MAP_NONE)
         return CKPT_OK;
     if (x->nshards == MAX_SHARDS)
@@ -388,8 +387,7 @@ static ckpt_status read_weight(struct index *x, ckpt_str key)
         return json_unexpected(&x->j, e, "a value of \"weight_map\"", "the name of a file");
     if (is_group) /* Keras writes "/group" */
         key = str_skip(key, key.len && key.ptr[0] == '/');
-    if (!map_put(x->keys, key, (uint32_t)x->nweights, &before))
-        return fail_memory(x->err);
+    CKPT_TRY_ALLOC(map_put(x->keys, key, (uint32_t)x->nweights, &before), x->err);
     if (before != MAP_NONE)
         return json_fail(&x->j, "weight_map lists \"%.*s\" {twice}, {=once} is allowed", STR_ARG(key));
     return is_group ? read_group(x, key, at) : add_listed(x, key, at, false);
@@ -581,8 +579,7 @@ static ckpt_status read_index_file(struct index *x, source *src)
     x->keys = map_new((size_t)src->size / 128);
     x->names = map_new(16);
     x->metadata_keys = map_new(16);
-    if (!text || !x->keys || !x->names || !x->metadata_keys)
-        return fail_memory(x->err);
+    CKPT_TRY_ALLOC(text && x->keys && x->names && x->metadata_keys, x->err);
     CKPT_TRY(source_read(src, 0, text, (size_t)src->size, x->err));
     json_init(&x->j, str_of(text, (size_t)src->size), 0, f->a, x->err);
     ckpt_status st = read_index(x);

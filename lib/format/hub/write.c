@@ -110,8 +110,7 @@ static ckpt_status set_output_names(struct shard_set *s, ckpt_error *err)
     if (str_ends(str_c(path), STR_LIT(INDEX_SUFFIX)))
         path =
             arena_str(s->p->a, str_of(path, strlen(path) - strlen(INDEX_SUFFIX))).ptr; /* bounded: ends so */
-    if (!path)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(path, err);
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
     struct shard_name first;
     bool keeps_names = keeps_shards(s->p, s->job) && is_shard_of_format(s, &first);
@@ -161,8 +160,7 @@ static ckpt_status make_paths(struct shard_set *s, ckpt_error *err)
 {
     s->paths = arena_array(s->p->a, s->layout.nshards + 1, sizeof *s->paths); /* bounded: MAX_SHARDS */
     for (uint32_t k = 0; s->paths && k <= s->layout.nshards; k++)
-        if (!(s->paths[k] = make_shard_path(s, k)))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(s->paths[k] = make_shard_path(s, k), err);
     return s->paths ? CKPT_OK : fail_memory(err);
 }
 
@@ -207,8 +205,7 @@ static int compare_map_positions(const void *pa, const void *pb)
 static ckpt_status write_weight_map(const struct shard_set *s, buf *b, ckpt_error *err)
 {
     struct map_position *positions = calloc(s->layout.nunits, sizeof *positions);
-    if (!positions)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(positions, err);
     for (uint32_t u = 0; u < s->layout.nunits; u++)
         positions[u] = (struct map_position){s->layout.units[u].shard, s->layout.units[u].parent != u, u};
     qsort(positions, s->layout.nunits, sizeof *positions, compare_map_positions);
@@ -266,8 +263,7 @@ static ckpt_status find_single_file(struct shard_set *s, ckpt_error *err)
 {
     struct stat st;
     const char *path = make_single_path(s);
-    if (!path)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(path, err);
     bool name_exists = lstat(path, &st) == 0, is_link = name_exists && S_ISLNK(st.st_mode);
     bool has_target = name_exists && (!is_link || stat(path, &st) == 0);
     if (!name_exists && (errno == ENOENT || errno == ENOTDIR))

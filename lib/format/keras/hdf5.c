@@ -127,8 +127,7 @@ static ckpt_status make_decoder(struct chunks *chunks, uint32_t skipped)
     for (size_t i = 0; i < dataset->nchunks; i++)
         n += get_skipped_filters(dataset, &dataset->chunks[i]) == skipped;
     struct block *block = arena_array(a, n, sizeof *block);
-    if (!decoder || !filters || !block)
-        return fail_memory(chunks->reading->k->err);
+    CKPT_TRY_ALLOC(decoder && filters && block, chunks->reading->k->err);
     memcpy(filters, dataset->filters, sizeof dataset->filters);
     decoder->how = (struct hdf5_decoding){filters, dataset->nfilters, skipped, dataset->chunk_bytes};
     decoder->block_decoder = (struct block_decoder){"HDF5 chunk", decode_chunk, &decoder->how};
@@ -171,8 +170,7 @@ static ckpt_status set_pieces(struct chunks *chunks)
     uint64_t *size = arena_array(chunks->a, (uint64_t)dataset->nchunks * rank,
                                  sizeof *size); /* bounded: 2^26 * 2^5 */
     chunks->pieces = arena_array(chunks->a, dataset->nchunks, sizeof *chunks->pieces);
-    if (!stride || !size || !chunks->pieces)
-        return fail_memory(chunks->reading->k->err);
+    CKPT_TRY_ALLOC(stride && size && chunks->pieces, chunks->reading->k->err);
     for (size_t i = 0; i < dataset->nchunks; i++, size += rank) { /* bounded: allocated above */
         const uint64_t *offset = dataset->chunk_offsets + i * rank;
         uint32_t skipped = get_skipped_filters(dataset, &dataset->chunks[i]);
@@ -283,8 +281,7 @@ static ckpt_status add_row_without_data(struct reading *r, const struct hdf5_dat
         t->t.note = arena_str(r->k->f->a, str_c(dataset->why_unreadable));
         r->first_refused = r->nrefused++ ? r->first_refused : dataset->path;
         r->why_refused = r->why_refused ? r->why_refused : t->t.note.ptr;
-        if (!t->t.note.ptr)
-            return fail_memory(r->k->err);
+        CKPT_TRY_ALLOC(t->t.note.ptr, r->k->err);
     } else {
         t->t.note = STR_LIT("null dataspace");
         t->has_no_shape = true;
@@ -295,8 +292,7 @@ static ckpt_status add_row_without_data(struct reading *r, const struct hdf5_dat
 /* add_bytes - adds T with the bytes of SRC, and releases SRC. SRC NULL: fails for lack of memory. */
 static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *src)
 {
-    if (!src)
-        return fail_memory(r->k->err);
+    CKPT_TRY_ALLOC(src, r->k->err);
     t->src = src;
     ckpt_status st = kit_add_tensor(r->k, t);
     source_unref(src);
@@ -305,8 +301,7 @@ static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *sr
 
 static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *dataset, struct kit_tensor *t)
 {
-    if (!set_dtype(r->k->f->a, dataset, t))
-        return fail_memory(r->k->err);
+    CKPT_TRY_ALLOC(set_dtype(r->k->f->a, dataset, t), r->k->err);
     if (dataset->why_unreadable || dataset->is_null)
         return add_row_without_data(r, dataset, t);
     if (dataset->texts.ptr) {

@@ -75,8 +75,7 @@ static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **memb
                     "raise it with --max-expanded (max_expanded in ckpt_limits)",
                     (unsigned long long)e->usize, (unsigned long long)max_size);
     spool *to = spool_new(e->usize);
-    if (!to)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(to, err);
     ckpt_status st = spool_copy(to, *member, 0, (*member)->size, err);
     source *unpacked = spool_source(to);
     source_unref(*member);
@@ -126,8 +125,7 @@ static ckpt_status open_file_of_folder(struct kit *k, const char *name, source *
     ckpt_file *f = k->f;
     struct journal_note note;
     char *path = path_make(str_c(f->path), str_c(name));
-    if (!path)
-        return fail_memory(k->err);
+    CKPT_TRY_ALLOC(path, k->err);
     ckpt_status st = part_file_open(f, path, &note, out, k->err);
     if (st != CKPT_OK)
         error_add_file(k->err, path);

@@ -78,8 +78,7 @@ static ckpt_status read_sizes(struct params *p, uint32_t rank, unsigned width, s
     if (rank > MAX_RANK)
         return fail(p->err, CKPT_EFORMAT, at, "an array of {%" PRId32 " dimensions}; {=%u} are allowed",
                     (int32_t)rank, MAX_RANK);
-    if (!shape)
-        return fail_memory(p->err);
+    CKPT_TRY_ALLOC(shape, p->err);
     for (uint32_t i = 0; i < rank; i++) {
         shape[i] = width == 8 ? reader_u64(&p->reader) : reader_u32(&p->reader);
         if (shape[i] > INT64_MAX)
@@ -228,8 +227,7 @@ static ckpt_status add_array(struct params *p, struct array *array, ckpt_str nam
         t->name = array->components[i].suffix[0]
                       ? ARENA_CONCAT(p->f->a, name, str_c(array->components[i].suffix))
                       : name;
-        if (!t->name.ptr)
-            return fail_memory(p->err);
+        CKPT_TRY_ALLOC(t->name.ptr, p->err);
         CKPT_TRY(kit_add_tensor(&p->k, t));
     }
     return CKPT_OK;

@@ -22,8 +22,7 @@ static ckpt_status copy_array(ckpt_file *f, const struct npy_array *x, struct ki
 {
     ckpt_dtype known = numpy_known_dtype(&x->dtype);
     uint64_t *shape = arena_array(f->a, x->ndim, sizeof *shape);
-    if (!shape)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(shape, err);
     for (uint32_t i = 0; i < x->ndim; i++)
         shape[i] = x->shape[i];
     t->t.dtype = (uint16_t)(known == CKPT_DT_NONE ? CKPT_DT_NAMED : known);
@@ -52,8 +51,7 @@ ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct ki
 {
     struct npy_array x;
     arena *scratch = arena_new(f->limits.max_header);
-    if (!scratch)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(scratch, err);
     *t = (struct kit_tensor){.src = src, .described_at = source_pos(src, offset), .nbytes = KIT_AS_NEEDED};
     ckpt_status st = npy_read_array(src, offset, scratch, &x, err);
     if (st == CKPT_OK && x.dtype.kind == 'V' && !x.dtype.record)

@@ -71,8 +71,7 @@ static ckpt_status set_crc(source *member, const struct zip_entry *e, struct kit
 static ckpt_status check_key_free(struct kit *k, const zip *z, const struct zip_entry *e)
 {
     ckpt_str name = ARENA_CONCAT(k->f->a, e->name, STR_LIT(".npy"));
-    if (!name.ptr)
-        return fail_memory(k->err);
+    CKPT_TRY_ALLOC(name.ptr, k->err);
     if (zip_find(z, name) < 0)
         return CKPT_OK;
     return fail(k->err, CKPT_EFORMAT, e->header_offset,

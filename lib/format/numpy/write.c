@@ -273,8 +273,7 @@ static ckpt_status put_item_headers(const struct flat_writer *w, size_t i, buf *
     if (!writes_npz(w))
         return CKPT_OK;
     ckpt_str name = get_member_name(w, &w->items[i]);
-    if (!name.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(name.ptr, err);
     put_entry(directory, &h, name);
     return CKPT_OK;
 }

@@ -60,16 +60,14 @@ static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct
 {
     ckpt_file *f = r->f;
     struct values_file *file = ARENA_NEW(f->a, struct values_file);
-    if (!file || !(file->storage_file.file = arena_str(f->a, location)).ptr)
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(file && (file->storage_file.file = arena_str(f->a, location)).ptr, r->err);
     ckpt_str trusted = name_of(f);
     ckpt_status st = part_file_add(f, trusted.ptr, location, &file->file, r->err);
     if (st == CKPT_ENOTFOUND)
         error_add_hint(r->err, "the model has values in other files: put them next to it");
     CKPT_TRY(st);
-    if (!map_put(r->file_index, location, (uint32_t)r->nfiles, NULL) ||
-        !arena_push(f->a, &r->files, &r->nfiles, &r->cap, &file, sizeof file))
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(map_put(r->file_index, location, (uint32_t)r->nfiles, NULL) &&
+                   arena_push(f->a, &r->files, &r->nfiles, &r->cap, &file, sizeof file), r->err);
     *out = file;
     return CKPT_OK;
 }
@@ -299,8 +297,7 @@ static ckpt_status take_tensor(void *user, const struct onnx_tensor *t, ckpt_err
     }
     struct kit_tensor out = {.name = make_name(r, t), .described_at = source_pos(r->f->src, t->at)};
     uint64_t n = 0, raw = 0;
-    if (!out.name.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(out.name.ptr, err);
     ckpt_status st = count_elements(r, t, &n, &raw);
     if (st != CKPT_OK) {
         error_add_position(err, CKPT_NO_OFFSET, out.name);
@@ -347,8 +344,7 @@ static ckpt_status put_property(struct onnx_reading *r, map *keys, const struct 
 {
     uint32_t before;
     ckpt_value *key = value_str(r->f->a, p->key), *v = value_str(r->f->a, p->value);
-    if (!key || !v || !map_put(keys, p->key, 0, &before))
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(key && v && map_put(keys, p->key, 0, &before), r->err);
     if (before == MAP_NONE && key->type == CKPT_V_STR && v->type == CKPT_V_STR)
         return value_put(r->f->a, r->f->metadata, key, v) ? CKPT_OK : fail_memory(r->err);
     file_notice(r->f, "the property \"%.*s\" is left out: it is %s", STR_ARG(p->key),
@@ -376,8 +372,7 @@ static ckpt_status add_model(struct onnx_reading *r, const struct onnx *model)
     ckpt_file *f = r->f;
     f->producer = ARENA_CONCAT(f->a, model->producer, str_c(model->producer_version.len ? " " : ""),
                                model->producer_version);
-    if (!f->producer.ptr)
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(f->producer.ptr, r->err);
     CKPT_TRY(add_number(r, "ir_version", model->ir_version));
     CKPT_TRY(add_text(r, "producer_name", model->producer));
     CKPT_TRY(add_text(r, "producer_version", model->producer_version));

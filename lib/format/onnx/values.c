@@ -101,8 +101,7 @@ static ckpt_status decode(arena *a, source *src, const struct onnx_tensor *t, ui
     struct decoding decoding = {.t = t, .src = src, .count = count, .err = err};
     size_t size;
     unsigned char *to = checked_size(bytes, &size) ? arena_alloc(a, size) : NULL;
-    if (!to)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(to, err);
     decoding.out = to;
     CKPT_TRY(reader_init(&decoding.r, src, t->at, t->end, err));
     ckpt_status st = put_fields(&decoding);

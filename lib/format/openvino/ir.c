@@ -102,8 +102,7 @@ static ckpt_status open_values(struct ir *r)
                     "values in a .bin file, of a model that is {no} {=file with the suffix .xml}");
     r->values_file.file = ARENA_CONCAT(f->a, str_of(name.ptr, name.len - suffix.len),
                                        STR_LIT(BIN_SUFFIX)); /* bounded: it ends so */
-    if (!r->values_file.file.ptr)
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(r->values_file.file.ptr, r->err);
     ckpt_status st = part_file_add(f, name.ptr, r->values_file.file, &r->values, r->err);
     if (st != CKPT_ENOTFOUND)
         return st;
@@ -116,8 +115,7 @@ static ckpt_status open_values(struct ir *r)
 static ckpt_status read_shape(struct ir *r, ckpt_str text, uint64_t **shape, uint32_t *n)
 {
     *n = 0;
-    if (!(*shape = arena_array(r->f->a, MAX_RANK, sizeof **shape)))
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(*shape = arena_array(r->f->a, MAX_RANK, sizeof **shape), r->err);
     for (ckpt_str rest = text; rest.len;) {
         size_t comma = str_find(rest, STR_LIT(","), 0);
         ckpt_str size = str_first(rest, comma);
@@ -185,8 +183,7 @@ static ckpt_status find_values(struct ir *r, const struct element *data, const s
     t->src = r->values->src;
     t->src_file = &r->values_file;
     t->key = arena_printf(r->f->a, "%" PRIu64 "+%" PRIu64 " %s", t->src_offset, size, type->name);
-    if (!t->key.ptr)
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(t->key.ptr, r->err);
     bool is_packed = type->bits && range_within(t->src_offset, n, r->values->src->size);
     return is_packed ? unpack_values(r, type->bits, count, n, t, own) : CKPT_OK;
 }
@@ -228,8 +225,7 @@ static ckpt_status add_constant(struct ir *r, const struct element *layer, const
 {
     source *own = NULL;
     struct kit_tensor t = {.name = make_name(r, layer), .described_at = data->at, .nbytes = KIT_AS_NEEDED};
-    if (!t.name.ptr)
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(t.name.ptr, r->err);
     if (!layer->name.len)
         return fail(r->err, CKPT_EFORMAT, layer->at, "a layer with {no} {=name}");
     ckpt_status st = describe(r, data, &t, &own);
@@ -356,8 +352,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (f->opening->probe->is_folder)
         return part_file_replace_folder(f, str_c(f->path), find_model(f->opening->probe), err);
     struct ir *r = ARENA_NEW(f->a, struct ir);
-    if (!r || !part_file_set_folder(f))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(r && part_file_set_folder(f), err);
     *r = (struct ir){.f = f, .err = err};
     f->producer = STR_LIT("OpenVINO");
     CKPT_TRY(kit_read_metadata(f, f->src, 0, f->src->size, &text, err));

@@ -166,8 +166,7 @@ static ckpt_status read_tensors(struct params *p, struct kit *k)
         t.name = n < p->names.nnames ? p->names.names[n]
                  : alone             ? own_name
                                      : arena_printf(p->f->a, "%" PRIu64, n);
-        if (!t.name.ptr)
-            return fail_memory(p->err);
+        CKPT_TRY_ALLOC(t.name.ptr, p->err);
         CKPT_TRY(kit_add_tensor(k, &t));
         if (size > reader_left(&p->reader)) /* kit_add_tensor reported it */
             return CKPT_OK;
@@ -194,8 +193,7 @@ static ckpt_status read_adjacent_program(struct params *p)
             continue;
         ckpt_str program = ARENA_CONCAT(p->f->a, str_of(path.ptr, path.len - strlen(endings[i][0])),
                                         str_c(endings[i][1])); /* bounded: PATH ends so */
-        if (!program.ptr)
-            return fail_memory(p->err);
+        CKPT_TRY_ALLOC(program.ptr, p->err);
         if (source_open_in(p->f->archive, program.ptr, &src, &ignored) != CKPT_OK)
             continue;
         p->program = program.ptr;
@@ -295,8 +293,7 @@ static ckpt_status read_variable(struct params *p, struct kit *k, ckpt_str name)
     struct kit_tensor t;
     struct storage_extra *in = ARENA_NEW(p->f->a, struct storage_extra);
     ckpt_file *file = NULL;
-    if (!in)
-        return fail_memory(p->err);
+    CKPT_TRY_ALLOC(in, p->err);
     CKPT_TRY(open_variable(p, name, &file));
     CKPT_TRY(reader_init(&p->reader, file->src, 0, file->src->size, p->err));
     ckpt_status st = read_header(p->f, &p->reader, &t, shape, p->err);

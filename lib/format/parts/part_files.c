@@ -75,8 +75,7 @@ static ckpt_status find_path(const ckpt_file *f, const char *trusted, ckpt_str n
     if (path_is_unsafe(name))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "names {a file outside of} {=the folder}: \"%.*s\"",
                     STR_ARG(name));
-    if (!(*path = path_make(str_c(f->folder), name)))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(*path = path_make(str_c(f->folder), name), err);
     if (f->archive || access(*path, F_OK) != 0 || is_inside_or_trusted(f->folder, trusted, *path))
         return CKPT_OK;
     (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
@@ -134,8 +133,7 @@ ckpt_status part_file_enter(ckpt_file *f, ckpt_str name, ckpt_error *err)
     const char *kept = st == CKPT_OK ? arena_str(f->a, str_c(path)).ptr : NULL;
     free(path);
     CKPT_TRY(st);
-    if (!kept)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(kept, err);
     if (!path_is_folder(f->archive, kept))
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{no} {=folder %.*s}", STR_ARG(name));
     f->folder = kept;
@@ -264,8 +262,7 @@ ckpt_status part_file_replace_folder(ckpt_file *f, ckpt_str folder, ckpt_str nam
     struct journal_note note;
     source *src;
     char *path = path_make(folder, name);
-    if (!path)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(path, err);
     ckpt_status st = part_file_open(f, path, &note, &src, err);
     if (st == CKPT_OK) {
         st = format_open_part(f, path, src, &shard, err);

@@ -18,8 +18,7 @@ static ckpt_status rename_storages(ckpt_file *f, const ckpt_file *part, size_t i
             ckpt_str key = ARENA_CONCAT(f->a, format_number(i, number), STR_LIT("/"), pid.key);
             item[2] = key.ptr ? value_str(f->a, key) : NULL;
             v->u.pid = item[2] ? value_tuple(f->a, value_count(v->u.pid), item) : NULL;
-            if (!v->u.pid)
-                return fail_memory(err);
+            CKPT_TRY_ALLOC(v->u.pid, err);
         }
     return CKPT_OK;
 }
@@ -47,8 +46,7 @@ static ckpt_status copy_loss(ckpt_file *f, uint64_t i, const struct storage_extr
                              ckpt_error *err)
 {
     struct storage_extra *extra = ARENA_NEW(f->a, struct storage_extra);
-    if (!extra)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(extra, err);
     *extra = *loss;
     if (!extra->file.len)
         extra->file = str_after_last(str_c(f->parts[i]->path), '/');

@@ -35,8 +35,7 @@ static ckpt_status find_tensor(struct sharded_tensors *all, ckpt_str name, const
                                const uint64_t *shape, struct sharded_tensor **out)
 {
     uint32_t i;
-    if (!map_put(all->index_of, name, (uint32_t)all->ntensors, &i))
-        return fail_memory(all->err);
+    CKPT_TRY_ALLOC(map_put(all->index_of, name, (uint32_t)all->ntensors, &i), all->err);
     if (i == MAP_NONE) {
         i = (uint32_t)all->ntensors; /* bounded: a map has < 2^32 */
         const struct sharded_tensor first = {
@@ -62,8 +61,7 @@ static ckpt_status note_shard(struct sharded_tensors *all, const struct sharded_
     uint32_t before;
     size_t half = tensor->joined.ndim * sizeof *offset; /* bounded: OFFSET is an array in memory */
     uint64_t *key = arena_array(all->f->a, 2 * (uint64_t)tensor->joined.ndim + 1, sizeof *key);
-    if (!key)
-        return fail_memory(all->err);
+    CKPT_TRY_ALLOC(key, all->err);
     key[0] = (uint64_t)(tensor - all->tensors);
     if (half) {
         memcpy(key + 1, offset, half);
@@ -84,8 +82,7 @@ static ckpt_status locate_shard(struct sharded_tensors *all, const struct tensor
     if (shard->block_offset) {
         p->size = shard->block_size;
         p->stride = t->stride ? t->stride : kit_strides(all->f->a, t->shape, t->ndim, false);
-        if (!p->stride)
-            return fail_memory(all->err);
+        CKPT_TRY_ALLOC(p->stride, all->err);
     }
     bool fits = true;
     for (uint32_t k = 0; fits && shard->block_offset && k < t->ndim; k++)
@@ -128,8 +125,7 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, cons
 static ckpt_status compute_shape(struct sharded_tensors *all, struct sharded_tensor *tensor)
 {
     uint64_t *shape = arena_array(all->f->a, tensor->joined.ndim, sizeof *shape);
-    if (!shape)
-        return fail_memory(all->err);
+    CKPT_TRY_ALLOC(shape, all->err);
     for (size_t i = 0; i < tensor->npieces; i++)
         for (uint32_t k = 0; k < tensor->joined.ndim; k++) {
             uint64_t end;

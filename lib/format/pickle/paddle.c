@@ -91,14 +91,12 @@ static ckpt_status make_tensor(struct paddle_pickle *paddle, ckpt_value *v, cons
     if (!pair) {
         ckpt_value *call = value_call(paddle->f->a, (enum value_call_kind)v->call, v->u.call.callable,
                                       v->u.call.args, v->offset);
-        if (!call)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(call, err);
         ((struct value_object *)(void *)call)->extra = value_extra_of(v);
         array = call;
     }
     struct paddle_tensor *tensor = add_tensor(paddle, v);
-    if (!tensor)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(tensor, err);
     tensor->array = array;
     (void)value_text(value_item(pair, 0), &tensor->parameter);
     return CKPT_OK;
@@ -182,8 +180,7 @@ static ckpt_status take_slices(const struct state_dict *dict, struct paddle_tens
 {
     tensor->nslices = value_count(slices);
     tensor->slices = arena_array(dict->paddle->f->a, tensor->nslices, sizeof *tensor->slices);
-    if (!tensor->slices)
-        return fail_memory(dict->err);
+    CKPT_TRY_ALLOC(tensor->slices, dict->err);
     for (uint32_t i = 0; i < tensor->nslices; i++) {
         uint32_t entry = find_tensor_entry(dict, value_item(slices, i));
         if (entry == MAP_NONE)
@@ -210,8 +207,7 @@ static ckpt_status join_slices(const struct state_dict *dict, ckpt_value *key, c
     CKPT_TRY(take_slices(dict, &tensor, slices));
     ckpt_value *node = value_new(dict->paddle->f->a, CKPT_V_TENSOR, 0);
     struct paddle_tensor *big = node ? add_tensor(dict->paddle, node) : NULL;
-    if (!big || !value_put(dict->paddle->f->a, dict->root, key, node))
-        return fail_memory(dict->err);
+    CKPT_TRY_ALLOC(big && value_put(dict->paddle->f->a, dict->root, key, node), dict->err);
     *big = tensor;
     return CKPT_OK;
 }
@@ -222,8 +218,7 @@ static ckpt_status join_all_slices(struct state_dict *dict, const ckpt_value *bi
     uint32_t n, left = 0;
     const value_pair *pairs = value_pairs(big, &n);
     dict->is_slice = arena_array(dict->paddle->f->a, dict->nkeys, sizeof *dict->is_slice);
-    if (!dict->is_slice)
-        return fail_memory(dict->err);
+    CKPT_TRY_ALLOC(dict->is_slice, dict->err);
     for (uint32_t i = 0; i < n; i++) {
         ckpt_status st = join_slices(dict, pairs[i].key, pairs[i].val);
         ckpt_str name;
@@ -246,8 +241,7 @@ static ckpt_status read_state_dict(struct paddle_pickle *paddle, ckpt_value *roo
     struct state_dict dict = {.paddle = paddle, .root = root, .src = src, .err = err};
     dict.keys = value_index_keys(root);
     dict.nkeys = value_count(root);
-    if (!dict.keys)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(dict.keys, err);
     name_tensors(&dict, names);
     ckpt_status st = big ? join_all_slices(&dict, big) : CKPT_OK;
     map_free(dict.keys);
@@ -328,8 +322,7 @@ static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *tenso
                           elements);
     s.nbytes = total * p.width; /* bounded: the bytes are in the file */
     s.key = arena_printf(g->f->a, "slices@%" PRIu64, tensor->shape->offset);
-    if (!s.key.ptr)
-        return fail_memory(g->err);
+    CKPT_TRY_ALLOC(s.key.ptr, g->err);
     CKPT_TRY(pieces_source(g->f->a, &p, &s.src, &s.off, g->err));
     row->has_shape = row->has_data = true;
     return table_add_storage(&g->f->table, &s, &row->storage, g->err);
@@ -341,8 +334,7 @@ static ckpt_status describe_slices(struct graph *g, const struct paddle_tensor *
     uint64_t total = 0, *box = arena_array(g->f->a, 2 * (uint64_t)tensor->nslices, sizeof *box);
     struct piece *piece = arena_array(g->f->a, tensor->nslices, sizeof *piece);
     struct numpy_dtype d = {.kind = 0};
-    if (!piece || !box)
-        return fail_memory(g->err);
+    CKPT_TRY_ALLOC(piece && box, g->err);
     ckpt_status st = open_slices(g, tensor, &d, piece, box, &total);
     row->dtype = (uint16_t)paddle_dtype(numpy_known_dtype(&d));
     if (st == CKPT_OK && row->dtype == CKPT_DT_NONE)

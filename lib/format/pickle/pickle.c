@@ -93,8 +93,7 @@ ckpt_status pickle_read_bare(ckpt_file *f, source *src, ckpt_error *err)
                                 .pickle_name = STR_LIT("pickle")};
     struct pickle_facts *facts = file_add_pickle(f, str_of("", 0));
     file_raise_budget(f, src->size);
-    if (!facts)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(facts, err);
     ckpt_status status = pickle_read_joblib(f->a, src, facts, &f->root, &next, err);
     if (status != CKPT_OK)
         error_add_position(err, 0, input.pickle_name);

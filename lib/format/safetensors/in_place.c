@@ -14,8 +14,7 @@ static ckpt_status check_name(ckpt_str name, map *seen, uint32_t i, ckpt_error *
     if (str_is(name, "__metadata__") || !utf8_check(name, false, NULL))
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is not a name that safetensors can hold",
                     STR_ARG(name));
-    if (!map_put(seen, name, i, &before))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(map_put(seen, name, i, &before), err);
     return before == MAP_NONE ? CKPT_OK
                               : fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors would be called \"%.*s\"",
                                      STR_ARG(name));

@@ -133,8 +133,7 @@ static int compare_ranks(const void *pa, const void *pb)
 static ckpt_status assign_offsets(struct flat_writer *w, ckpt_error *err)
 {
     struct ranked_item *r = calloc(w->n + 1, sizeof *r);
-    if (!r)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(r, err);
     for (size_t i = 0; i < w->n; i++)
         r[i] = (struct ranked_item){w->items[i],
                                     dtype_info(plan_dtype(w->p, w->items[i].row))->safetensors_order};

@@ -220,8 +220,7 @@ static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *s
     char ending[64];
     (void)snprintf(ending, sizeof ending, ".data-%05" PRIu64 "-of-%05" PRIu64, number, b->num_shards);
     *shard = (struct shard){.name.file = ARENA_CONCAT(f->a, b->prefix, str_c(ending))};
-    if (!index.ptr || !shard->name.file.ptr)
-        return fail_memory(b->err);
+    CKPT_TRY_ALLOC(index.ptr && shard->name.file.ptr, b->err);
     shard->path = shard->name.file.ptr;
     ckpt_status st = part_file_add(f, index.ptr, shard->name.file, &part, b->err);
     if (st == CKPT_OK) {
@@ -250,9 +249,8 @@ static ckpt_status find_shard(struct bundle *b, uint64_t number, struct shard **
     if (at == MAP_NONE) {
         at = (uint32_t)b->nshards;
         struct shard **added = arena_append(b->f->a, &b->shards, &b->nshards, &b->cap_shards, sizeof *added);
-        if (!added || !(*added = ARENA_NEW(b->f->a, struct shard)) ||
-            !map_put_num(b->shard_index, number, at, NULL))
-            return fail_memory(b->err);
+        CKPT_TRY_ALLOC(added && (*added = ARENA_NEW(b->f->a, struct shard)) &&
+                       map_put_num(b->shard_index, number, at, NULL), b->err);
         CKPT_TRY(open_shard(b, number, *added));
     }
     *out = b->shards[at];
@@ -339,8 +337,7 @@ static ckpt_status find_slice(struct bundle *b, const struct entry *entry, const
     uint32_t at = buf_ok(&key) ? map_get(b->slice_index, buf_view(&key)) : MAP_NONE;
     bool ok = buf_ok(&key);
     buf_free(&key);
-    if (!ok)
-        return fail_memory(b->err);
+    CKPT_TRY_ALLOC(ok, b->err);
     if (at == MAP_NONE)
         return fail(b->err, CKPT_ETRUNCATED, entry->described_at, "{=a slice} is {missing} from the index");
     *out = &b->entries[at];
@@ -389,8 +386,7 @@ static ckpt_status add_sliced_tensor(struct bundle *b, const struct entry *entry
     size_t n = 0;
     bool complete;
     struct piece *pieces = arena_array(b->f->a, entry->nslices, sizeof *pieces);
-    if (!pieces)
-        return fail_memory(b->err);
+    CKPT_TRY_ALLOC(pieces, b->err);
     ckpt_status st = make_pieces(b, entry, pieces, &n, &complete);
     if (st == CKPT_OK && complete) {
         t->pieces = pieces;
@@ -466,8 +462,7 @@ static ckpt_status name_by_variable(void *user, ckpt_str key, ckpt_str variable,
         return CKPT_OK;
     struct entry *entry = &naming->bundle->entries[at];
     variable = arena_str(naming->bundle->f->a, variable);
-    if (!variable.ptr || !map_put(naming->first_entry_of, variable, at, &first))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(variable.ptr && map_put(naming->first_entry_of, variable, at, &first), err);
     if (first == MAP_NONE)
         entry->name = variable;
     else if (first != at)
@@ -510,12 +505,10 @@ static ckpt_status read_variables(struct naming *naming)
     cursor c = cursor_of("", 0, 0);
     naming->entry_of = map_new(b->nentries);
     naming->first_entry_of = map_new(b->nentries);
-    if (!naming->entry_of || !naming->first_entry_of)
-        return fail_memory(b->err);
+    CKPT_TRY_ALLOC(naming->entry_of && naming->first_entry_of, b->err);
     for (size_t i = 0; i < b->nentries; i++)
-        if (!map_put(naming->entry_of, b->entries[i].key, (uint32_t)i, NULL) ||
-            !map_put(naming->first_entry_of, b->entries[i].name, (uint32_t)i, NULL))
-            return fail_memory(b->err);
+        CKPT_TRY_ALLOC(map_put(naming->entry_of, b->entries[i].key, (uint32_t)i, NULL) &&
+                       map_put(naming->first_entry_of, b->entries[i].name, (uint32_t)i, NULL), b->err);
     at = map_get(naming->entry_of, STR_LIT(OBJECT_GRAPH));
     if (at == MAP_NONE || b->entries[at].type->number != TF_STRING || b->entries[at].shape.ndim)
         return CKPT_OK;
@@ -582,8 +575,7 @@ static ckpt_status read_bundle(struct bundle *b)
 {
     b->shard_index = map_new(16);
     b->slice_index = map_new(16);
-    if (!b->shard_index || !b->slice_index || !part_file_set_folder(b->f))
-        return fail_memory(b->err);
+    CKPT_TRY_ALLOC(b->shard_index && b->slice_index && part_file_set_folder(b->f), b->err);
     CKPT_TRY(read_table(b));
     CKPT_TRY(kit_begin(&b->k, b->f, value_new(b->f->a, CKPT_V_DICT, 0), b->err));
     return kit_end(&b->k, add_tensors(b));

@@ -118,8 +118,7 @@ static ckpt_status read_state(source *src, struct state *state, ckpt_error *err)
     if (src->size > STATE_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                     "a state file of {%" PRIu64 " bytes}; {=%u} are allowed", src->size, STATE_MAX);
-    if (!text)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(text, err);
     CKPT_TRY(source_read(src, 0, text, n, err));
     ckpt_str left = str_of(text, n);
     while (left.len) {

@@ -208,8 +208,7 @@ static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct sa
     arena *a = s->f->a;
     struct saved_slice *slice = ARENA_NEW(a, struct saved_slice);
     buf key;
-    if (!slice)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(slice, s->err);
     CKPT_TRY(tf_read_slice(a, c, &tensor->shape, &slice->box, s->err));
     buf_init(&key, UINT32_MAX);
     tf_put_slice_key(&key, tensor->name, &slice->box, tensor->shape.ndim);
@@ -219,8 +218,7 @@ static ckpt_status add_slice(struct saver *s, const struct sstable *t, struct sa
     slice->key = buf_ok(&key) ? arena_str(a, buf_view(&key)) : str_of(NULL, 0);
     buf_free(&key);
     size_t at = slice->key.ptr ? sstable_find(t, slice->key) : 0;
-    if (!slice->key.ptr)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(slice->key.ptr, s->err);
     if (at == t->nblocks)
         return fail(s->err, CKPT_ETRUNCATED, c.pos, "{=the values} of a slice are {missing} from the table");
     slice->block = (struct block){
@@ -393,8 +391,7 @@ static ckpt_status add_tensors(struct saver *s)
 static ckpt_status read_table(struct saver *s, source *src)
 {
     struct sstable *t = ARENA_NEW(s->f->a, struct sstable);
-    if (!t)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(t, s->err);
     CKPT_TRY(sstable_open(src, s->f->a, t, s->err));
     return t->nblocks ? add_listed_tensors(s, t)
                       : fail(s->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a table of {no} {=entries}");
@@ -429,8 +426,7 @@ static ckpt_status read_all(struct saver *s)
     bool is_shard = shard_name_parse(name_of(s->f), &name) && !name.ext.len;
     s->tensor_index = map_new(64);
     s->cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE);
-    if (!s->tensor_index || !s->cache || !part_file_set_folder(s->f))
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(s->tensor_index && s->cache && part_file_set_folder(s->f), s->err);
     CKPT_TRY(read_table(s, s->f->src));
     if (is_shard && name.number == 0)
         CKPT_TRY(read_other_shards(s, &name));

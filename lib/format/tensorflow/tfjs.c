@@ -156,8 +156,7 @@ static ckpt_status open_shard(struct tfjs *m, struct tfjs_group *g, ckpt_str nam
 {
     ckpt_str trusted = name_of(m->f);
     struct tfjs_shard *s = arena_append(m->f->a, &g->shards, &g->nshards, &g->cap, sizeof *s);
-    if (!s)
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(s, m->err);
     *s = (struct tfjs_shard){.begin = g->size, .extra.file = name};
     ckpt_status st = part_file_add(m->f, trusted.ptr, name, &s->file, m->err);
     if (st == CKPT_OK && !checked_add(g->size, s->file->src->size, &g->size))
@@ -178,8 +177,7 @@ static ckpt_status open_shards(struct tfjs *m, struct tfjs_group *g, const ckpt_
         ckpt_str name;
         if (!value_text(value_item(paths, i), &name))
             return fail(m->err, CKPT_EFORMAT, paths->offset, "\"paths\" with {other values} than {=texts}");
-        if (!(name = arena_str(m->f->a, name)).ptr)
-            return fail_memory(m->err);
+        CKPT_TRY_ALLOC((name = arena_str(m->f->a, name)).ptr, m->err);
         ckpt_status st = part_file_explain_missing(open_shard(m, g, name), name,
                                                    "put the files of the weights next to the model", m->err);
         if (st != CKPT_OK && !m->err->file[0])
@@ -200,8 +198,7 @@ static ckpt_status join_shards(struct tfjs *m, struct tfjs_group *g)
     arena *a = m->f->a;
     struct piece *pieces = arena_array(a, g->nshards, sizeof *pieces);
     uint64_t *boxes = arena_array(a, 2 * (uint64_t)g->nshards, sizeof *boxes); /* bounded: in memory */
-    if (!pieces || !boxes)
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(pieces && boxes, m->err);
     for (size_t i = 0; i < g->nshards; i++, boxes += 2) {
         boxes[0] = g->shards[i].begin;
         boxes[1] = g->shards[i].file->src->size;
@@ -274,8 +271,7 @@ static ckpt_status read_shape(struct tfjs *m, struct tfjs_weight *w, const ckpt_
     if (!v || v->type != CKPT_V_LIST || w->ndim > MAX_DIMS)
         return fail(m->err, CKPT_EFORMAT, w->described_at, "{no} shape, {=a list of up to %u sizes}",
                     MAX_DIMS);
-    if (!(w->shape = arena_array(m->f->a, w->ndim, sizeof *w->shape)))
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(w->shape = arena_array(m->f->a, w->ndim, sizeof *w->shape), m->err);
     for (uint32_t i = 0; i < w->ndim; i++)
         if (!value_size(value_item(v, i), &w->shape[i]))
             return fail(m->err, CKPT_EFORMAT, v->offset, "dimension %u is {not} {=an integer from 0 on}", i);
@@ -291,8 +287,7 @@ static ckpt_status read_weight(struct tfjs *m, const ckpt_value *v, struct tfjs_
         return fail(m->err, CKPT_EFORMAT, v->offset, "a weight with {no} {=name}");
     bool is_state = value_text(value_get(v, "group"), &group) && str_is(group, "optimizer");
     w->name = ARENA_CONCAT(m->f->a, str_c(is_state ? "optimizer/" : ""), name);
-    if (!w->name.ptr)
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(w->name.ptr, m->err);
     w->stored = w->dtype;
     ckpt_status st = w->dtype != CKPT_DT_NONE ? read_shape(m, w, value_get(v, "shape"))
                                               : fail(m->err, CKPT_EUNSUPPORTED, v->offset,
@@ -338,8 +333,7 @@ static ckpt_status measure_weight(struct tfjs *m, const struct tfjs_group *g, st
 static ckpt_status read_weights(struct tfjs *m, struct tfjs_group *g, const ckpt_value *list, uint64_t *end)
 {
     *end = 0;
-    if (!(g->weights = arena_array(m->f->a, value_count(list), sizeof *g->weights)))
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(g->weights = arena_array(m->f->a, value_count(list), sizeof *g->weights), m->err);
     for (; g->nweights < value_count(list); g->nweights++) {
         struct tfjs_weight *w = &g->weights[g->nweights];
         CKPT_TRY(read_weight(m, value_item(list, (uint32_t)g->nweights), w));
@@ -364,11 +358,9 @@ static ckpt_status make_texts(struct tfjs *m, const struct tfjs_weight *w, sourc
     reader r;
     uint64_t size, longer = (8 - TEXT_LENGTH) * w->count; /* bounded: the files have all lengths */
     size_t room;
-    if (!checked_add(w->nbytes, longer, &size) || !checked_size(size, &room))
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(checked_add(w->nbytes, longer, &size) && checked_size(size, &room), m->err);
     unsigned char *bytes = arena_alloc(m->f->a, room), *to = bytes;
-    if (!bytes)
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(bytes, m->err);
     CKPT_TRY(reader_init(&r, src, at, at + w->nbytes, m->err)); /* bounded: inside of SRC */
     for (uint64_t i = 0; i < w->count && !r.status; i++) {
         uint32_t n = reader_u32(&r);
@@ -520,8 +512,7 @@ static ckpt_status add_values(struct tfjs *m, const ckpt_value *model)
         bool is_container = pairs[i].val->type == CKPT_V_DICT || pairs[i].val->type == CKPT_V_LIST;
         if (is_container || pairs[i].val->type == CKPT_V_NONE || !value_text(pairs[i].key, &key))
             continue;
-        if (!(key = arena_str(m->f->a, key)).ptr)
-            return fail_memory(m->err);
+        CKPT_TRY_ALLOC((key = arena_str(m->f->a, key)).ptr, m->err);
         CKPT_TRY(kit_add_other_value(&m->k, key, pairs[i].val));
     }
     return CKPT_OK;
@@ -547,8 +538,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     struct tfjs m = {.f = f, .err = err};
     ckpt_str text;
     ckpt_value *model;
-    if (!part_file_set_folder(f))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(part_file_set_folder(f), err);
     CKPT_TRY(kit_read_metadata(f, f->src, 0, f->src->size, &text, err));
     CKPT_TRY(json_read_value(text, 0, f->a, &model, err));
     CKPT_TRY(kit_begin(&m.k, f, value_new(f->a, CKPT_V_DICT, 0), err));

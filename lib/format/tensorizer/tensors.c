@@ -122,8 +122,7 @@ static ckpt_status read_entry(struct tensorizer *r, cursor *c, struct entry *e)
     e->kind = cursor_u8(c);
     e->dtype = take_text(c, 1);
     e->ndim = cursor_u8(c);
-    if (!(e->shape = arena_array(r->f->a, e->ndim, sizeof *e->shape)))
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(e->shape = arena_array(r->f->a, e->ndim, sizeof *e->shape), r->err);
     take_shape(c, e->ndim, e->is_long, e->shape);
     e->header = cursor_u64(c);
     e->values = cursor_u64(c);
@@ -224,8 +223,7 @@ static ckpt_status read_header(struct tensorizer *r, const struct entry *e, bool
                     "needs {=%" PRIu64 " bytes} before its values, the file has {%" PRIu64 "}", e->values,
                     src->size);
     unsigned char *header = arena_alloc(r->f->a, (size_t)size);
-    if (!header)
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(header, r->err);
     CKPT_TRY(source_read(src, e->header, header, (size_t)size, r->err));
     cursor c = cursor_of(header, (size_t)size, source_pos(src, e->header));
     uint64_t stored_size = cursor_u64(&c);

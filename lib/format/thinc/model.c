@@ -64,8 +64,7 @@ static ckpt_status read_text(const struct thinc *t, size_t i, ckpt_str *out)
     const struct msgpack_value *v = &t->values[i];
     size_t n = (v->kind == MSGPACK_TEXT || v->kind == MSGPACK_BYTES) && v->n <= TEXT_MAX ? (size_t)v->n : 0;
     char *text = arena_alloc(t->f->a, n + 1); /* bounded: TEXT_MAX */
-    if (!text)
-        return fail_memory(t->err);
+    CKPT_TRY_ALLOC(text, t->err);
     *out = str_of(text, n);
     return source_read(t->f->src, v->data, text, n, t->err);
 }
@@ -179,8 +178,7 @@ static ckpt_status add_params(struct thinc *t, size_t i, size_t node, uint64_t n
         CKPT_TRY(read_text(t, i, &param));
         i = skip_value(t, i);
         ckpt_str full = ARENA_CONCAT(t->f->a, prefix, STR_LIT("."), node_name, STR_LIT("."), param);
-        if (!full.ptr)
-            return fail_memory(t->err);
+        CKPT_TRY_ALLOC(full.ptr, t->err);
         if (t->values[i].kind != MSGPACK_NIL)
             CKPT_TRY(add_array(t, i, full));
         i = skip_value(t, i);

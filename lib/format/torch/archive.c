@@ -127,8 +127,7 @@ bool torch_has_folder(const zip *z, ckpt_str top, const char *folder)
 ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive **out, ckpt_error *err)
 {
     struct torch_archive *ta = calloc(1, sizeof *ta);
-    if (!ta)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(ta, err);
     ta->f = f;
     ta->z = f->opening->probe->zip;
     ta->top = top;
@@ -137,14 +136,12 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     f->container = ta;
     f->container_free = archive_free;
     ta->used_entries = arena_array(f->a, ta->z->n, sizeof *ta->used_entries);
-    if (!ta->used_entries)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(ta->used_entries, err);
     CKPT_TRY(zip_index_case_folded(ta->z, err));
     bool in_tensors = !torch_has_folder(ta->z, top, "data/") && torch_has_folder(ta->z, top, "tensors/");
     ta->storage_folder = in_tensors ? "tensors/" : "data/";
     begin_record_name(ta, ta->storage_folder);
-    if (!buf_ok(&ta->record_name))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(buf_ok(&ta->record_name), err);
     ta->no_storage_crcs = has_no_storage_crcs(ta);
     if (ta->no_storage_crcs)
         file_notice(f, "its tensors were written without checksums; damage to them cannot be seen");
@@ -262,8 +259,7 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
 {
     uint64_t next;
     struct pickle_facts *facts = file_add_pickle(ta->f, e->name);
-    if (!facts)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(facts, err);
     ckpt_status st = check_crc(ta->z, e, s, err);
     if (st == CKPT_ECHECKSUM && ta->f->check) /* file_report_fault reports it before a caller adds the name */
         error_add_where(err, "%.*s", STR_ARG(e->name));
@@ -400,8 +396,7 @@ static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct 
     begin_record_name(ta, ta->storage_folder);
     buf_put_str(&ta->record_name, pid->key);
     buf_put_cstr(&ta->record_name, ta->storage_suffix);
-    if (!buf_ok(&ta->record_name))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(buf_ok(&ta->record_name), err);
     int64_t i = zip_find(ta->z, buf_view(&ta->record_name));
     if (i < 0 && pid->numel)
         i = zip_find_case_folded(ta->z, str_of("", 0), buf_view(&ta->record_name));

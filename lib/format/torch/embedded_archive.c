@@ -48,8 +48,7 @@ static ckpt_status add_embedded_row(const struct embedding *e, size_t i)
     ckpt_value *v = (ckpt_value *)(uintptr_t)r.t.value;
     bool is_first_row = v->row == i; /* a node may have several rows */
     ckpt_path_elem *path = prepend_path(e, r.t.path, r.t.npath);
-    if (!steps || !path)
-        return fail_memory(e->err);
+    CKPT_TRY_ALLOC(steps && path, e->err);
     for (uint32_t k = 0; k < e->nprefix; k++)
         steps[k] = e->steps[k];
     for (uint32_t k = 0; k < r.t.npath; k++)
@@ -74,8 +73,7 @@ static ckpt_status add_leaves_and_facts(const struct embedding *e)
     ckpt_file *f = e->f, *inner = e->embedded;
     for (size_t i = 0; i < inner->nleaves; i++) {
         ckpt_path_elem *path = prepend_path(e, inner->leaves[i].path, inner->leaves[i].npath);
-        if (!path)
-            return fail_memory(e->err);
+        CKPT_TRY_ALLOC(path, e->err);
         CKPT_TRY(file_add_leaf(f, path, inner->leaves[i].npath + e->nprefix, inner->leaves[i].value, e->err));
     }
     CKPT_TRY(file_add_pickles_of(f, inner, e->err));
@@ -103,8 +101,7 @@ static ckpt_status open_embedded(struct torch_archive *ta, const char *record, c
     source *src;
     size_t i;
     ckpt_file **grown = arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown);
-    if (!grown)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(grown, err);
     f->parts = grown;
     CKPT_TRY(torch_archive_require(ta, record, &i, err));
     CKPT_TRY(zip_locate_payload(ta->z, i, err));
@@ -123,8 +120,7 @@ ckpt_status torch_embed_archive(struct torch_archive *ta, const char *record, ck
     ckpt_path_elem *path;
     struct step *path_steps;
     ckpt_value *k = value_str(a, key);
-    if (!k || !path_of_entry(a, mapping, prefix, steps, nprefix, key, &path, &path_steps))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(k && path_of_entry(a, mapping, prefix, steps, nprefix, key, &path, &path_steps), err);
     struct embedding e = {
         .f = ta->f, .prefix = path, .steps = path_steps, .nprefix = nprefix + 1, .err = err};
     ckpt_status st = open_embedded(ta, record, &e.embedded, err);

@@ -217,8 +217,7 @@ static ckpt_status read_weight(struct section *s, ckpt_str name)
     if (!w.record.ptr || !(w.has_meta || w.is_pickled))
         return json_fail(&s->j, "\"%.*s\" {lacks} {=path_name or tensor_meta}", STR_ARG(name));
     ckpt_str record = ARENA_CONCAT(s->ta->f->a, str_c(s->folder), w.record);
-    if (!record.ptr)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(record.ptr, s->err);
     if (w.is_pickled)
         return torch_embed_archive(s->ta, record.ptr, s->k.mapping, s->k.path, s->k.steps, 1, name, s->err);
     return torch_archive_add_tensor(s->ta, &s->k, name, record.ptr, &w.t);
@@ -283,8 +282,7 @@ static ckpt_status report_lost_section(struct section *s, const char *record)
     if (!is_old_state && !torch_has_folder(s->ta->z, s->ta->top, s->folder))
         return CKPT_OK;
     ckpt_str config = ARENA_CONCAT(s->ta->f->a, str_c(s->folder), STR_LIT("NAME_config.json"));
-    if (!config.ptr)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(config.ptr, s->err);
     return require_record(s->ta, is_old_state ? record : config.ptr, s->name, s->err);
 }
 

@@ -53,8 +53,7 @@ static ckpt_status read_legacy(ckpt_file *f, ckpt_error *err)
 {
     struct legacy *legacy = ARENA_NEW(f->a, struct legacy);
     file_raise_budget(f, f->src->size);
-    if (!legacy)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(legacy, err);
     *legacy = (struct legacy){.stream = {.f = f, .src = f->src, .err = err},
                               .archive_inside = f->opening->probe->zip};
     f->container = legacy;

@@ -158,8 +158,7 @@ static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t
     for (uint32_t i = items.count; i-- > 0;) {
         uint32_t index = 0;
         ckpt_str key = arena_printf(m->b.a, "%u", i);
-        if (!key.ptr)
-            return fail_memory(m->b.err);
+        CKPT_TRY_ALLOC(key.ptr, m->b.err);
         CKPT_TRY(flatbuffer_read_item(&m->b, &items, i, &index));
         CKPT_TRY(push_value(m, index, list, key));
     }

@@ -74,8 +74,7 @@ static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
     f->producer = STR_LIT("torch.package");
     CKPT_TRY(torch_archive_read_byteorder(ta, err));
     f->root = value_new(f->a, CKPT_V_DICT, 0);
-    if (!f->root)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(f->root, err);
     CKPT_TRY(add_pickles(ta, err));
     struct graph_input input = torch_archive_get_graph_input(ta);
     CKPT_TRY(graph_walk(f, f->root, &input, err));

@@ -171,8 +171,7 @@ static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct s
 {
     ckpt_str module = value_module(klass), class_name = value_name(klass);
     ckpt_str name = ARENA_CONCAT(s->f->a, module, STR_LIT("."), class_name);
-    if (!name.ptr)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(name.ptr, s->err);
     uint32_t at = map_get(s->class_of, name);
     if (at != MAP_NONE) {
         *out = s->classes[at];
@@ -180,11 +179,9 @@ static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct s
     }
     struct script_class *added =
         arena_append(s->f->a, &s->classes, &s->nclasses, &s->cap_classes, sizeof *added);
-    if (!added)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(added, s->err);
     *added = (struct script_class){.is_module = true, .role_of = map_new(0)};
-    if (!added->role_of || !map_put(s->class_of, name, (uint32_t)(s->nclasses - 1), NULL))
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(added->role_of && map_put(s->class_of, name, (uint32_t)(s->nclasses - 1), NULL), s->err);
     CKPT_TRY(read_class(s, klass, added));
     *out = *added;
     if (!out->has_code &&
@@ -341,8 +338,7 @@ static ckpt_status add_optimizer(struct script *s, const ckpt_value *root)
         ckpt_value *entry = is_object(pairs[i].val) ? value_new(s->f->a, CKPT_V_DICT, pairs[i].val->offset)
                                                      : pairs[i].val;
         s->state_dict = entry;
-        if (!entry || !torch_put_entry(s->f->a, outer, STR_LIT(""), name, entry))
-            return fail_memory(s->err);
+        CKPT_TRY_ALLOC(entry && torch_put_entry(s->f->a, outer, STR_LIT(""), name, entry), s->err);
         if (entry != pairs[i].val)
             CKPT_TRY(add_modules(s, (struct torch_module){.object = pairs[i].val, .prefix = {"", 0}}));
     }
@@ -354,8 +350,7 @@ static ckpt_status build_state_dict(struct script *s, const ckpt_value *root)
 {
     struct script_class c = {.has_code = false};
     s->state_dict = value_ordered_dict(s->f->a);
-    if (!s->state_dict)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(s->state_dict, s->err);
     CKPT_TRY(get_class(s, root->u.call.callable, &c));
     s->is_libtorch = c.is_libtorch;
     const ckpt_value *state = value_get(value_state(root), "state"),
@@ -369,8 +364,7 @@ static ckpt_status add_constant_leaf(struct script *s, uint32_t i, const ckpt_va
 {
     ckpt_path_elem *path = arena_array(s->f->a, 2, sizeof *path);
     ckpt_str name = arena_printf(s->f->a, "c%u", i);
-    if (!path || !name.ptr)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(path && name.ptr, s->err);
     path[0].str = STR_LIT("CONSTANTS");
     path[1].str = name;
     return file_add_leaf(s->f, path, 2, v, s->err);
@@ -422,8 +416,7 @@ static ckpt_status read_module(struct script *s, const ckpt_value *root)
     if (!is_object(root))
         return fail_not_module(s, root);
     CKPT_TRY(build_state_dict(s, root));
-    if (!file_set_replacement(f, root, s->state_dict))
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(file_set_replacement(f, root, s->state_dict), s->err);
     if (s->is_libtorch)
         f->producer = STR_LIT("torch::save of a C++ program");
     struct graph_input input = torch_archive_get_graph_input(s->ta);

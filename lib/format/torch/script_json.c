@@ -170,8 +170,7 @@ static ckpt_status join_prefixes(struct json_model *m)
         ckpt_str parent_prefix = mod->parent == MAP_NONE ? str_of("", 0) : m->modules[mod->parent].prefix;
         mod->prefix = mod->parent == MAP_NONE ? parent_prefix
                                               : ARENA_CONCAT(m->a, parent_prefix, mod->prefix, STR_LIT("."));
-        if (!mod->prefix.ptr)
-            return fail_memory(m->err);
+        CKPT_TRY_ALLOC(mod->prefix.ptr, m->err);
     }
     return CKPT_OK;
 }
@@ -272,8 +271,7 @@ static ckpt_status add_parameter_tensor(struct json_model *m, const struct json_
     if (!t->record.ptr) /* read_tensor has reported a fault */
         return CKPT_OK;
     ckpt_str record = arena_str(m->a, t->record);
-    if (!name.ptr || !record.ptr)
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(name.ptr && record.ptr, m->err);
     return torch_archive_add_tensor(m->ta, &m->k, name, record.ptr, &t->t);
 }
 

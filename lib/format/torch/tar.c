@@ -121,9 +121,8 @@ ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool is_ten
 static ckpt_status add_object(struct tar_file *t, int64_t key, const struct tar_object *o)
 {
     uint32_t old_index;
-    if (!map_put_num(t->object_of_key, (uint64_t)key, (uint32_t)t->nobjects, &old_index) ||
-        !arena_push(t->f->a, &t->objects, &t->nobjects, &t->cap_objects, o, sizeof *o))
-        return fail_memory(t->err);
+    CKPT_TRY_ALLOC(map_put_num(t->object_of_key, (uint64_t)key, (uint32_t)t->nobjects, &old_index) &&
+                   arena_push(t->f->a, &t->objects, &t->nobjects, &t->cap_objects, o, sizeof *o), t->err);
     if (old_index != MAP_NONE)
         return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "key %lld comes {twice}, {=once} is allowed",
                     (long long)key);
@@ -241,8 +240,7 @@ static ckpt_status read_storages(struct tar_file *t, source *s)
 static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const uint64_t **out)
 {
     uint64_t *d = arena_array(t->f->a, n, sizeof *d);
-    if (!d)
-        return fail_memory(t->err);
+    CKPT_TRY_ALLOC(d, t->err);
     for (uint32_t i = 0; i < n; i++) {
         d[i] = reader_u64(r);
         if (d[i] > INT64_MAX)
@@ -449,8 +447,7 @@ static ckpt_status read_object(struct tar_file *t, source *s)
                                 .describe_node = describe_object,
                                 .pickle = s,
                                 .pickle_name = STR_LIT("pickle")};
-    if (!facts)
-        return fail_memory(t->err);
+    CKPT_TRY_ALLOC(facts, t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
     if (!t->incomplete) /* else persistent ids may name lost objects */
         CKPT_TRY(check_persistent_ids(t, facts, s));

@@ -114,8 +114,7 @@ static ckpt_status add_leaves(struct tensordict *r, struct kit *k, const ckpt_va
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str key;
         struct kit_tensor t = {.described_at = pairs[i].val->offset};
-        if (!value_text(pairs[i].key, &key) || !(t.name = make_name(r, key)).ptr)
-            return fail_memory(r->err);
+        CKPT_TRY_ALLOC(value_text(pairs[i].key, &key) && (t.name = make_name(r, key)).ptr, r->err);
         ckpt_status st = read_leaf(r, pairs[i].val, &t);
         CKPT_TRY(st == CKPT_OK ? kit_add_tensor(k, &t) : kit_add_faulty(k, &t, st));
     }
@@ -132,8 +131,7 @@ static ckpt_status add_values(struct tensordict *r, struct kit *k, const ckpt_va
         ckpt_value *value = value_item(pairs[i].val, 0);
         if (!value_text(pairs[i].key, &key) || !value)
             return fail(r->err, CKPT_EFORMAT, pairs[i].val->offset, "{no} {=list with a value}");
-        if (!(key = arena_str(r->f->a, key)).ptr)
-            return fail_memory(r->err);
+        CKPT_TRY_ALLOC((key = arena_str(r->f->a, key)).ptr, r->err);
         CKPT_TRY(kit_add_value(k, key, value));
     }
     return CKPT_OK;
@@ -171,8 +169,7 @@ static ckpt_status begin_child(struct tensordict *r, ckpt_str key, const ckpt_va
     ckpt_str name = arena_str(r->f->a, key);
     if (r->depth == JSON_DEPTH)
         return fail(r->err, CKPT_ELIMIT, v->offset, "{more} than {=%u dicts} within each other", JSON_DEPTH);
-    if (!name.ptr || !map_put(parent->k.names, name, 0, &before))
-        return fail_memory(r->err);
+    CKPT_TRY_ALLOC(name.ptr && map_put(parent->k.names, name, 0, &before), r->err);
     if (before != MAP_NONE)
         return fail(r->err, CKPT_EFORMAT, v->offset, "the name \"%.*s\" comes {twice}, {=once} is allowed",
                     STR_ARG(name));
@@ -242,8 +239,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
         return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the file changed while it was read");
     CKPT_TRY(kit_read_metadata(f, f->src, at, n, &text, err));
     CKPT_TRY(json_read_value(text, source_pos(f->src, at), f->a, &root, err));
-    if (!(r.open = arena_array(f->a, JSON_DEPTH, sizeof *r.open)))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(r.open = arena_array(f->a, JSON_DEPTH, sizeof *r.open), err);
     f->producer = STR_LIT("tensordict");
     CKPT_TRY(source_slice(f->src, 0, at, &r.data, err));
     ckpt_status st = read_graph(&r, root);

@@ -56,8 +56,7 @@ static ckpt_status plan_storage_cast(struct torch_writer *w, const struct plan_e
     if (t.neg && dtype_info(plan_dtype(w->p, e->row))->block_bytes == 1)
         return refuse_negated(w, e, err);
     *c = (struct torch_cast){(ckpt_dtype)t.dtype, plan_dtype(w->p, e->row), e, 0};
-    if (!map_set_num(w->cast_of, ptr_key(s), t.storage))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(map_set_num(w->cast_of, ptr_key(s), t.storage), err);
     if (s->nbytes % dtype_info(c->from)->block_bytes == 0 && plan_storage_nbytes(w->p, e->row, &c->nbytes))
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
@@ -172,8 +171,7 @@ ckpt_status torch_zip_plan_casts(struct torch_writer *w, ckpt_error *err)
     CKPT_TRY(plan_update_entries(w->p, err));
     const struct plan_entry **first_of = arena_array(w->p->a, n, sizeof *first_of);
     w->casts = arena_array(w->p->a, n, sizeof *w->casts);
-    if (!first_of || !w->casts)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(first_of && w->casts, err);
     CKPT_TRY(cast_entries(w, first_of, err));
     if (!f->nparts)
         return CKPT_OK;

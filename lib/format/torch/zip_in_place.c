@@ -46,8 +46,7 @@ static ckpt_status name_old_pickle(const zip *z, ckpt_str name, ckpt_str *out, c
             (void)snprintf(suffix, sizeof suffix, "o%02u", k);
         /* bounded: the name ends in data.pkl */
         ckpt_str candidate = ARENA_CONCAT(z->a, str_of(name.ptr, name.len - 3), str_c(suffix));
-        if (!candidate.ptr)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(candidate.ptr, err);
         if (candidate.len == name.len && zip_find(z, candidate) < 0) {
             *out = candidate;
             return CKPT_OK;
@@ -60,8 +59,7 @@ static ckpt_status make_patches(struct torch_archive *ta, size_t i, ckpt_str byt
                                 struct patches *out, ckpt_error *err)
 {
     ckpt_str old_name;
-    if (!bytes.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(bytes.ptr, err);
     if (fits_in_place)
         return zip_patch_replace(ta->z, i, bytes, out, err);
     CKPT_TRY(name_old_pickle(ta->z, ta->z->entries[i].name, &old_name, err));

@@ -131,8 +131,7 @@ static ckpt_status assign_storage_number(struct torch_writer *w, struct storage 
     *out = s->output_number ? s->output_number - 1 : (uint32_t)w->nstorages; /* output_number 0: none yet */
     if (s->output_number)
         return CKPT_OK;
-    if (!arena_push(w->p->a, &w->storages, &w->nstorages, &w->cap_storages, &s, sizeof s))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(arena_push(w->p->a, &w->storages, &w->nstorages, &w->cap_storages, &s, sizeof s), err);
     s->output_number = (uint32_t)w->nstorages;
     return checked_add(w->storage_bytes, s->nbytes, &w->storage_bytes)
                ? CKPT_OK
@@ -195,8 +194,7 @@ static ckpt_status mask_dropped_entries(struct torch_writer *w, ckpt_error *err)
                 (second_pass && map_get_num(w->mask_of, ptr_key(s->node)) == MAP_NONE))
                 continue;
             struct torch_mask *mask = get_mask(w, s->node);
-            if (!mask)
-                return fail_memory(err);
+            CKPT_TRY_ALLOC(mask, err);
             nshared += second_pass && s->index < mask->nentries && mask->left_out[s->index];
             if (s->index < mask->nentries)
                 mask->left_out[s->index] = !second_pass;
@@ -256,8 +254,7 @@ static ckpt_status put_shape(pickle_writer *pw, const ckpt_tensor *t, ckpt_error
 {
     /* bounded: ndim has 32 bits */
     uint64_t *stride = calloc((size_t)t->ndim + 1, sizeof *stride), product = 1;
-    if (!stride)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(stride, err);
     for (uint32_t k = t->ndim; k-- > 0;) {
         stride[k] = t->stride ? t->stride[k] : product;
         if (t->shape[k] && !checked_mul(product, t->shape[k], &product))
@@ -559,8 +556,7 @@ static ckpt_status rewrite_args(struct torch_writer *w, ckpt_value **func, ckpt_
     if (!rewrite_rebuild(w, value_name(*func), r.args[0], &r))
         return CKPT_OK;
     for (uint32_t i = 0; i < r.nargs; i++)
-        if (!r.args[i])
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(r.args[i], err);
     if (r.new_name)
         *func = value_global(w->p->a, STR_LIT("torch._utils"), str_c(r.new_name), 0);
     *args = value_tuple(w->p->a, r.nargs, r.args);
@@ -613,8 +609,7 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
     for (uint32_t i = 0; made && i < extra->nstates; i++)
         if (!value_add_state(w->p->a, made, extra->states[i]))
             made = NULL;
-    if (!made)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(made, err);
     made->flags = v->flags;
     *out = made;
     return CKPT_OK;

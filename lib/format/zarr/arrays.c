@@ -50,8 +50,7 @@ static ckpt_status find_metadata(struct assembly *array, size_t *i, bool *v3)
     static const char *const names[] = {ZARR_V2, ZARR_V3};
     for (unsigned k = 0; k < 2; k++) {
         ckpt_str key = ARENA_CONCAT(array->a, array->from->prefix, str_c(names[k]));
-        if (!key.ptr)
-            return fail_memory(array->err);
+        CKPT_TRY_ALLOC(key.ptr, array->err);
         *i = store_find(store, key);
         *v3 = k;
         if (*i < store->db.n && str_eq(store->db.entries[*i].key, key))
@@ -94,8 +93,7 @@ static ckpt_status add_piece(struct assembly *array, const uint64_t *at, const s
     struct piece *added = arena_append(array->a, &array->pieces, &array->npieces, &array->cap_pieces,
                                        sizeof *added);
     uint64_t *box = arena_array(array->a, 2 * (uint64_t)n, sizeof *box); /* bounded: ZARR_DIMS */
-    if (!added || !box)
-        return fail_memory(array->err);
+    CKPT_TRY_ALLOC(added && box, array->err);
     uint64_t bytes = array->meta.element_size;
     for (uint32_t k = 0; k < n; k++) {
         uint64_t left = array->meta.shape[k] - at[k]; /* bounded: the chunk begins inside the array */
@@ -157,8 +155,7 @@ static ckpt_status add_entry(struct assembly *array, size_t i)
         return CKPT_OK;
     source **held = arena_append(array->a, &array->held_sources, &array->nheld, &array->cap_held,
                                  sizeof(source *));
-    if (!held)
-        return fail_memory(array->err);
+    CKPT_TRY_ALLOC(held, array->err);
     *held = NULL;
     CKPT_TRY(store_find_bytes(store, i, held, &chunk.offset, &chunk.nbytes));
     chunk.src = *held;
@@ -193,8 +190,7 @@ static ckpt_status refer_to_decoded_blocks(struct assembly *array)
     arena *a = array->f->a;
     struct block_decoder *d = ARENA_NEW(a, struct block_decoder);
     struct zarr_encoding *e = ARENA_NEW(a, struct zarr_encoding);
-    if (!d || !e)
-        return fail_memory(array->err);
+    CKPT_TRY_ALLOC(d && e, array->err);
     *e = array->meta.encoding;
     *d = (struct block_decoder){"Zarr chunk", decode_block, e};
     CKPT_TRY(source_blocks(array->cache, array->blocks, array->npieces, d, &array->decoded, array->err));
@@ -323,8 +319,7 @@ ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size
     struct joined_tensor *t = &tensor->joined;
     ckpt_status st = store_find_bytes(store, i, &storage.src, &storage.off, &storage.nbytes);
     uint64_t *shape = arena_array(arrays->f->a, 1, sizeof *shape);
-    if (!shape)
-        return fail_memory(arrays->err);
+    CKPT_TRY_ALLOC(shape, arrays->err);
     *shape = storage.nbytes;
     *t = (struct joined_tensor){.dtype = CKPT_DT_U8, .ndim = 1, .shape = shape, .storage = CKPT_NO_STORAGE};
     if (st == CKPT_OK)

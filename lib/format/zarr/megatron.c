@@ -114,8 +114,7 @@ static ckpt_status read_all(struct megatron_zarr *m)
 {
     ckpt_file *f = m->arrays.f;
     f->root = m->root = value_new(f->a, CKPT_V_DICT, 0);
-    if (!m->root)
-        return fail_memory(m->arrays.err);
+    CKPT_TRY_ALLOC(m->root, m->arrays.err);
     CKPT_TRY(store_open(&m->store, false));
     for (size_t i = 0; i < m->store.db.n; i++) {
         ckpt_str key = m->store.db.entries[i].key;

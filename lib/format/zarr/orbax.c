@@ -179,8 +179,7 @@ static ckpt_status read_value(struct orbax *orbax, ckpt_str name, ckpt_str type,
         return read_text(orbax, name, node);
     const struct zarr_source from = {&orbax->store, ARENA_CONCAT(orbax->f->a, name, STR_LIT("/")), name,
                                      orbax->missing};
-    if (!from.prefix.ptr)
-        return fail_memory(orbax->err);
+    CKPT_TRY_ALLOC(from.prefix.ptr, orbax->err);
     return str_is(type, "scalar") ? zarr_read_scalar(&orbax->arrays, &from, node)
                                   : zarr_add_array(&orbax->arrays, &from, node);
 }
@@ -197,8 +196,7 @@ static ckpt_status read_path(struct orbax *orbax, const ckpt_value *keys, ckpt_p
                     orbax->f->limits.max_depth - 2);
     ckpt_path_elem *path = *out = arena_array(orbax->f->a, (uint64_t)nkeys + before,
                                               sizeof *path); /* bounded: in memory */
-    if (!path)
-        return fail_memory(orbax->err);
+    CKPT_TRY_ALLOC(path, orbax->err);
     path[0].str = STR_LIT(""); /* begins all paths, because the item itself may be a list or a single value */
     if (orbax->is_named)
         path[1].str = orbax->item;
@@ -232,8 +230,7 @@ static ckpt_status read_entry(struct orbax *orbax, const ckpt_value *v)
     if (!value_text(get_field(get_field(v, "value_metadata"), "value_type"), &type))
         return fail(orbax->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a value without {a} {=value_type}");
     ckpt_str name = path_join(orbax->f->a, path + before, n - before); /* bounded: read_path made them */
-    if (!name.ptr)
-        return fail_memory(orbax->err);
+    CKPT_TRY_ALLOC(name.ptr, orbax->err);
     CKPT_TRY(read_value(orbax, name, type, &node));
     return node ? nested_put(&orbax->tree, path, n, node, orbax->err) : CKPT_OK;
 }
@@ -301,8 +298,7 @@ static ckpt_status read_item(struct orbax *orbax, ckpt_str folder)
     orbax->store.trusted =
         arena_printf(orbax->f->a, "%s%s", folder.ptr, is_json ? JSON_ITEM : ITEM_METADATA).ptr;
     orbax->text_index = NULL;
-    if (!orbax->store.trusted)
-        return fail_memory(orbax->err);
+    CKPT_TRY_ALLOC(orbax->store.trusted, orbax->err);
     ckpt_status st = is_json ? read_json_item(orbax) : read_tree_item(orbax);
     store_close(&orbax->store);
     map_free(orbax->text_index);

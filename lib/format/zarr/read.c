@@ -115,8 +115,7 @@ static ckpt_status read_v3_node(struct zarr_folder *z, size_t i, ckpt_str prefix
 {
     ckpt_value *json;
     ckpt_str type, both = ARENA_CONCAT(z->arrays.f->a, prefix, STR_LIT(ZARR_V2));
-    if (!both.ptr)
-        return fail_memory(z->arrays.err);
+    CKPT_TRY_ALLOC(both.ptr, z->arrays.err);
     if (has_entry(z, both))
         return CKPT_OK;
     CKPT_TRY(read_object(z, i, ZARR_V3, &json));
@@ -200,8 +199,7 @@ static bool is_group(struct zarr_folder *z)
 static ckpt_status read_nodes(struct zarr_folder *z, bool is_ocdbt)
 {
     const struct zarr_source all = {&z->store, {"", 0}, {"", 0}, MISSING_FILL};
-    if (!z->root || !z->names)
-        return fail_memory(z->arrays.err);
+    CKPT_TRY_ALLOC(z->root && z->names, z->arrays.err);
     CKPT_TRY(store_open(&z->store, is_ocdbt));
     if (is_ocdbt)
         return add_keys(z);

@@ -19,8 +19,7 @@
 static ckpt_status add_part(struct store *s, ckpt_str name, ckpt_file **part)
 {
     ckpt_str path = ARENA_CONCAT(s->f->a, s->folder, name);
-    if (!path.ptr)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(path.ptr, s->err);
     return part_file_add(s->f, s->trusted, path, part, s->err);
 }
 
@@ -75,8 +74,7 @@ static ckpt_status list_names(struct store *s, ckpt_str subfolder, bool (*match)
                               ckpt_str **names, size_t *n)
 {
     char *path = join_path(s, subfolder);
-    if (!path)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(path, s->err);
     ckpt_status st = match ? folder_list(s->f, path, match, names, n, s->err)
                            : folder_list_all(s->f, path, names, n, s->err);
     free(path);
@@ -141,8 +139,7 @@ static ckpt_status add_name(struct store *s, struct folder_walk *w, ckpt_str fol
 {
     ckpt_str key = ARENA_CONCAT(s->f->a, folder, name);
     char *path = key.ptr ? join_path(s, key) : NULL;
-    if (!path)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(path, s->err);
     enum member_kind kind = find_kind(s, path);
     free(path);
     if (kind == MEMBER_FILE)
