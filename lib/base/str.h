@@ -23,7 +23,8 @@ static inline bool str_starts(ckpt_str s, ckpt_str prefix)
 static inline bool str_ends(ckpt_str s, ckpt_str suffix)
 {
     return s.len >= suffix.len &&
-           (suffix.len == 0 || memcmp(s.ptr + s.len - suffix.len, suffix.ptr, suffix.len) == 0);
+           (suffix.len == 0 || (s.ptr[s.len - 1] == suffix.ptr[suffix.len - 1] &&
+                                memcmp(s.ptr + s.len - suffix.len, suffix.ptr, suffix.len) == 0));
 }
 /* str_first - returns the first N bytes of S, or all of a shorter S. */
 static inline ckpt_str str_first(ckpt_str s, size_t n) { return str_of(s.ptr, s.len < n ? s.len : n); }

@@ -504,10 +504,14 @@ static bool pack(struct table *t, const struct row *row, uint32_t shape, struct 
     return pack_path(t, row, p) && pack_extra(t, v, p);
 }
 
+static inline uint64_t get_nbytes(const struct packed_row *p, uint64_t elements)
+{
+    return p->extra ? p->extra->nbytes : get_derived_nbytes(p->dtype, p->has_shape, elements);
+}
+
 uint64_t table_nbytes_of(const struct table *t, size_t i)
 {
-    const struct packed_row *p = &t->rows[i];
-    return p->extra ? p->extra->nbytes : get_derived_nbytes(p->dtype, p->has_shape, table_elements_of(t, i));
+    return get_nbytes(&t->rows[i], table_elements_of(t, i));
 }
 
 /* unpack - sets *V to row I, each field once: it is called several times for each tensor of a file. */
@@ -532,8 +536,8 @@ static void unpack(const struct table *t, size_t i, ckpt_tensor *v)
     v->reserved[0] = v->reserved[1] = 0;
     v->shape = shape->size;
     v->stride = extra->stride;
-    v->elements = table_elements_of(t, i);
-    v->nbytes = table_nbytes_of(t, i);
+    v->elements = p->has_shape ? shape->elements : 0;
+    v->nbytes = get_nbytes(p, v->elements);
     v->storage = p->storage;
     v->storage_offset = extra->storage_offset;
     v->alias_of = p->alias_of;

@@ -168,6 +168,10 @@ static inline ckpt_kind table_kind_of(const struct table *t, size_t i) { return 
 static inline ckpt_dtype table_dtype_of(const struct table *t, size_t i) { return t->rows[i].dtype; }
 static inline bool table_has_data(const struct table *t, size_t i) { return t->rows[i].has_data; }
 static inline bool table_has_shape(const struct table *t, size_t i) { return t->rows[i].has_shape; }
+static inline uint32_t table_ndim_of(const struct table *t, size_t i)
+{
+    return t->shapes[t->rows[i].shape]->ndim;
+}
 static inline const ckpt_value *table_value_of(const struct table *t, size_t i) { return t->rows[i].value; }
 static inline uint64_t table_elements_of(const struct table *t, size_t i)
 {

@@ -193,7 +193,7 @@ static void count_entry(const struct containers *tree, struct container *p, cons
         return;
     p->text_key_tensors++;
     p->dotted_tensors += str_find(key, STR_LIT("."), 0) != SIZE_MAX;
-    p->tensors_with_dims += row < tree->file->table.nrows && table_tensor(&tree->file->table, row).ndim > 0;
+    p->tensors_with_dims += row < tree->file->table.nrows && table_ndim_of(&tree->file->table, row) > 0;
 }
 
 /* classify - sets the fields of P that depend on its entries. add_children() needs is_optimizer. */

@@ -20,37 +20,54 @@ struct prefix_counts {
     bool inner;          /* a key has it after the start */
 };
 
-static ckpt_status count_prefix(const struct containers *tree, const struct container *p, ckpt_str prefix,
-                                struct prefix_counts *out, ckpt_error *err)
+/* count_prefix - counts KEY in COUNTS, those of PREFIX. False: no memory. */
+static bool count_prefix(arena *a, ckpt_str key, ckpt_str prefix, struct prefix_counts *counts)
+{
+    ckpt_str bare = str_is(prefix, "module.") ? prefix_strip_certain(a, key) : key;
+    if (!bare.ptr)
+        return false;
+    bool at_start = str_starts(bare, prefix);
+    while (str_starts(bare, prefix)) /* wrapped twice */
+        bare = str_skip(bare, prefix.len);
+    bool inner = contains_prefix(bare, prefix);
+    counts->at_start += at_start;
+    counts->inner |= inner;
+    counts->containing += at_start || inner;
+    counts->total += !str_is(bare, "n_averaged"); /* AveragedModel's own counter */
+    return true;
+}
+
+/* count_prefixes - counts the keys of P in COUNTS, one item for each of wrapper_names. Most keys have none. */
+static ckpt_status count_prefixes(const struct containers *tree, const struct container *p,
+                                  struct prefix_counts *counts, ckpt_error *err)
 {
     struct entry e;
     ckpt_str key;
-    *out = (struct prefix_counts){0};
-    for (uint32_t i = 0; i < p->entries; i++) {
+    uint64_t without = 0;
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < p->entries; i++) {
         if (!mapping_entry(p->node, i, &e) || !is_tensor_node(tree, e.val) || !value_text(e.key, &key))
             continue;
-        ckpt_str bare = str_is(prefix, "module.") ? prefix_strip_certain(tree->a, key) : key;
-        if (!bare.ptr)
-            return fail_memory(err);
-        bool at_start = str_starts(bare, prefix);
-        while (str_starts(bare, prefix)) /* wrapped twice */
-            bare = str_skip(bare, prefix.len);
-        bool inner = contains_prefix(bare, prefix);
-        out->at_start += at_start;
-        out->inner |= inner;
-        out->containing += at_start || inner;
-        out->total += !str_is(bare, "n_averaged"); /* AveragedModel's own counter */
+        if (!contains_wrapper(key, false)) {
+            without += !str_is(key, "n_averaged");
+            continue;
+        }
+        for (size_t w = 0; ok && w < WRAPPER_NAMES; w++)
+            ok = count_prefix(tree->a, key, str_c(wrapper_names[w].prefix), &counts[w]);
     }
-    return CKPT_OK;
+    for (size_t w = 0; w < WRAPPER_NAMES; w++)
+        counts[w].total += without;
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status add_wrappers(const struct containers *tree, uint32_t at, ckpt_info *out,
                                 ckpt_wrapper **list, size_t *cap, ckpt_error *err)
 {
-    for (size_t i = 0; i < nwrapper_names; i++) {
-        struct prefix_counts counts;
+    struct prefix_counts all[WRAPPER_NAMES] = {0};
+    CKPT_TRY(count_prefixes(tree, &tree->list[at], all, err));
+    for (size_t i = 0; i < WRAPPER_NAMES; i++) {
+        const struct prefix_counts counts = all[i];
         ckpt_str prefix = str_c(wrapper_names[i].prefix);
-        CKPT_TRY(count_prefix(tree, &tree->list[at], prefix, &counts, err));
         if (!counts.containing)
             continue;
         bool all_begin = counts.at_start == counts.total && !counts.inner && str_is(prefix, "module.");
@@ -81,13 +98,13 @@ static ckpt_status find_wrappers(const struct containers *tree, const struct wei
 
 /* ---- weights */
 
-/* add_row_size - adds elements and bytes of T, unless it has no bytes or shares those of an earlier row. */
-static void add_row_size(const ckpt_tensor *t, uint64_t *elements, uint64_t *bytes)
+/* add_row_size - adds elements and bytes of row I, unless it has no bytes or shares those of an earlier row. */
+static void add_row_size(const struct table *t, size_t i, uint64_t *elements, uint64_t *bytes)
 {
-    if (!t->has_data || t->alias_of != CKPT_NO_TENSOR)
+    if (!table_has_data(t, i) || table_alias_of(t, i) != CKPT_NO_TENSOR)
         return;
-    *elements = size_add(*elements, t->elements);
-    *bytes = size_add(*bytes, t->nbytes);
+    *elements = size_add(*elements, table_elements_of(t, i));
+    *bytes = size_add(*bytes, table_nbytes_of(t, i));
 }
 
 /* count_rows - adds each row of FILE to the item of LIST for its container. CONTAINER[i] is the container of
@@ -95,13 +112,13 @@ static void add_row_size(const ckpt_tensor *t, uint64_t *elements, uint64_t *byt
 static void count_rows(const ckpt_file *file, const uint32_t *container, const uint32_t *weights_index,
                        ckpt_weights *list)
 {
-    for (size_t i = 0; i < file->table.nrows; i++) {
-        const ckpt_tensor t = table_tensor(&file->table, i);
-        if (container[i] == NO_CONTAINER || name_state(t.name) != CKPT_STATE_NONE)
+    const struct table *t = &file->table;
+    for (size_t i = 0; i < t->nrows; i++) {
+        if (container[i] == NO_CONTAINER || name_state(table_name(t, i)) != CKPT_STATE_NONE)
             continue;
         ckpt_weights *weights = &list[weights_index[container[i]]];
-        weights->tensors += t.part_of == CKPT_NO_TENSOR;
-        add_row_size(&t, &weights->elements, &weights->bytes);
+        weights->tensors += table_part_of(t, i) == CKPT_NO_TENSOR;
+        add_row_size(t, i, &weights->elements, &weights->bytes);
     }
 }
 
@@ -113,9 +130,10 @@ struct first_component_votes {
     uint64_t nested; /* keys with MAJORITY and more than one component after it */
 };
 
-static ckpt_str last_key(const ckpt_tensor *t)
+static ckpt_str last_key(const struct table *t, size_t i)
 {
-    const ckpt_path_elem *last = t->npath && t->path ? &t->path[t->npath - 1] : NULL;
+    uint32_t n = table_npath_of(t, i);
+    const ckpt_path_elem *last = n ? &table_path_of(t, i)[n - 1] : NULL;
     return last && !last->is_int ? last->str : str_of("", 0);
 }
 
@@ -132,11 +150,12 @@ static void vote_for_component(struct first_component_votes *counts, ckpt_str ke
 {
     ckpt_str first = first_component(key);
     const ckpt_path_elem name = {.str = str_of(first.ptr, first.len ? first.len - 1 : 0)};
-    if (!counts->averaged.len && is_averaged_name(&name))
+    bool is_majority = str_eq(counts->majority, first);
+    if (!is_majority && !counts->averaged.len && is_averaged_name(&name)) /* the majority was checked before */
         counts->averaged = first;
     if (!counts->votes)
         counts->majority = first;
-    counts->votes = !counts->votes || str_eq(counts->majority, first) ? counts->votes + 1 : counts->votes - 1;
+    counts->votes = !counts->votes || is_majority ? counts->votes + 1 : counts->votes - 1;
 }
 
 static void count_component(struct first_component_votes *counts, ckpt_str key)
@@ -176,11 +195,9 @@ static ckpt_status find_prefixes(const struct containers *tree, const uint32_t *
         return fail_memory(err);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < t->nrows; i++)
-            if (container[i] != NO_CONTAINER && table_part_of(t, i) == CKPT_NO_TENSOR) {
-                const ckpt_tensor row = table_tensor(t, i);
+            if (container[i] != NO_CONTAINER && table_part_of(t, i) == CKPT_NO_TENSOR)
                 (pass ? count_component : vote_for_component)(&votes[weights_index[container[i]]],
-                                                              last_key(&row));
-            }
+                                                              last_key(t, i));
     for (size_t i = 0; i < n; i++)
         set_prefix(&list[i], &votes[i]);
     free(votes);
@@ -339,16 +356,21 @@ static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_er
     struct covered_range *ranges = calloc(t->nrows + 1, sizeof *ranges);
     size_t n = 0;
     uint64_t total = 0, covered = 0, end = 0;
+    bool in_order = true;
     if (!ranges)
         return fail_memory(err);
     for (size_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor row = table_tensor(t, i);
-        n += row.storage < t->nstorages &&
-             find_covered_range(&row, t->storages[row.storage].nbytes, &ranges[n]);
+        if (row.storage >= t->nstorages ||
+            !find_covered_range(&row, t->storages[row.storage].nbytes, &ranges[n]))
+            continue;
+        in_order &= !n || compare_ranges(&ranges[n - 1], &ranges[n]) <= 0;
+        n++;
     }
     for (size_t i = 0; i < t->nstorages; i++)
         total = size_add(total, t->storages[i].src ? t->storages[i].nbytes : 0);
-    qsort(ranges, n, sizeof *ranges, compare_ranges);
+    if (!in_order)
+        qsort(ranges, n, sizeof *ranges, compare_ranges);
     for (size_t i = 0; i < n; i++) {
         if (i == 0 || ranges[i].storage != ranges[i - 1].storage)
             end = 0;
@@ -366,9 +388,8 @@ static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_er
 static void sum_rows(const ckpt_file *f, ckpt_info *out)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
-        const ckpt_tensor t = table_tensor(&f->table, i);
-        out->aliases += t.alias_of != CKPT_NO_TENSOR;
-        add_row_size(&t, &out->elements, &out->nbytes);
+        out->aliases += table_alias_of(&f->table, i) != CKPT_NO_TENSOR;
+        add_row_size(&f->table, i, &out->elements, &out->nbytes);
     }
 }
 

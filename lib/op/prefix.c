@@ -7,7 +7,7 @@
  * torch/distributed/fsdp/_common_utils.py, torch 1.13's fsdp/flatten_params_wrapper.py and fairscale,
  * torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py, Lightning's _FabricModule, Opacus'
  * GradSampleModule. */
-const struct wrapper_name wrapper_names[] = {
+const struct wrapper_name wrapper_names[WRAPPER_NAMES] = {
     {"module.", false},
     {"_orig_mod.", true},
     {"_fsdp_wrapped_module.", true},
@@ -16,7 +16,6 @@ const struct wrapper_name wrapper_names[] = {
     {"_forward_module.", true},
     {"_module.", false},
 };
-const size_t nwrapper_names = sizeof wrapper_names / sizeof *wrapper_names;
 
 /* component_length - returns the length of the component at FROM, with its dot. */
 static size_t component_length(ckpt_str s, size_t from)
@@ -82,8 +81,9 @@ ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere)
 
 const struct wrapper_name *find_wrapper(ckpt_str prefix)
 {
-    for (size_t i = 0; i < nwrapper_names; i++)
-        if (str_is(prefix, wrapper_names[i].prefix))
+    for (size_t i = 0; i < WRAPPER_NAMES; i++)
+        if (prefix.len && prefix.ptr[0] == wrapper_names[i].prefix[0] &&
+            str_is(prefix, wrapper_names[i].prefix))
             return &wrapper_names[i];
     return NULL;
 }
@@ -94,13 +94,21 @@ static bool is_certain_wrapper(ckpt_str c)
     return w && w->certain;
 }
 
-ckpt_str prefix_strip_certain(arena *a, ckpt_str s)
+bool contains_wrapper(ckpt_str s, bool certain)
 {
     bool found = false;
+    for (size_t i = 0, n; i < s.len && !found; i += n) {
+        n = component_length(s, i);
+        ckpt_str c = str_of(s.ptr + i, n);
+        found = certain ? is_certain_wrapper(c) : find_wrapper(c) != NULL;
+    }
+    return found;
+}
+
+ckpt_str prefix_strip_certain(arena *a, ckpt_str s)
+{
     size_t len = 0;
-    for (size_t i = 0; i < s.len && !found; i += component_length(s, i))
-        found = is_certain_wrapper(str_of(s.ptr + i, component_length(s, i)));
-    if (!found)
+    if (!contains_wrapper(s, true))
         return s;
     char *out = arena_alloc(a, s.len + 1);
     if (!out)

@@ -10,10 +10,12 @@ struct wrapper_name {
     bool certain; /* no model has a submodule of this name, so it may be removed anywhere in a key */
 };
 
-extern const struct wrapper_name wrapper_names[];
-extern const size_t nwrapper_names;
+enum { WRAPPER_NAMES = 7 };
+extern const struct wrapper_name wrapper_names[WRAPPER_NAMES];
 /* find_wrapper - returns the wrapper name that is PREFIX, or NULL. */
 const struct wrapper_name *find_wrapper(ckpt_str prefix);
+/* contains_wrapper - returns true if a component of S is a wrapper name; CERTAIN: one that is certain. */
+bool contains_wrapper(ckpt_str s, bool certain);
 
 /* prefix_strip - returns S without PREFIX at its start or, if ANYWHERE, at the start of each component: once
  * or, if PREFIX ends in a dot, until none is left. Returns S if there is none. .ptr NULL: out of memory. */

@@ -242,13 +242,17 @@ static ckpt_status add_composite(struct finder *f, const struct quantized_kind *
     return add_weight(f, &w, err);
 }
 
-/* find_kind - returns the kind of the quantized tensor T; NULL: it is not quantized by its kind. */
-static const struct quantized_kind *find_kind(const ckpt_tensor *t)
+/* find_kind - returns the kind of the quantized tensor ROW; NULL: it is not quantized by its kind. */
+static const struct quantized_kind *find_kind(const struct table *t, uint32_t row)
 {
+    ckpt_kind of_row = table_kind_of(t, row);
+    if (of_row != CKPT_QUANTIZED && of_row != CKPT_WRAPPER)
+        return NULL;
+    ckpt_str klass = table_tensor(t, row).klass;
     for (size_t k = 0; k < sizeof quantized_kinds / sizeof *quantized_kinds; k++) {
         const struct quantized_kind *kind = &quantized_kinds[k];
-        if (t->kind == kind->kind && str_starts(t->klass, str_c(kind->package)) &&
-            (!*kind->klass || str_is(str_after_last(t->klass, '.'), kind->klass)))
+        if (of_row == kind->kind && str_starts(klass, str_c(kind->package)) &&
+            (!*kind->klass || str_is(str_after_last(klass, '.'), kind->klass)))
             return kind;
     }
     return NULL;
@@ -259,9 +263,8 @@ static const struct quantized_kind *find_kind(const ckpt_tensor *t)
 static ckpt_status find_composites(struct finder *f, ckpt_error *err)
 {
     for (uint32_t i = 0; i < f->file->table.nrows; i++) {
-        const ckpt_tensor t = get_tensor(f, i);
-        const struct quantized_kind *kind = find_kind(&t);
-        if (kind && t.alias_of == CKPT_NO_TENSOR && !belongs(f, i))
+        const struct quantized_kind *kind = find_kind(&f->file->table, i);
+        if (kind && table_alias_of(&f->file->table, i) == CKPT_NO_TENSOR && !belongs(f, i))
             CKPT_TRY(add_composite(f, kind, i, err));
     }
     return CKPT_OK;

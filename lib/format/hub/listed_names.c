@@ -87,6 +87,8 @@ static ckpt_status visit_folder(arena *a, const struct index_visit *v, ckpt_str 
         return CKPT_OK;
     CKPT_TRY(folder_list_on_disk(a, folder.ptr, match, &names, &n, err));
     for (size_t i = 0; i < n; i++) {
+        if (str_eq(names[i], name)) /* no index lists itself */
+            continue;
         const char *index = join(a, folder, names[i].ptr).ptr;
         CKPT_TRY_ALLOC(index, err);
         if (can_be_read(index))
