@@ -41,6 +41,7 @@ struct facts {
     struct totals by_dtype[DTYPE_SLOTS]; /* by dtype, then by the name in dtype_names */
     const char *dtype_names[MAX_NAMED_DTYPES];
     uint64_t states[STATES]; /* tensors that are no weights by their names alone */
+    uint32_t nscalars; /* see is_scalar */
     char named_optimizer[64]; /* what info.optimizer is then */
 };
 
@@ -89,6 +90,13 @@ static const char *get_dtype_name(const struct facts *facts, size_t slot)
     return slot < DTYPES ? ckpt_dtype_name((ckpt_dtype)slot) : facts->dtype_names[slot - DTYPES];
 }
 
+/* is_scalar - returns true if T is a numpy scalar near the top of the file, such as the best score that
+ * training scripts save. */
+static bool is_scalar(const ckpt_tensor *t)
+{
+    return t->kind == CKPT_NDARRAY && !t->ndim && t->has_data && t->npath <= 1;
+}
+
 static void count_tensors(struct facts *facts)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
@@ -97,6 +105,7 @@ static void count_tensors(struct facts *facts)
         size_t slot = find_dtype_slot(facts, &t);
         totals_add(&facts->all, &t);
         facts->states[state] += t.part_of == CKPT_NO_TENSOR;
+        facts->nscalars += is_scalar(&t);
         if (slot < DTYPE_SLOTS)
             totals_add(&facts->by_dtype[slot], &t);
         if (facts->info.has_weights && is_below(t.name, facts->info.weights_root) &&
@@ -281,7 +290,18 @@ static void print_wrappers(const struct facts *facts, struct text *out)
     }
 }
 
-/* is_name_taken - returns true if a tensor has the name that another gets without the prefix of WEIGHTS. */
+/* take - removes PREFIX from the beginning of *S; false: *S begins otherwise. */
+static bool take(ckpt_str *s, ckpt_str prefix)
+{
+    bool begins = str_begins(*s, prefix);
+    if (begins)
+        *s = (ckpt_str){s->ptr + prefix.len, s->len - prefix.len};
+    return begins;
+}
+
+/* is_name_taken - returns true if a tensor has the name that another gets without the prefix of WEIGHTS. Few
+ * names have to be looked for: those that would not begin with the prefix, with it, and those that begin with
+ * it twice, without one of the two. */
 static bool is_name_taken(const struct facts *facts, const ckpt_weights *weights)
 {
     struct text name = {0};
@@ -291,14 +311,13 @@ static bool is_name_taken(const struct facts *facts, const ckpt_weights *weights
     size_t root = name.len, after = root + weights->prefix.len;
     text_bytes(&name, weights->prefix.ptr, weights->prefix.len);
     for (uint32_t i = 0; !is_taken && i < ckpt_tensor_count(facts->f); i++) {
-        ckpt_str old = tensor_at(facts->f, i).name;
-        if (old.len <= after || memcmp(old.ptr, name.ptr, after) != 0)
+        ckpt_str left = ckpt_tensor_name(facts->f, i);
+        if (left.len <= root || !take(&left, (ckpt_str){name.ptr, root}) ||
+            (take(&left, weights->prefix) && !take(&left, weights->prefix)))
             continue;
-        struct text new_name = {0};
-        text_bytes(&new_name, old.ptr, root);
-        text_bytes(&new_name, old.ptr + after, old.len - after);
-        is_taken = ckpt_tensor_find(facts->f, (ckpt_str){new_name.ptr, new_name.len}) != CKPT_NO_TENSOR;
-        text_free(&new_name);
+        text_cut(&name, after);
+        text_bytes(&name, left.ptr, left.len);
+        is_taken = ckpt_tensor_find(facts->f, (ckpt_str){name.ptr, name.len}) != CKPT_NO_TENSOR;
     }
     text_free(&name);
     return is_taken;
@@ -382,14 +401,13 @@ static void print_states(const struct facts *facts, struct text *out)
     }
 }
 
-/* add_scalar - adds ROW if it is a numpy scalar near the top of the file, such as the best score that
- * training scripts save. Returns false if ROW is anything else. */
+/* add_scalar - adds ROW if it is a scalar whose number is known; else returns false. */
 static bool add_scalar(const struct facts *facts, uint32_t row, struct text *out)
 {
     const ckpt_tensor t = tensor_at(facts->f, row);
     uint8_t bytes[32];
     char shown[NUMBER_TEXT_SIZE];
-    if (t.kind != CKPT_NDARRAY || t.ndim || !t.has_data || t.npath > 1 || t.nbytes > sizeof bytes)
+    if (!is_scalar(&t) || t.nbytes > sizeof bytes)
         return false;
     if (!number_bytes((ckpt_dtype)t.dtype) || number_read(facts->f, row, 0, 1, bytes, NULL) != CKPT_OK)
         return false;
@@ -486,7 +504,7 @@ static void print_info_values(const struct facts *facts, struct text *out)
     struct text scalar = {0};
     begin_label(out, "values");
     add_leaves(facts, &list, 1, OTHER);
-    for (uint32_t i = 0; i < ckpt_tensor_count(facts->f); i++) {
+    for (uint32_t i = 0; facts->nscalars && i < ckpt_tensor_count(facts->f); i++) {
         text_clear(&scalar);
         if (add_scalar(facts, i, &scalar) && begin_list_item(&list))
             text_add(out, scalar.ptr);

@@ -71,9 +71,10 @@ ckpt_status adapters_find(ckpt_file *file, ckpt_adapter *out, ckpt_error *err)
     buf_init(&name, SIZE_MAX / 2);
     *out = (ckpt_adapter){0};
     for (size_t i = 0; i < file->table.nrows && ok; i++) {
-        const ckpt_tensor t = table_tensor(&file->table, i);
-        if (t.part_of != CKPT_NO_TENSOR || str_find(t.name, STR_LIT(ADAPTER_WORD), 0) == SIZE_MAX)
+        if (table_part_of(&file->table, i) != CKPT_NO_TENSOR ||
+            str_find(table_name(&file->table, i), STR_LIT(ADAPTER_WORD), 0) == SIZE_MAX)
             continue;
+        const ckpt_tensor t = table_tensor(&file->table, i);
         if ((ok = file_index_names(file)))
             add_pair(file, &t, &name, out);
     }

@@ -81,9 +81,9 @@ ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere)
 
 const struct wrapper_name *find_wrapper(ckpt_str prefix)
 {
-    for (size_t i = 0; i < WRAPPER_NAMES; i++)
-        if (prefix.len && prefix.ptr[0] == wrapper_names[i].prefix[0] &&
-            str_is(prefix, wrapper_names[i].prefix))
+    bool may_be_one = prefix.len && (prefix.ptr[0] == 'm' || prefix.ptr[0] == '_'); /* as all of them */
+    for (size_t i = 0; may_be_one && i < WRAPPER_NAMES; i++)
+        if (str_is(prefix, wrapper_names[i].prefix))
             return &wrapper_names[i];
     return NULL;
 }

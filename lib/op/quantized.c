@@ -48,12 +48,20 @@ bool quantized_has_recipe(const char *title)
     return false;
 }
 
+/* A row that may be the first scale of a scheme, by its name. */
+struct candidate {
+    uint32_t row;
+    uint64_t schemes; /* bit I: of scheme I */
+};
+
+_Static_assert(NSCHEMES <= 64, "a candidate has a bit for each scheme");
+
 struct finder {
     ckpt_file *file;
     arena *a;
     struct quantized_weights *out;
-    uint32_t *candidates; /* rows that may be the first scale of a scheme */
-    size_t ncandidates;
+    struct candidate *candidates;
+    size_t ncandidates, cap_candidates;
     ckpt_str first_scale[NSCHEMES]; /* the first word of its scales, or empty */
     map *siblings; /* names of tensors in the other shards of the set; NULL: unknown */
     buf name;
@@ -154,15 +162,13 @@ static ckpt_status add_weight(struct finder *f, const struct quantized_weight *w
     return arena_push(f->a, &out->list, &out->n, &out->cap, w, sizeof *w) ? CKPT_OK : fail_memory(err);
 }
 
-/* try_scheme - adds the weight of scheme ID whose first scale is row SCALE, if there is one. */
+/* try_scheme - adds the weight of scheme ID whose first scale is row SCALE, by its name, if there is one. */
 static ckpt_status try_scheme(struct finder *f, enum quantized_scheme_id id, uint32_t scale, ckpt_error *err)
 {
     const struct scheme *s = &schemes[id];
     struct quantized_weight w = {.scheme = id};
     ckpt_str first = f->first_scale[id], name = table_name(&f->file->table, scale);
     size_t nparts = 0;
-    if (!first.len || !str_ends(name, first))
-        return CKPT_OK;
     w.stem = str_of(name.ptr, name.len - first.len);
     if (!is_stem(w.stem, first) || (w.weight = find_row(f, w.stem, str_c(s->weight))) == CKPT_NO_TENSOR)
         return CKPT_OK;
@@ -270,13 +276,19 @@ static ckpt_status find_composites(struct finder *f, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* may_be_scale - returns true if NAME ends as the first scale of any scheme. */
-static bool may_be_scale(const struct finder *f, ckpt_str name)
+/* find_candidates - collects the rows whose names end as the first scale of any scheme. */
+static ckpt_status find_candidates(struct finder *f, ckpt_error *err)
 {
-    for (size_t i = 0; i < NSCHEMES; i++)
-        if (f->first_scale[i].len && str_ends(name, f->first_scale[i]))
-            return true;
-    return false;
+    for (uint32_t row = 0; row < f->file->table.nrows; row++) {
+        ckpt_str name = table_name(&f->file->table, row);
+        struct candidate c = {.row = row};
+        for (unsigned id = 0; id < NSCHEMES; id++)
+            if (f->first_scale[id].len && str_ends(name, f->first_scale[id]))
+                c.schemes |= (uint64_t)1 << id;
+        if (c.schemes && !arena_push(NULL, &f->candidates, &f->ncandidates, &f->cap_candidates, &c, sizeof c))
+            return fail_memory(err);
+    }
+    return CKPT_OK;
 }
 
 /* ---- unknown layouts */
@@ -296,12 +308,13 @@ static bool names_weight(ckpt_str last) { return contains(last, "weight") || con
 
 static bool is_unknown_weight(const struct finder *f, uint32_t row)
 {
-    const ckpt_tensor t = get_tensor(f, row);
-    const char *klass = dtype_class((ckpt_dtype)t.dtype);
-    ckpt_str last = str_after_last(t.name, '.');
-    if (!*klass || belongs(f, row) || t.part_of != CKPT_NO_TENSOR || t.ndim < 1 || names_scale(last))
+    const struct table *t = &f->file->table;
+    const char *klass = dtype_class(table_dtype_of(t, row));
+    ckpt_str last = str_after_last(table_name(t, row), '.');
+    uint32_t ndim = table_ndim_of(t, row);
+    if (!*klass || belongs(f, row) || table_part_of(t, row) != CKPT_NO_TENSOR || ndim < 1 || names_scale(last))
         return false;
-    return str_is(str_c(klass), "f8") || (t.ndim > 1 && names_weight(last));
+    return str_is(str_c(klass), "f8") || (ndim > 1 && names_weight(last));
 }
 
 /* index_scales - maps to its row, by module, each tensor that is named like a scale and not known yet. NULL:
@@ -311,9 +324,10 @@ static map *index_scales(const struct finder *f)
     map *scale_of = map_new(0);
     bool ok = scale_of != NULL;
     for (uint32_t i = 0; ok && i < f->file->table.nrows; i++) {
-        const ckpt_tensor t = get_tensor(f, i);
-        if (!belongs(f, i) && t.part_of == CKPT_NO_TENSOR && names_scale(str_after_last(t.name, '.')))
-            ok = map_put(scale_of, get_module(t.name), i, NULL);
+        ckpt_str name = table_name(&f->file->table, i);
+        if (!belongs(f, i) && table_part_of(&f->file->table, i) == CKPT_NO_TENSOR &&
+            names_scale(str_after_last(name, '.')))
+            ok = map_put(scale_of, get_module(name), i, NULL);
     }
     if (ok)
         return scale_of;
@@ -439,14 +453,12 @@ static void mark_ties(struct finder *f)
 
 static ckpt_status find_all(struct finder *f, ckpt_error *err)
 {
-    const struct table *t = &f->file->table;
-    for (uint32_t i = 0; i < t->nrows; i++)
-        if (may_be_scale(f, table_name(t, i)))
-            f->candidates[f->ncandidates++] = i;
+    CKPT_TRY(find_candidates(f, err));
     CKPT_TRY(find_composites(f, err));
     for (unsigned id = 0; id < NSCHEMES; id++)
         for (size_t i = 0; i < f->ncandidates; i++)
-            CKPT_TRY(try_scheme(f, (enum quantized_scheme_id)id, f->candidates[i], err));
+            if (f->candidates[i].schemes >> id & 1)
+                CKPT_TRY(try_scheme(f, (enum quantized_scheme_id)id, f->candidates[i].row, err));
     CKPT_TRY(find_unknown(f, err));
     CKPT_TRY(find_torn(f, err));
     if (f->out->n) {
@@ -464,9 +476,8 @@ ckpt_status quantized_find(ckpt_file *file, arena *a, struct quantized_weights *
         f.first_scale[i] = str_take_word(&words);
     }
     *out = (struct quantized_weights){.of_row = arena_array(a, file->table.nrows, sizeof *out->of_row)};
-    f.candidates = calloc(file->table.nrows + 1, sizeof *f.candidates); /* bounded: the rows are in memory */
     buf_init(&f.name, SIZE_MAX / 2);
-    bool ok = out->of_row && f.candidates && file_index_names(file);
+    bool ok = out->of_row && file_index_names(file);
     for (size_t i = 0; ok && i < file->table.nrows; i++)
         out->of_row[i] = QUANTIZED_BY_NONE;
     ckpt_status st = ok ? find_all(&f, err) : fail_memory(err);

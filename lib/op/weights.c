@@ -394,20 +394,23 @@ static bool index_entries(const struct containers *tree, uint32_t i, map *by_nod
     return ok;
 }
 
-/* find_by_step - returns the container of ROW by the last step of its path, or NO_CONTAINER. */
-static uint32_t find_by_step(const map *by_node, const struct row *row)
+/* find_by_step - returns the container of row I by the last step of its path, or NO_CONTAINER. */
+static uint32_t find_by_step(const map *by_node, const struct table *t, size_t i)
 {
-    const ckpt_value *node = row->steps && row->t.npath ? row->steps[row->t.npath - 1].node : NULL;
+    uint32_t n = table_npath_of(t, i);
+    const struct step *steps = n ? table_steps_of(t, i) : NULL;
+    const ckpt_value *node = steps ? steps[n - 1].node : NULL;
     uint32_t at = node ? map_get_num(by_node, ptr_key(node)) : MAP_NONE;
     return at == MAP_NONE ? NO_CONTAINER : at;
 }
 
-/* find_by_name - returns the container of a row without steps, as in nested archives and rebuilt graphs, or
+/* find_by_name - returns the container of row I without steps, as in nested archives and rebuilt graphs, or
  * NO_CONTAINER. BY_NAME has the containers by name; ROOT is the name of the node where they begin. */
-static uint32_t find_by_name(const map *by_name, const struct row *row, ckpt_str root)
+static uint32_t find_by_name(const map *by_name, const struct table *t, size_t i, ckpt_str root)
 {
-    ckpt_str name = row->t.name;
-    const ckpt_path_elem *key = row->t.npath ? &row->t.path[row->t.npath - 1] : NULL;
+    ckpt_str name = table_name(t, i);
+    uint32_t n = table_npath_of(t, i);
+    const ckpt_path_elem *key = n ? &table_path_of(t, i)[n - 1] : NULL;
     if (!key || key->is_int)
         return NO_CONTAINER;
     if (root.len && (!str_starts(name, root) || name.len <= root.len + 1))
@@ -432,11 +435,10 @@ ckpt_status weights_rows(const struct containers *tree, const struct weights *we
              (name.ptr && index_entries(tree, i, by_node) && map_put(by_name, name, i, NULL));
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
-        const struct row row = table_row(t, i);
-        uint32_t composite = row.t.part_of;
-        (*out)[i] = composite == CKPT_NO_TENSOR ? find_by_step(by_node, &row) : (*out)[composite];
+        uint32_t composite = table_part_of(t, i);
+        (*out)[i] = composite == CKPT_NO_TENSOR ? find_by_step(by_node, t, i) : (*out)[composite];
         if (composite == CKPT_NO_TENSOR && (*out)[i] == NO_CONTAINER)
-            (*out)[i] = find_by_name(by_name, &row, root);
+            (*out)[i] = find_by_name(by_name, t, i, root);
     }
     map_free(by_node);
     map_free(by_name);
