@@ -45,6 +45,15 @@ bool text_json(struct text_sink *to, ckpt_str s);
 /* text_end - terminates the text in SINK; returns the number of bytes put. */
 size_t text_end(struct text_sink *to);
 
+/* The name of item INDEX of a list, such as a row of a table. */
+struct indexed_name {
+    ckpt_str name;
+    uint32_t index;
+};
+
+/* names_sort - sorts the N names of LIST with COMPARE, equal names by their indices. False: no memory. */
+bool names_sort(struct indexed_name *list, size_t n, int (*compare)(ckpt_str a, ckpt_str b));
+
 /* text_fit - writes S as TEXT_MESSAGE to OUT; text that does not fit is cut between characters and ends in
  * "…". Terminated when CAP > 0. */
 void text_fit(ckpt_str s, char *out, size_t cap);

@@ -52,7 +52,7 @@ static ckpt_status pair_rows(struct diff *d, const struct diff_names *a, const s
                              ckpt_error *err)
 {
     struct diff_join join = {.a = a, .b = b};
-    const struct diff_name *in_a, *in_b;
+    const struct indexed_name *in_a, *in_b;
     d->pairs = calloc(a->n + b->n + 1, sizeof *d->pairs);
     if (!d->pairs)
         return fail_memory(err);
@@ -230,8 +230,9 @@ static ckpt_status merge_comparisons(void *user, size_t i, const struct parallel
 /* path_of_row - returns the path of row I of F. */
 static struct diff_path path_of_row(const ckpt_file *f, uint32_t i)
 {
-    const struct row row = table_row(&f->table, i);
-    return (struct diff_path){.file = f, .path = row.t.path, .n = row.t.npath, .steps = row.steps};
+    const struct table *t = &f->table;
+    return (struct diff_path){
+        .file = f, .path = table_path_of(t, i), .n = table_npath_of(t, i), .steps = table_steps_of(t, i)};
 }
 
 static bool have_same_key_types(const struct diff *d, const struct row_pair *p)
@@ -562,7 +563,7 @@ static ckpt_status check_matches(const ckpt_diff_options *o, const struct diff_s
 
 /* fail_other_checkpoint - fails because the name E of ERROR_SIDE contradicts OTHER. */
 static ckpt_status fail_other_checkpoint(const struct diff_side *error_side, const struct diff_side *other,
-                                         const struct diff_name *e, ckpt_error *err)
+                                         const struct indexed_name *e, ckpt_error *err)
 {
     bool is_absent = e->index >= error_side->f->name_list.first_absent;
     bool is_mismatch = table_tensor(&error_side->f->table, e->index).has_shape;
@@ -579,8 +580,8 @@ static ckpt_status fail_other_checkpoint(const struct diff_side *error_side, con
 /* is_contradicted - returns true if E, a name of ERROR_SIDE, must be in OTHER but is not (O NULL), or must
  * not be there but is. A name that is not in the model may be that of a container, or of a value. */
 static bool is_contradicted(const struct diff *d, const struct diff_side *error_side,
-                            const struct diff_side *other, const struct diff_name *e,
-                            const struct diff_name *o)
+                            const struct diff_side *other, const struct indexed_name *e,
+                            const struct indexed_name *o)
 {
     bool in_model = e->index < error_side->f->name_list.first_absent;
     if (d->o->ignore_prefix || other->root.name.len) /* other names than those that were loaded */
@@ -605,7 +606,7 @@ static map *map_absent(const struct diff_side *s)
 {
     map *absent = map_new(s->names.n);
     for (size_t i = 0; absent && i < s->names.n; i++) {
-        const struct diff_name *e = &s->names.list[i];
+        const struct indexed_name *e = &s->names.list[i];
         if (e->index >= s->f->name_list.first_absent && !map_put(absent, e->name, e->index, NULL)) {
             map_free(absent);
             return NULL;
@@ -620,9 +621,9 @@ static ckpt_status complete_by_other(struct diff *d, struct diff_side *error_sid
                                      ckpt_error *err)
 {
     struct diff_join join = {.a = &error_side->names, .b = &other->names};
-    struct diff_name *errors = error_side->names.list, *others = other->names.list;
+    struct indexed_name *errors = error_side->names.list, *others = other->names.list;
     size_t nerrors = 0, nothers = 0; /* kept so far: not beyond the names that were read */
-    const struct diff_name *e, *o;
+    const struct indexed_name *e, *o;
     ckpt_status st = CKPT_OK;
     map *absent = map_absent(error_side);
     if (!absent)

@@ -44,23 +44,27 @@ static ckpt_str shorten_name(const ckpt_diff_options *o, const struct root *root
     return name.len > prefix.len && str_starts(name, prefix) ? str_skip(name, prefix.len) : name;
 }
 
-/* select_row - sets *NAME to the shortened name of T. Returns false if T is not selected. A component, whose
- * composite comes before it, is selected with the composite, which would not be compared without it. */
-static bool select_row(const ckpt_tensor *t, const ckpt_diff_options *o, const struct root *root,
+static bool root_contains_row(const struct root *root, const struct table *t, size_t i)
+{
+    return root_contains(root, table_name(t, i), table_path_of(t, i), table_npath_of(t, i));
+}
+
+/* select_row - sets *NAME to the shortened name of row I. Returns false if it is not selected. A component,
+ * whose composite comes before it, is selected with the composite, which would not be compared without it. */
+static bool select_row(const struct table *t, uint32_t i, const ckpt_diff_options *o, const struct root *root,
                        const bool *selected, ckpt_str *name)
 {
-    bool with_composite = t->part_of != CKPT_NO_TENSOR && selected[t->part_of];
-    if (!with_composite && !root_contains(root, t->name, t->path, t->npath))
+    uint32_t composite = table_part_of(t, i);
+    bool with_composite = composite != CKPT_NO_TENSOR && selected[composite];
+    if (!with_composite && !root_contains_row(root, t, i))
         return false;
-    *name = shorten_name(o, root, t->name);
+    *name = shorten_name(o, root, table_name(t, i));
     return with_composite || diff_name_matches(o, *name);
 }
 
-static int compare_diff_names(const void *x, const void *y)
+static ckpt_status sort_names(struct diff_names *names, ckpt_error *err)
 {
-    const struct diff_name *a = x, *b = y;
-    int c = ckpt_natural_compare(a->name, b->name);
-    return c ? c : (a->index > b->index) - (a->index < b->index);
+    return names_sort(names->list, names->n, ckpt_natural_compare) ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status alloc_names(struct diff_names *out, size_t n, ckpt_error *err)
@@ -81,14 +85,12 @@ ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *o, const
         return fail_memory(err); /* the caller frees OUT */
     for (uint32_t i = 0; i < f->table.nrows; i++) {
         ckpt_str name;
-        const ckpt_tensor t = table_tensor(&f->table, i);
-        selected[i] = select_row(&t, o, root, selected, &name);
+        selected[i] = select_row(&f->table, i, o, root, selected, &name);
         if (selected[i])
-            out->list[out->n++] = (struct diff_name){name, i};
+            out->list[out->n++] = (struct indexed_name){name, i};
     }
     free(selected);
-    qsort(out->list, out->n, sizeof *out->list, compare_diff_names);
-    return CKPT_OK;
+    return sort_names(out, err);
 }
 
 /* select_leaf - sets *NAME to the shortened name of LEAF. Returns false if it is not selected. */
@@ -108,18 +110,15 @@ ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *o, con
     for (uint32_t i = 0; i < f->nleaves; i++)
         if (select_leaf(&f->leaves[i], o, root, &out->list[out->n].name))
             out->list[out->n++].index = i;
-    qsort(out->list, out->n, sizeof *out->list, compare_diff_names);
-    return CKPT_OK;
+    return sort_names(out, err);
 }
 
 bool diff_has_row(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root)
 {
-    for (size_t i = 0; i < f->table.nrows; i++) {
-        const ckpt_tensor t = table_tensor(&f->table, i);
-        if (root_contains(root, t.name, t.path, t.npath) &&
-            diff_name_matches(o, shorten_name(o, root, t.name)))
+    for (size_t i = 0; i < f->table.nrows; i++)
+        if (root_contains_row(root, &f->table, i) &&
+            diff_name_matches(o, shorten_name(o, root, table_name(&f->table, i))))
             return true;
-    }
     return false;
 }
 
@@ -132,11 +131,9 @@ static bool is_shortened(const ckpt_diff_options *o, const struct root *root, ck
 
 bool diff_has_prefix(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root)
 {
-    for (size_t i = 0; i < f->table.nrows; i++) {
-        const ckpt_tensor t = table_tensor(&f->table, i);
-        if (root_contains(root, t.name, t.path, t.npath) && is_shortened(o, root, t.name))
+    for (size_t i = 0; i < f->table.nrows; i++)
+        if (root_contains_row(root, &f->table, i) && is_shortened(o, root, table_name(&f->table, i)))
             return true;
-    }
     for (size_t i = 0; i < f->nleaves; i++) {
         const ckpt_leaf *leaf = &f->leaves[i];
         if (root_contains(root, leaf->name, leaf->path, leaf->npath) && is_shortened(o, root, leaf->name))
@@ -172,7 +169,7 @@ bool diff_has_name_below(const struct diff_names *names, ckpt_str name)
     return from < names->n && is_below_root(name, names->list[from].name);
 }
 
-bool diff_next_pair(struct diff_join *join, const struct diff_name **a, const struct diff_name **b)
+bool diff_next_pair(struct diff_join *join, const struct indexed_name **a, const struct indexed_name **b)
 {
     *a = join->next_a < join->a->n ? &join->a->list[join->next_a] : NULL;
     *b = join->next_b < join->b->n ? &join->b->list[join->next_b] : NULL;

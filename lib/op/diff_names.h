@@ -2,15 +2,12 @@
 #ifndef OP_DIFF_NAMES_H
 #define OP_DIFF_NAMES_H
 
+#include "base/text.h"
 #include "op/root.h"
 
-struct diff_name {
-    ckpt_str name;  /* below the root, without the ignored prefix */
-    uint32_t index; /* of a row, or of a leaf */
-};
-
+/* Names below the root, without the ignored prefix, with the indices of their rows or leaves. */
 struct diff_names {
-    struct diff_name *list; /* freed by the caller */
+    struct indexed_name *list; /* freed by the caller */
     size_t n;
 };
 
@@ -50,6 +47,6 @@ bool diff_has_prefix(const ckpt_file *f, const ckpt_diff_options *o, const struc
  * true if one of NAMES is not empty. */
 bool diff_has_name_below(const struct diff_names *names, ckpt_str name);
 /* diff_next_pair - sets *A and *B to the next name in order; NULL: that list lacks it. False: the end. */
-bool diff_next_pair(struct diff_join *join, const struct diff_name **a, const struct diff_name **b);
+bool diff_next_pair(struct diff_join *join, const struct indexed_name **a, const struct indexed_name **b);
 
 #endif

@@ -193,8 +193,8 @@ static ckpt_status has_content_below(struct value_side *s, const ckpt_diff_optio
     return CKPT_OK;
 }
 
-static ckpt_status report_leaf(struct value_diff *d, const struct diff_name *a, const struct diff_name *b,
-                               ckpt_error *err)
+static ckpt_status report_leaf(struct value_diff *d, const struct indexed_name *a,
+                               const struct indexed_name *b, ckpt_error *err)
 {
     ckpt_diff_value e = {.name = a ? a->name : b->name,
                          .a = a ? &d->a.f->leaves[a->index] : NULL,
@@ -215,7 +215,7 @@ static ckpt_status report_leaf(struct value_diff *d, const struct diff_name *a, 
 static ckpt_status report_all_leaves(struct value_diff *d, ckpt_error *err)
 {
     struct diff_join join = {.a = &d->a.leaves, .b = &d->b.leaves};
-    const struct diff_name *in_a, *in_b;
+    const struct indexed_name *in_a, *in_b;
     d->totals->in_a = d->a.leaves.n;
     d->totals->in_b = d->b.leaves.n;
     d->totals->compared = d->a.leaves.n && d->b.leaves.n;

@@ -28,6 +28,7 @@
 #include "base/library.h"
 #include "base/sized.h"
 #include "base/store.h"
+#include "base/text.h"
 #include "core/convert.h"
 #include "core/parallel_rows.h"
 #include "core/tensor.h"
@@ -253,18 +254,6 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     return st;
 }
 
-struct named_row {
-    ckpt_str name;
-    uint32_t row;
-};
-
-static int compare_row_names(const void *a, const void *b)
-{
-    const struct named_row *x = a, *y = b;
-    int c = str_compare(x->name, y->name);
-    return c ? c : (x->row > y->row) - (x->row < y->row);
-}
-
 static void hash_row(struct hash *h, const ckpt_tensor *t, ckpt_dtype dtype, const uint8_t *digest,
                      size_t size)
 {
@@ -289,7 +278,7 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, file && (digests || !file->table.nrows));
     const struct table *t = &file->table;
-    struct named_row *rows = calloc(t->nrows + 1, sizeof *rows);
+    struct indexed_name *rows = calloc(t->nrows + 1, sizeof *rows);
     struct hash h;
     ckpt_status st = rows ? hash_begin(&h, alg, err) : fail_memory(err);
     if (st != CKPT_OK) {
@@ -297,16 +286,16 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
         return st;
     }
     for (uint32_t i = 0; i < t->nrows; i++)
-        rows[i] = (struct named_row){table_name(t, i), i};
-    qsort(rows, t->nrows, sizeof *rows, compare_row_names);
-    for (size_t i = 0; i < t->nrows; i++) {
-        const ckpt_tensor tensor = table_tensor(t, rows[i].row);
-        hash_row(&h, &tensor, ckpt_digest_dtype(file, rows[i].row),
-                 digests + (size_t)rows[i].row * CKPT_DIGEST_MAX,
+        rows[i] = (struct indexed_name){table_name(t, i), i};
+    st = names_sort(rows, t->nrows, str_compare) ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < t->nrows; i++) {
+        const ckpt_tensor tensor = table_tensor(t, rows[i].index);
+        hash_row(&h, &tensor, ckpt_digest_dtype(file, rows[i].index),
+                 digests + (size_t)rows[i].index * CKPT_DIGEST_MAX,
                  alg == CKPT_XXH3 ? XXH3_BYTES : SHA256_BYTES);
     }
     free(rows);
-    return hash_end(&h, CKPT_OK, out, err);
+    return hash_end(&h, st, out, err);
 }
 
 /* ---- bytes as they are on disk */

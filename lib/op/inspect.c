@@ -37,7 +37,7 @@ static bool count_prefix(arena *a, ckpt_str key, ckpt_str prefix, struct prefix_
     return true;
 }
 
-/* count_prefixes - counts the keys of P in COUNTS, one item for each of wrapper_names. Most keys have none. */
+/* count_prefixes - counts the keys of P in COUNTS, an item for each of wrapper_names. Most keys have none. */
 static ckpt_status count_prefixes(const struct containers *tree, const struct container *p,
                                   struct prefix_counts *counts, ckpt_error *err)
 {
@@ -98,7 +98,7 @@ static ckpt_status find_wrappers(const struct containers *tree, const struct wei
 
 /* ---- weights */
 
-/* add_row_size - adds elements and bytes of row I, unless it has no bytes or shares those of an earlier row. */
+/* add_row_size - adds elements and bytes of row I, unless it has no bytes or those of an earlier row. */
 static void add_row_size(const struct table *t, size_t i, uint64_t *elements, uint64_t *bytes)
 {
     if (!table_has_data(t, i) || table_alias_of(t, i) != CKPT_NO_TENSOR)
@@ -151,7 +151,7 @@ static void vote_for_component(struct first_component_votes *counts, ckpt_str ke
     ckpt_str first = first_component(key);
     const ckpt_path_elem name = {.str = str_of(first.ptr, first.len ? first.len - 1 : 0)};
     bool is_majority = str_eq(counts->majority, first);
-    if (!is_majority && !counts->averaged.len && is_averaged_name(&name)) /* the majority was checked before */
+    if (!is_majority && !counts->averaged.len && is_averaged_name(&name)) /* it was checked before */
         counts->averaged = first;
     if (!counts->votes)
         counts->majority = first;

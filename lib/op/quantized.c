@@ -312,7 +312,7 @@ static bool is_unknown_weight(const struct finder *f, uint32_t row)
     const char *klass = dtype_class(table_dtype_of(t, row));
     ckpt_str last = str_after_last(table_name(t, row), '.');
     uint32_t ndim = table_ndim_of(t, row);
-    if (!*klass || belongs(f, row) || table_part_of(t, row) != CKPT_NO_TENSOR || ndim < 1 || names_scale(last))
+    if (!*klass || belongs(f, row) || table_part_of(t, row) != CKPT_NO_TENSOR || !ndim || names_scale(last))
         return false;
     return str_is(str_c(klass), "f8") || (ndim > 1 && names_weight(last));
 }
