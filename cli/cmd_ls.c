@@ -123,52 +123,42 @@ struct form {
     uint64_t nbytes;
     uint16_t dtype, kind;
     bool has_shape, has_data;
-    struct text text; /* the three cells one after the other */
-    size_t dtype_end, shape_end;
+    struct table_cells cells;
 };
 
-static void make_form(struct form *form, const ckpt_tensor *t)
+static bool has_form(const ckpt_tensor *t, const struct form *form)
 {
-    struct text text = form->text;
-    text_clear(&text);
+    return form->shape == t->shape && form->dtype == t->dtype && form->kind == t->kind &&
+           form->dtype_name == t->dtype_name && form->nbytes == t->nbytes &&
+           form->has_shape == t->has_shape && form->has_data == t->has_data;
+}
+
+static void add_form_cells(struct table *table, struct form forms[FORMS], const ckpt_tensor *t)
+{
+    struct form *form = &forms[((uintptr_t)t->shape / 16 + t->dtype) % FORMS];
+    if (has_form(t, form)) {
+        table_repeat_cells(table, &form->cells, 3);
+        return;
+    }
     *form = (struct form){.shape = t->shape,
                           .dtype_name = t->dtype_name,
                           .nbytes = t->nbytes,
                           .dtype = t->dtype,
                           .kind = t->kind,
                           .has_shape = t->has_shape,
-                          .has_data = t->has_data};
-    text_dtype(&text, t);
-    form->dtype_end = text.len;
-    text_shape(&text, t);
-    form->shape_end = text.len;
+                          .has_data = t->has_data,
+                          .cells = form->cells};
+    size_t start = table->cell_start;
+    text_dtype(&table->text, t);
+    table_cell(table);
+    text_shape(&table->text, t);
+    table_cell(table);
     if (t->has_data)
-        text_size(&text, t->nbytes);
+        text_size(&table->text, t->nbytes);
     else
-        text_add(&text, "-");
-    form->text = text;
-}
-
-static const struct form *find_form(struct form forms[FORMS], const ckpt_tensor *t)
-{
-    struct form *form = &forms[((uintptr_t)t->shape / 16 + t->dtype) % FORMS];
-    if (form->shape != t->shape || form->dtype != t->dtype || form->kind != t->kind ||
-        form->dtype_name != t->dtype_name || form->nbytes != t->nbytes || form->has_shape != t->has_shape ||
-        form->has_data != t->has_data)
-        make_form(form, t);
-    return form;
-}
-
-static void add_form_cells(struct table *table, struct form forms[FORMS], const ckpt_tensor *t)
-{
-    const struct form *form = find_form(forms, t);
-    const char *text = form->text.ptr;
-    text_bytes(&table->text, text, form->dtype_end);
+        text_add(&table->text, "-");
     table_cell(table);
-    text_bytes(&table->text, text + form->dtype_end, form->shape_end - form->dtype_end);
-    table_cell(table);
-    text_bytes(&table->text, text + form->shape_end, form->text.len - form->shape_end);
-    table_cell(table);
+    table_keep_cells(table, start, &form->cells);
 }
 
 static void add_tensor_rows(struct table *table, const void *user)
@@ -189,7 +179,7 @@ static void add_tensor_rows(struct table *table, const void *user)
             add_long_cells(table, listing->f, &t);
     }
     for (size_t i = 0; i < FORMS; i++)
-        text_free(&forms[i].text);
+        text_free(&forms[i].cells.text);
 }
 
 static void print_ls_table(const ckpt_file *f, const uint32_t *rows, size_t n)

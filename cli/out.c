@@ -459,6 +459,23 @@ void table_cell(struct table *t)
     t->cell_start = t->text.len;
 }
 
+void table_keep_cells(const struct table *t, size_t start, struct table_cells *cells)
+{
+    text_clear(&cells->text);
+    text_bytes(&cells->text, t->text.ptr + start, t->text.len - start);
+    cells->blanks_after = t->text.len - t->line_end;
+}
+
+void table_repeat_cells(struct table *t, const struct table_cells *cells, unsigned n)
+{
+    t->column += n;
+    if (t->pass != TABLE_PRINTS) /* their widths are known */
+        return;
+    text_bytes(&t->text, cells->text.ptr, cells->text.len);
+    t->line_end = t->text.len - cells->blanks_after;
+    t->cell_start = t->text.len;
+}
+
 void table_header(struct table *t, const char *const *titles)
 {
     table_row(t, BOLD);

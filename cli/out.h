@@ -131,6 +131,16 @@ struct table {
 void table_header(struct table *t, const char *const *titles);
 void table_row(struct table *t, enum style style);
 void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
+
+/* Cells of a row, which rows after it have, too. */
+struct table_cells {
+    struct text text;    /* as it is printed */
+    size_t blanks_after; /* at the end of TEXT */
+};
+/* table_keep_cells - sets CELLS to the cells that were added since t->cell_start was START; the last is not
+ * empty. table_repeat_cells adds these N cells to another row, in the same pass of table_flow. */
+void table_keep_cells(const struct table *t, size_t start, struct table_cells *cells);
+void table_repeat_cells(struct table *t, const struct table_cells *cells, unsigned n);
 void table_print(struct table *t, FILE *stream, bool header);
 /* table_flow - prints a table of very many rows without keeping them. It calls ROWS twice, to measure the
  * columns and to print; in each call, ROWS adds all rows. */

@@ -177,6 +177,11 @@ bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)
         (void)sized_struct_clear(out, &ignored);
         return false;
     }
+    if (out->struct_size == sizeof *out) { /* of this version, so that no copy is needed */
+        table_read_tensor(table, i, out);
+        out->struct_size = sizeof *out;
+        return true;
+    }
     const ckpt_tensor t = table_tensor(table, i);
     sized_struct_copy_out(out, &t, sizeof t);
     return true;

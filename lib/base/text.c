@@ -231,10 +231,12 @@ static size_t count_common_prefix(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, i = 0;
     const unsigned char *p = (const unsigned char *)a.ptr, *q = (const unsigned char *)b.ptr;
-    for (; n - i >= 8; i += 8) {
+    while (i < n && n >= 8) {
+        i = n - i < 8 ? n - 8 : i; /* the last eight */
         uint64_t differ = load_u64le(p + i) ^ load_u64le(q + i);
         if (differ)
             return i + (size_t)__builtin_ctzll(differ) / 8;
+        i += 8; /* bounded: at most N */
     }
     while (i < n && p[i] == q[i])
         i++;

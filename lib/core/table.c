@@ -514,8 +514,7 @@ uint64_t table_nbytes_of(const struct table *t, size_t i)
     return get_nbytes(&t->rows[i], table_elements_of(t, i));
 }
 
-/* unpack - sets *V to row I, each field once: it is called several times for each tensor of a file. */
-static void unpack(const struct table *t, size_t i, ckpt_tensor *v)
+void table_read_tensor(const struct table *t, size_t i, ckpt_tensor *v)
 {
     const struct packed_row *p = &t->rows[i];
     const struct shape *shape = t->shapes[p->shape];
@@ -553,7 +552,7 @@ static void unpack(const struct table *t, size_t i, ckpt_tensor *v)
 ckpt_tensor table_tensor(const struct table *t, size_t i)
 {
     ckpt_tensor v;
-    unpack(t, i, &v);
+    table_read_tensor(t, i, &v);
     return v;
 }
 
