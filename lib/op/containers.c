@@ -50,6 +50,8 @@ const ckpt_value *mapping_get(const ckpt_value *v, const char *name)
 {
     struct entry e;
     ckpt_str key, wanted = str_c(name);
+    if (v && v->type == CKPT_V_DICT)
+        return value_get(v, name);
     for (uint32_t i = mapping_count(v); i-- > 0;)
         if (mapping_entry(v, i, &e) && value_text(e.key, &key) && str_eq(key, wanted))
             return e.val;
@@ -192,7 +194,7 @@ static void count_entry(const struct containers *tree, struct container *p, cons
     if (!value_text(e->key, &key))
         return;
     p->text_key_tensors++;
-    p->dotted_tensors += str_find(key, STR_LIT("."), 0) != SIZE_MAX;
+    p->dotted_tensors += key.len && memchr(key.ptr, '.', key.len);
     p->tensors_with_dims += row < tree->file->table.nrows && table_ndim_of(&tree->file->table, row) > 0;
 }
 

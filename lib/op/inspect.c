@@ -53,7 +53,7 @@ static ckpt_status count_prefixes(const struct containers *tree, const struct co
             continue;
         }
         for (size_t w = 0; ok && w < WRAPPER_NAMES; w++)
-            ok = count_prefix(tree->a, key, str_c(wrapper_names[w].prefix), &counts[w]);
+            ok = count_prefix(tree->a, key, wrapper_names[w].prefix, &counts[w]);
     }
     for (size_t w = 0; w < WRAPPER_NAMES; w++)
         counts[w].total += without;
@@ -67,7 +67,7 @@ static ckpt_status add_wrappers(const struct containers *tree, uint32_t at, ckpt
     CKPT_TRY(count_prefixes(tree, &tree->list[at], all, err));
     for (size_t i = 0; i < WRAPPER_NAMES; i++) {
         const struct prefix_counts counts = all[i];
-        ckpt_str prefix = str_c(wrapper_names[i].prefix);
+        ckpt_str prefix = wrapper_names[i].prefix;
         if (!counts.containing)
             continue;
         bool all_begin = counts.at_start == counts.total && !counts.inner && str_is(prefix, "module.");
@@ -140,8 +140,8 @@ static ckpt_str last_key(const struct table *t, size_t i)
 /* first_component - returns the first component of KEY, with its dot; empty: KEY has no dot. */
 static ckpt_str first_component(ckpt_str key)
 {
-    size_t dot = str_find(key, STR_LIT("."), 0);
-    return dot == SIZE_MAX ? str_of(key.ptr, 0) : str_of(key.ptr, dot + 1); /* bounded: it is in KEY */
+    const char *dot = key.len ? memchr(key.ptr, '.', key.len) : NULL;
+    return str_of(key.ptr, dot ? (size_t)(dot - key.ptr) + 1 : 0); /* bounded: it is in KEY */
 }
 
 /* vote_for_component - votes for the first component of KEY; the winner is the only one that more than half

@@ -7,14 +7,15 @@
  * torch/distributed/fsdp/_common_utils.py, torch 1.13's fsdp/flatten_params_wrapper.py and fairscale,
  * torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py, Lightning's _FabricModule, Opacus'
  * GradSampleModule. */
+#define PREFIX(text) {text, sizeof(text) - 1}
 const struct wrapper_name wrapper_names[WRAPPER_NAMES] = {
-    {"module.", false},
-    {"_orig_mod.", true},
-    {"_fsdp_wrapped_module.", true},
-    {"_fpw_module.", true},
-    {"_checkpoint_wrapped_module.", true},
-    {"_forward_module.", true},
-    {"_module.", false},
+    {PREFIX("module."), false},
+    {PREFIX("_orig_mod."), true},
+    {PREFIX("_fsdp_wrapped_module."), true},
+    {PREFIX("_fpw_module."), true},
+    {PREFIX("_checkpoint_wrapped_module."), true},
+    {PREFIX("_forward_module."), true},
+    {PREFIX("_module."), false},
 };
 
 /* component_length - returns the length of the component at FROM, with its dot. */
@@ -83,7 +84,7 @@ const struct wrapper_name *find_wrapper(ckpt_str prefix)
 {
     bool may_be_one = prefix.len && (prefix.ptr[0] == 'm' || prefix.ptr[0] == '_'); /* as all of them */
     for (size_t i = 0; may_be_one && i < WRAPPER_NAMES; i++)
-        if (str_is(prefix, wrapper_names[i].prefix))
+        if (str_eq(prefix, wrapper_names[i].prefix))
             return &wrapper_names[i];
     return NULL;
 }

@@ -6,7 +6,7 @@
 
 /* The name that a wrapper gives to the module inside it, with its dot. */
 struct wrapper_name {
-    const char *prefix;
+    ckpt_str prefix;
     bool certain; /* no model has a submodule of this name, so it may be removed anywhere in a key */
 };
 

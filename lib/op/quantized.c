@@ -62,7 +62,10 @@ struct finder {
     struct quantized_weights *out;
     struct candidate *candidates;
     size_t ncandidates, cap_candidates;
+    bool has_unique_names;
+    uint32_t near; /* the row next to which others are looked for first */
     ckpt_str first_scale[NSCHEMES]; /* the first word of its scales, or empty */
+    char last_byte[NSCHEMES];       /* of that word: few names end in it */
     map *siblings; /* names of tensors in the other shards of the set; NULL: unknown */
     buf name;
 };
@@ -113,13 +116,28 @@ static bool is_stem(ckpt_str stem, ckpt_str word)
     return continues_name ? stem.len > 0 : !stem.len || stem.ptr[stem.len - 1] == '.';
 }
 
+/* find_near - returns the row named STEM + WORD if it is next to row f->near, or CKPT_NO_TENSOR. */
+static uint32_t find_near(const struct finder *f, ckpt_str stem, ckpt_str word)
+{
+    const struct table *t = &f->file->table;
+    for (uint32_t row = f->near - (f->near > 0); row <= f->near + 1 && row < t->nrows; row++) {
+        ckpt_str name = table_name(t, row);
+        if (name.len == stem.len + word.len && str_starts(name, stem) && str_ends(name, word))
+            return row;
+    }
+    return CKPT_NO_TENSOR;
+}
+
 /* find_row - returns the row named STEM + WORD that is no component of a composite, or CKPT_NO_TENSOR. */
 static uint32_t find_row(struct finder *f, ckpt_str stem, ckpt_str word)
 {
-    f->name.len = 0;
-    buf_put_str(&f->name, stem);
-    buf_put_str(&f->name, word);
-    uint32_t row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
+    uint32_t row = f->has_unique_names ? find_near(f, stem, word) : CKPT_NO_TENSOR;
+    if (row == CKPT_NO_TENSOR) {
+        f->name.len = 0;
+        buf_put_str(&f->name, stem);
+        buf_put_str(&f->name, word);
+        row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
+    }
     bool is_whole = row != CKPT_NO_TENSOR && table_part_of(&f->file->table, row) == CKPT_NO_TENSOR;
     return is_whole ? row : CKPT_NO_TENSOR;
 }
@@ -170,6 +188,7 @@ static ckpt_status try_scheme(struct finder *f, enum quantized_scheme_id id, uin
     ckpt_str first = f->first_scale[id], name = table_name(&f->file->table, scale);
     size_t nparts = 0;
     w.stem = str_of(name.ptr, name.len - first.len);
+    f->near = scale;
     if (!is_stem(w.stem, first) || (w.weight = find_row(f, w.stem, str_c(s->weight))) == CKPT_NO_TENSOR)
         return CKPT_OK;
     if (belongs(f, w.weight) || !is_quantized_dtype(s, table_dtype_of(&f->file->table, w.weight)))
@@ -281,9 +300,10 @@ static ckpt_status find_candidates(struct finder *f, ckpt_error *err)
 {
     for (uint32_t row = 0; row < f->file->table.nrows; row++) {
         ckpt_str name = table_name(&f->file->table, row);
+        char last = name.len ? name.ptr[name.len - 1] : '\0';
         struct candidate c = {.row = row};
         for (unsigned id = 0; id < NSCHEMES; id++)
-            if (f->first_scale[id].len && str_ends(name, f->first_scale[id]))
+            if (f->last_byte[id] == last && f->first_scale[id].len && str_ends(name, f->first_scale[id]))
                 c.schemes |= (uint64_t)1 << id;
         if (c.schemes && !arena_push(NULL, &f->candidates, &f->ncandidates, &f->cap_candidates, &c, sizeof c))
             return fail_memory(err);
@@ -473,13 +493,15 @@ ckpt_status quantized_find(ckpt_file *file, arena *a, struct quantized_weights *
     struct finder f = {.file = file, .a = a, .out = out};
     for (size_t i = 0; i < NSCHEMES; i++) {
         ckpt_str words = str_c(schemes[i].scales);
-        f.first_scale[i] = str_take_word(&words);
+        ckpt_str first = f.first_scale[i] = str_take_word(&words);
+        f.last_byte[i] = first.len ? first.ptr[first.len - 1] : '\0';
     }
     *out = (struct quantized_weights){.of_row = arena_array(a, file->table.nrows, sizeof *out->of_row)};
     buf_init(&f.name, SIZE_MAX / 2);
     bool ok = out->of_row && file_index_names(file);
     for (size_t i = 0; ok && i < file->table.nrows; i++)
         out->of_row[i] = QUANTIZED_BY_NONE;
+    f.has_unique_names = ok && map_count(file->names) == file->table.nrows;
     ckpt_status st = ok ? find_all(&f, err) : fail_memory(err);
     buf_free(&f.name);
     free(f.candidates);
