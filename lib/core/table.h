@@ -160,7 +160,7 @@ ckpt_status table_check_source(const struct table *t, ckpt_error *err);
  * until a row is added. */
 struct row table_row(const struct table *t, size_t i);
 ckpt_tensor table_tensor(const struct table *t, size_t i);
-/* table_read_tensor - sets *V to row I: each field once, because it is called several times for each tensor. */
+/* table_read_tensor - sets *V to row I: each field once, because it is called several times for a tensor. */
 void table_read_tensor(const struct table *t, size_t i, ckpt_tensor *v);
 /* table_storage_of … table_has_data - return one field of row I, which must be in the table. */
 static inline uint32_t table_storage_of(const struct table *t, size_t i) { return t->rows[i].storage; }

@@ -293,12 +293,11 @@ static ckpt_status find_optimizer(const struct containers *tree, ckpt_info *out,
 
 static ckpt_status list_schemes(ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
-    struct quantized_weights found;
+    arena *a = arena_new(UINT64_MAX); /* bounded: by the rows */
+    struct quantized_weights found = {.n = 0};
     size_t n[QUANTIZED_SCHEMES] = {0};
-    CKPT_TRY(quantized_find(file, file->inspected.a, &found, err));
     ckpt_quantized *list = arena_array(file->inspected.a, QUANTIZED_SCHEMES, sizeof *list);
-    if (!list)
-        return fail_memory(err);
+    ckpt_status st = a && list ? quantized_find(file, a, &found, err) : fail_memory(err);
     for (size_t i = 0; i < found.n; i++)
         n[found.list[i].scheme]++;
     for (unsigned i = 0; i < QUANTIZED_SCHEMES; i++)
@@ -307,7 +306,8 @@ static ckpt_status list_schemes(ckpt_file *file, ckpt_info *out, ckpt_error *err
                 (ckpt_quantized){str_c(quantized_title((enum quantized_scheme_id)i)), n[i]};
     file->inspected.quantized = list;
     file->inspected.nquantized = out->nquantized;
-    return CKPT_OK;
+    arena_free(a);
+    return st;
 }
 
 /* ---- bytes */
