@@ -24,10 +24,12 @@
 #include "format/graph/rebuild.h"
 #include "format/graph/walk.h"
 
+/* A node to be visited, or the entries of a container from STEP on. */
 struct pending_node {
-    const ckpt_value *v;
+    const ckpt_value *v; /* NULL: entries of a container */
     const char *name;  /* the last element of V's path; NULL: the key or index at STEP is the last element */
     struct step step;  /* the position of V in its container */
+    uint32_t end;        /* of the entries of a container: the position after the last one */
     uint32_t first_item; /* the position there of the item that has the number 0 */
     uint32_t depth;    /* length of the path of V */
     uint32_t part_of;  /* the row of the composite that V belongs to, or CKPT_NO_TENSOR */
@@ -50,39 +52,40 @@ struct walker {
 
 /* --------------------------------------------------------------- work list */
 
-#define FIRST_PENDING 64u
-#define MAX_PENDING   65536u
-
-/* reserve_pending - allocates the list for about N nodes. If that fails, the list grows later. */
-static void reserve_pending(struct walker *w, size_t n)
-{
-    w->cap_pending = FIRST_PENDING + (n < MAX_PENDING ? n : MAX_PENDING);
-    w->pending = malloc(w->cap_pending * sizeof *w->pending); /* bounded: by MAX_PENDING */
-    if (!w->pending)
-        w->cap_pending = 0;
-}
-
 static ckpt_status push_pending(struct walker *w, const struct pending_node *p)
 {
-    if (w->npending == w->cap_pending) {
-        size_t cap = w->cap_pending ? w->cap_pending * 2 : FIRST_PENDING;
-        struct pending_node *grown = realloc(w->pending, cap * sizeof *grown);
-        if (!grown)
-            return fail_memory(w->g.err);
-        w->pending = grown;
-        w->cap_pending = cap;
-    }
-    w->pending[w->npending++] = *p;
-    return CKPT_OK;
+    return arena_push(NULL, &w->pending, &w->npending, &w->cap_pending, p, sizeof *p)
+               ? CKPT_OK
+               : fail_memory(w->g.err);
 }
 
-/* push_child - appends P to the nodes to visit; refuses more nodes than the limit on tensors. */
+/* push_children - appends P, which stands for N nodes, to those to visit; refuses more nodes than the limit on
+ * tensors. */
+static ckpt_status push_children(struct walker *w, const struct pending_node *p, uint32_t n)
+{
+    uint64_t max = w->g.f->limits.max_tensors;
+    if (w->npending >= max || n > max - w->npending)
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the file has {more} than {=%llu values}",
+                    (unsigned long long)max);
+    return push_pending(w, p);
+}
+
 static ckpt_status push_child(struct walker *w, const struct pending_node *p)
 {
-    if (w->npending >= w->g.f->limits.max_tensors)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the file has {more} than {=%llu values}",
-                    (unsigned long long)w->g.f->limits.max_tensors);
-    return push_pending(w, p);
+    return push_children(w, p, 1);
+}
+
+/* take_pending - removes the next node from the list. */
+static struct pending_node take_pending(struct walker *w)
+{
+    uint32_t n;
+    struct pending_node *last = &w->pending[w->npending - 1], p = *last;
+    if (p.v || ++last->step.index == p.end)
+        w->npending--;
+    if (!p.v)
+        p.v = p.has_key ? value_pairs(p.step.node, &n)[p.step.index].val
+                        : value_item(p.step.node, p.step.index);
+    return p;
 }
 
 static bool has_children(const struct walker *w) { return w->npending > w->first_child; }
@@ -113,38 +116,34 @@ static ckpt_status make_path_element(struct walker *w, const struct pending_node
     return CKPT_OK;
 }
 
-static ckpt_status push_entry(struct walker *w, const struct pending_node *p, const ckpt_value *v,
-                              struct step step, bool has_key, bool tensors_only)
+/* push_entries - pushes the entries of NODE from FIRST up to END: pairs if they have keys, else items. */
+static ckpt_status push_entries(struct walker *w, const struct pending_node *p, struct step first,
+                                uint32_t end, bool has_key, bool tensors_only)
 {
-    struct pending_node c = {.v = v,
-                             .step = step,
+    struct pending_node c = {.step = first,
+                             .end = end,
+                             .first_item = first.index,
                              .has_key = has_key,
                              .depth = p->depth + 1,
                              .part_of = p->part_of,
                              .tensors_only = tensors_only};
-    return push_child(w, &c);
+    return first.index < end ? push_children(w, &c, end - first.index) : CKPT_OK;
 }
 
 static ckpt_status push_mapping_entries(struct walker *w, const struct pending_node *p,
                                         const ckpt_value *node, bool tensors_only)
 {
     uint32_t n;
-    const value_pair *pairs = value_pairs(node, &n);
-    for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(push_entry(w, p, pairs[i].val, (struct step){node, i}, true, tensors_only));
-    return CKPT_OK;
+    (void)value_pairs(node, &n);
+    return push_entries(w, p, (struct step){node, 0}, n, true, tensors_only);
 }
 
 /* push_items - pushes the items of NODE, a sequence or CALL, from index FIRST on. */
 static ckpt_status push_items(struct walker *w, const struct pending_node *p, const ckpt_value *node,
                               uint32_t first)
 {
-    const ckpt_value *item;
-    for (uint32_t i = first; (item = value_item(node, i)) != NULL; i++) {
-        CKPT_TRY(push_entry(w, p, item, (struct step){node, i}, false, p->tensors_only));
-        w->pending[w->npending - 1].first_item = first;
-    }
-    return CKPT_OK;
+    uint32_t n = node->type == CKPT_V_CALL ? value_extra_of(node)->nitems : value_count(node);
+    return push_entries(w, p, (struct step){node, first}, n, false, p->tensors_only);
 }
 
 /* -------------------------------------------------------------------- rows */
@@ -384,7 +383,7 @@ static ckpt_status push_attribute_dict(struct walker *w, const struct pending_no
     const value_pair *pairs = value_pairs(dict, &n);
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &key) || !str_is(key, "_metadata"))
-            CKPT_TRY(push_entry(w, p, pairs[i].val, (struct step){dict, i}, true, tensors_only));
+            CKPT_TRY(push_entries(w, p, (struct step){dict, i}, i + 1, true, tensors_only));
     }
     return CKPT_OK;
 }
@@ -531,7 +530,7 @@ static void add_path_context(struct walker *w, const struct pending_node *p)
 static ckpt_status run_walk(struct walker *w)
 {
     while (w->npending) {
-        struct pending_node p = w->pending[--w->npending];
+        struct pending_node p = take_pending(w);
         if (p.is_exit) {
             ((ckpt_value *)(uintptr_t)p.v)->flags &= (uint16_t)~VALUE_ON_PATH;
             continue;
@@ -584,7 +583,6 @@ ckpt_status graph_walk(ckpt_file *f, ckpt_value *root, const struct graph_input 
     struct pending_node top = {.v = root, .part_of = CKPT_NO_TENSOR};
     f->has_typed_keys = !input->has_text_keys;
     table_reserve(&f->table, estimate_storage_count(f));
-    reserve_pending(&w, estimate_storage_count(f));
     ckpt_status st = push_pending(&w, &top);
     if (st == CKPT_OK)
         st = run_walk(&w);
