@@ -33,14 +33,15 @@ typedef struct zip {
     arena *a;
     struct zip_entry *entries; /* central directory order */
     size_t n;
-    map *names;           /* exact name -> first entry; NULL after zip_free_names */
+    map *names;           /* exact name -> first entry not in the run; NULL after zip_free_names */
+    size_t run_begin, run_end; /* a run of entries whose names are in order, so that they need no map */
     map *names_by_lower_case; /* a name with capitals, in lower case -> entry; set by zip_index_case_folded */
     char *lookup_name;    /* room for the name that zip_find_case_folded builds */
     size_t longest_name;  /* in bytes */
     pthread_mutex_t check_lock; /* held while the bytes of a stored member are compared */
     pthread_mutex_t lock; /* protects window, all_located, and entries until is_located */
     struct zip_window *window;   /* the local headers read last */
-    uint32_t *entries_by_offset; /* the indexes of entries, sorted by the offset of their headers */
+    uint32_t *entries_by_offset; /* the indexes of entries, sorted by the offset of their headers; NULL: in order */
     uint64_t directory_at;       /* offset of the central directory */
     uint64_t archive_end;        /* first byte after the end record and its comment */
     uint64_t prefix_size;      /* bytes before the archive, which are added to every offset in it */

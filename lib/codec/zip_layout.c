@@ -127,16 +127,65 @@ static ckpt_status fail_uncounted_entries(const zip *z, const reader *r, ckpt_er
                 (unsigned long long)reader_left(r), z->n);
 }
 
+/* compare_names - orders names as numbers: "data/10" after "data/9". */
+static int compare_names(ckpt_str a, ckpt_str b)
+{
+    return a.len != b.len ? (a.len > b.len) - (a.len < b.len) : str_compare(a, b);
+}
+
+/* find_in_run - returns the index of the entry called NAME in the run, or MAP_NONE. */
+static uint32_t find_in_run(const zip *z, ckpt_str name)
+{
+    size_t low = z->run_begin, high = z->run_end;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int c = compare_names(z->entries[middle].name, name);
+        if (c == 0)
+            return (uint32_t)middle;
+        low = c < 0 ? middle + 1 : low;
+        high = c < 0 ? high : middle;
+    }
+    return MAP_NONE;
+}
+
+/* find_run - sets the run to the longest one: most archives number their members. */
+static void find_run(zip *z)
+{
+    size_t begin = 0;
+    z->run_begin = z->run_end = 0;
+    for (size_t i = 1; i <= z->n; i++) {
+        if (i < z->n && compare_names(z->entries[i - 1].name, z->entries[i].name) < 0)
+            continue;
+        if (i - begin > z->run_end - z->run_begin) {
+            z->run_begin = begin;
+            z->run_end = i;
+        }
+        begin = i;
+    }
+}
+
+/* set_duplicates - sets `duplicate` of entries I and OTHER, unless OTHER is MAP_NONE. */
+static void set_duplicates(zip *z, uint32_t i, uint32_t other)
+{
+    if (other != MAP_NONE)
+        z->entries[i].duplicate = z->entries[other].duplicate = true;
+}
+
 ckpt_status zip_index_names(zip *z, ckpt_error *err)
 {
+    uint32_t old;
+    for (size_t i = 0; i < z->n; i++)
+        z->entries[i].duplicate = false;
+    find_run(z);
     map_free(z->names);
-    z->names = map_new_index(z->n, get_entry_name, z);
+    z->names = map_new_index(z->n - (z->run_end - z->run_begin), get_entry_name, z);
     for (size_t i = 0; z->names && i < z->n; i++) {
-        uint32_t old;
-        CKPT_TRY_ALLOC(map_put(z->names, z->entries[i].name, (uint32_t)i, &old), err);
-        z->entries[i].duplicate = old != MAP_NONE;
-        if (old != MAP_NONE)
-            z->entries[old].duplicate = true;
+        ckpt_str name = z->entries[i].name;
+        if (i >= z->run_begin && i < z->run_end)
+            continue;
+        CKPT_TRY_ALLOC(map_put(z->names, name, (uint32_t)i, &old), err);
+        set_duplicates(z, (uint32_t)i, old);
+        set_duplicates(z, (uint32_t)i, find_in_run(z, name));
     }
     return z->names ? CKPT_OK : fail_memory(err);
 }
@@ -144,8 +193,7 @@ ckpt_status zip_index_names(zip *z, ckpt_error *err)
 static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
 {
     z->entries = arena_array(z->a, z->n, sizeof *z->entries);
-    z->entries_by_offset = arena_array(z->a, z->n, sizeof *z->entries_by_offset);
-    CKPT_TRY_ALLOC(z->entries && z->entries_by_offset, err);
+    CKPT_TRY_ALLOC(z->entries, err);
     z->crc_none = z->n > 0;
     for (size_t i = 0; i < z->n; i++) {
         CKPT_TRY(read_entry(z, r, &z->entries[i], err));
@@ -172,14 +220,16 @@ static int compare_header_positions(const void *a, const void *b)
 static ckpt_status fill_entries_by_offset(zip *z, ckpt_error *err)
 {
     bool is_sorted = true; /* as in most archives */
-    for (size_t i = 0; i < z->n; i++) {
-        z->entries_by_offset[i] = (uint32_t)i;
-        is_sorted = is_sorted && (i == 0 || z->entries[i - 1].header_offset < z->entries[i].header_offset);
-    }
+    for (size_t i = 1; is_sorted && i < z->n; i++)
+        is_sorted = z->entries[i - 1].header_offset < z->entries[i].header_offset;
     if (is_sorted)
         return CKPT_OK;
     struct header_position *headers = calloc(z->n, sizeof *headers);
-    CKPT_TRY_ALLOC(headers, err);
+    z->entries_by_offset = arena_array(z->a, z->n, sizeof *z->entries_by_offset);
+    if (!headers || !z->entries_by_offset) {
+        free(headers);
+        return fail_memory(err);
+    }
     for (size_t i = 0; i < z->n; i++)
         headers[i] = (struct header_position){z->entries[i].header_offset, (uint32_t)i};
     qsort(headers, z->n, sizeof *headers, compare_header_positions);
@@ -187,6 +237,12 @@ static ckpt_status fill_entries_by_offset(zip *z, ckpt_error *err)
         z->entries_by_offset[i] = headers[i].entry;
     free(headers);
     return CKPT_OK;
+}
+
+/* get_entry_at - returns the index of the entry whose header is number I in the file. */
+static uint32_t get_entry_at(const zip *z, size_t i)
+{
+    return z->entries_by_offset ? z->entries_by_offset[i] : (uint32_t)i; /* bounded: below MAP_NONE */
 }
 
 /* find_central_header - returns the offset of the central header of entry I. */
@@ -209,7 +265,7 @@ static ckpt_status check_extents(zip *z, ckpt_error *err)
     CKPT_TRY(fill_entries_by_offset(z, err));
     uint64_t limit = z->directory_at;
     for (size_t i = z->n; i-- > 0;) {
-        struct zip_entry *e = &z->entries[z->entries_by_offset[i]];
+        struct zip_entry *e = &z->entries[get_entry_at(z, i)];
         uint64_t end;
         e->next_at = limit;
         if (checked_add(e->header_offset, ZIP_LOCAL_SIZE, &end) && checked_add(end, e->name.len, &end) &&
@@ -218,7 +274,7 @@ static ckpt_status check_extents(zip *z, ckpt_error *err)
             continue;
         }
         if (limit == z->directory_at)
-            return zip_fail(z, e, find_central_header(z, z->entries_by_offset[i]), err,
+            return zip_fail(z, e, find_central_header(z, get_entry_at(z, i)), err,
                             "its {%llu bytes} with their header do not fit {=between %llu and the central "
                             "directory at %llu}",
                             (unsigned long long)e->csize, (unsigned long long)e->header_offset,
@@ -330,7 +386,8 @@ ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, 
 int64_t zip_find(const zip *z, ckpt_str name)
 {
     if (z->names) {
-        uint32_t i = map_get(z->names, name);
+        uint32_t i = map_get(z->names, name), in_run = find_in_run(z, name);
+        i = in_run < i ? in_run : i; /* MAP_NONE is greater than any index */
         return i == MAP_NONE ? -1 : (int64_t)i;
     }
     for (size_t i = 0; i < z->n; i++)
@@ -575,7 +632,7 @@ void zip_locate_all(zip *z)
     bool was_located = z->all_located;
     z->all_located = true;
     for (size_t i = 0; !was_located && i < z->n; i++)
-        (void)locate_by_own_window(z, &z->entries[z->entries_by_offset[i]], &ignored);
+        (void)locate_by_own_window(z, &z->entries[get_entry_at(z, i)], &ignored);
     pthread_mutex_unlock(&z->lock);
 }
 

@@ -480,10 +480,10 @@ static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry
     z->entries = all;
     z->all_located = true;
     for (size_t i = 0; i < n; i++) {
-        uint32_t old;
+        if (zip_find(z, aliases[i].name) >= 0)
+            continue;
         all[z->n] = aliases[i]; /* the index reads names from there */
-        CKPT_TRY_ALLOC(map_put(z->names, aliases[i].name, (uint32_t)z->n, &old), w->err);
-        z->n += old == MAP_NONE;
+        CKPT_TRY_ALLOC(map_put(z->names, aliases[i].name, (uint32_t)z->n++, NULL), w->err);
     }
     return CKPT_OK;
 }

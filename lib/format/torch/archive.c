@@ -92,14 +92,13 @@ static void archive_free(void *user)
 }
 
 /* has_no_storage_crcs - returns true if the CRCs of all storages are 0: then torch computed none
- * (torch.serialization.set_crc32_options). ta->record_name must hold the folder of the storages. */
+ * (torch.serialization.set_crc32_options). */
 static bool has_no_storage_crcs(const struct torch_archive *ta)
 {
-    ckpt_str folder = buf_view(&ta->record_name);
     bool has_bytes = false;
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];
-        if (!str_starts(e->name, folder))
+        if (!str_starts(e->name, ta->storage_prefix))
             continue;
         if (e->crc)
             return false;
@@ -108,11 +107,12 @@ static bool has_no_storage_crcs(const struct torch_archive *ta)
     return has_bytes;
 }
 
-static void begin_record_name(struct torch_archive *ta, const char *name)
+bool torch_archive_set_storage_names(struct torch_archive *ta, const char *folder, const char *suffix)
 {
-    ta->record_name.len = 0;
-    buf_put_str(&ta->record_name, ta->top);
-    buf_put_cstr(&ta->record_name, name);
+    ta->storage_folder = folder;
+    ta->storage_prefix = ARENA_CONCAT(ta->f->a, ta->top, str_c(folder));
+    ta->storage_suffix = suffix;
+    return ta->storage_prefix.ptr != NULL;
 }
 
 bool torch_has_folder(const zip *z, ckpt_str top, const char *folder)
@@ -131,7 +131,6 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     ta->f = f;
     ta->z = f->opening->probe->zip;
     ta->top = top;
-    ta->storage_suffix = "";
     buf_init(&ta->record_name, 1u << 20);
     f->container = ta;
     f->container_free = archive_free;
@@ -139,9 +138,7 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     CKPT_TRY_ALLOC(ta->used_entries, err);
     CKPT_TRY(zip_index_case_folded(ta->z, err));
     bool in_tensors = !torch_has_folder(ta->z, top, "data/") && torch_has_folder(ta->z, top, "tensors/");
-    ta->storage_folder = in_tensors ? "tensors/" : "data/";
-    begin_record_name(ta, ta->storage_folder);
-    CKPT_TRY_ALLOC(buf_ok(&ta->record_name), err);
+    CKPT_TRY_ALLOC(torch_archive_set_storage_names(ta, in_tensors ? "tensors/" : "data/", ""), err);
     ta->no_storage_crcs = has_no_storage_crcs(ta);
     if (ta->no_storage_crcs)
         file_notice(f, "its tensors were written without checksums; damage to them cannot be seen");
@@ -366,15 +363,6 @@ static ckpt_status use_record(struct torch_archive *ta, const struct torch_pid *
     return CKPT_OK;
 }
 
-/* skip_prefix - removes WORD from the start of *S; false: *S does not begin with it. */
-static bool skip_prefix(ckpt_str *s, ckpt_str word)
-{
-    bool found = str_starts(*s, word);
-    if (found)
-        *s = str_skip(*s, word.len);
-    return found;
-}
-
 /* is_next_entry - returns true if the entry at ta->next_entry is storage KEY. It usually is, because torch
  * writes storages in the order of the pickle. */
 static bool is_next_entry(const struct torch_archive *ta, ckpt_str key)
@@ -382,8 +370,7 @@ static bool is_next_entry(const struct torch_archive *ta, ckpt_str key)
     if (ta->next_entry >= ta->z->n)
         return false;
     ckpt_str s = ta->z->entries[ta->next_entry].name;
-    return skip_prefix(&s, ta->top) && skip_prefix(&s, str_c(ta->storage_folder)) && skip_prefix(&s, key) &&
-           str_is(s, ta->storage_suffix);
+    return str_take(&s, ta->storage_prefix) && str_take(&s, key) && str_is(s, ta->storage_suffix);
 }
 
 static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
@@ -393,10 +380,10 @@ static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct 
         return CKPT_OK;
     if (is_next_entry(ta, pid->key))
         return use_record(ta, pid, ta->next_entry++, s, err);
-    begin_record_name(ta, ta->storage_folder);
-    buf_put_str(&ta->record_name, pid->key);
-    buf_put_cstr(&ta->record_name, ta->storage_suffix);
-    CKPT_TRY_ALLOC(buf_ok(&ta->record_name), err);
+    ta->record_name.len = 0;
+    BUF_PUT_TEXTS(&ta->record_name, ta->storage_prefix, pid->key, str_c(ta->storage_suffix));
+    if (!buf_ok(&ta->record_name))
+        return fail_memory(err);
     int64_t i = zip_find(ta->z, buf_view(&ta->record_name));
     if (i < 0 && pid->numel)
         i = zip_find_case_folded(ta->z, str_of("", 0), buf_view(&ta->record_name));
@@ -447,10 +434,9 @@ static ckpt_status add_opaque_archive_storages(ckpt_file *f, ckpt_error *err)
 void torch_archive_count_unused(struct torch_archive *ta)
 {
     ta->f->add_opaque_storages = add_opaque_archive_storages;
-    begin_record_name(ta, ta->storage_folder);
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];
-        if (!ta->used_entries[i] && str_starts(e->name, buf_view(&ta->record_name)) &&
+        if (!ta->used_entries[i] && str_starts(e->name, ta->storage_prefix) &&
             str_ends(e->name, str_c(ta->storage_suffix)))
             (void)checked_add(ta->f->unaccounted, e->usize, &ta->f->unaccounted);
     }

@@ -13,12 +13,13 @@ struct torch_archive {
     zip *z;
     ckpt_str top;        /* "archive/", the prefix of every record; may be empty */
     const char *storage_folder; /* "data/": the record of storage "0" is <top>data/0<storage_suffix> */
+    ckpt_str storage_prefix;    /* TOP and STORAGE_FOLDER, one after the other */
     const char *storage_suffix; /* "" or ".storage" */
     bool big_endian;
     bool no_storage_crcs; /* no storage record has a CRC-32 */
     bool *used_entries;   /* [i]: entry i was read */
     size_t next_entry;       /* 1 + index of the last storage that was found: probably the next storage */
-    buf record_name;         /* buffer for the name of a record, or for the folder of the storages */
+    buf record_name;         /* buffer for the name of a record */
     source **pickle_sources; /* the pickles that were read: spans of nodes refer to them */
     size_t npickle_sources, cap_pickle_sources;
     const struct zip_entry *last_pickle; /* the last pickle that was read */
@@ -36,6 +37,8 @@ bool torch_archive_lacks_pickle(const zip *z, ckpt_str *top);
 /* torch_archive_new - makes an archive of the zip that F's probe opened. F frees it. TOP must live as long as
  * the zip. */
 ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive **out, ckpt_error *err);
+/* torch_archive_set_storage_names - sets storage_folder and storage_suffix; false: no memory. */
+bool torch_archive_set_storage_names(struct torch_archive *ta, const char *folder, const char *suffix);
 /* torch_archive_find - returns the index of record NAME (without top) in z->entries, or -1. Ignores case. */
 int64_t torch_archive_find(struct torch_archive *ta, const char *name);
 /* torch_archive_require - sets *I to the index of record NAME; CKPT_ETRUNCATED if it is missing. */

@@ -68,8 +68,7 @@ static ckpt_status read_package(ckpt_file *f, ckpt_error *err)
     struct torch_archive *ta;
     (void)find_package_top(f->opening->probe->zip, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
-    ta->storage_folder = ".data/";
-    ta->storage_suffix = ".storage";
+    CKPT_TRY_ALLOC(torch_archive_set_storage_names(ta, ".data/", ".storage"), err);
     f->executes_code = true;
     f->producer = STR_LIT("torch.package");
     CKPT_TRY(torch_archive_read_byteorder(ta, err));

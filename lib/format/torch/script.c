@@ -75,8 +75,8 @@ static bool probe_script(const struct probe *p)
     if (script_json_find_top(p->zip, &top))
         return true;
     return torch_archive_find_top(p->zip, &top, &ambiguous) && !ambiguous &&
-           ((has_entry(p->zip, top, "constants.pkl") && torch_has_folder(p->zip, top, "code/")) ||
-            torch_has_folder(p->zip, top, "code/__torch__"));
+           torch_has_folder(p->zip, top, "code/") &&
+           (has_entry(p->zip, top, "constants.pkl") || torch_has_folder(p->zip, top, "code/__torch__"));
 }
 
 /* ------------------------------------------------------------------- classes */
