@@ -229,6 +229,8 @@ static void *alloc_aligned(arena *a, size_t n, size_t align, bool grow)
 
 void *arena_alloc(arena *a, size_t n) { return alloc_aligned(a, n, alignof(max_align_t), false); }
 
+void *arena_alloc_words(arena *a, size_t n) { return alloc_aligned(a, n, 8, false); }
+
 static void *alloc_array(arena *a, uint64_t count, size_t size, bool grow)
 {
     uint64_t total;

@@ -22,6 +22,8 @@ void arena_expect(arena *a, uint64_t count, size_t size);
 /* arena_alloc - returns N zeroed bytes, aligned for any type (N 0 gives a valid pointer). NULL: out of
  * memory, or above the ceiling. */
 void *arena_alloc(arena *a, size_t n);
+/* arena_alloc_words - as arena_alloc, but aligned for pointers and 64-bit numbers. */
+void *arena_alloc_words(arena *a, size_t n);
 /* arena_array - returns COUNT zeroed elements of SIZE bytes; the product is checked for overflow. */
 void *arena_array(arena *a, uint64_t count, size_t size);
 /* arena_grow - makes room for at least WANT elements of SIZE bytes in the array OLD, which has room for *CAP

@@ -66,20 +66,20 @@ static bool make_array(struct machine *m, ckpt_value *v, const ckpt_value *wrapp
 {
     arena *a = m->u.a;
     ckpt_str order;
-    ckpt_value *zero = value_int(a, 0), *b = value_new(a, CKPT_V_BYTES, v->offset);
+    ckpt_value *zero = value_int(a, 0), *b = value_new(a, CKPT_V_BYTES, value_offset(v));
     ckpt_value *zero_tuple = zero ? value_tuple(a, 1, &zero) : NULL;
-    ckpt_value *fortran = value_new(a, CKPT_V_BOOL, v->offset);
+    ckpt_value *fortran = value_new(a, CKPT_V_BOOL, value_offset(v));
     ckpt_value *args[] = {value_get(wrapper_state, "subclass"), zero_tuple, b};
     ckpt_value *state[] = {value_int(a, 1), value_get(wrapper_state, "shape"),
                            value_get(wrapper_state, "dtype"), fortran, data};
     struct value_extra *extra = value_make_extra(a, v);
     ckpt_value *reconstruct = value_global(a, STR_LIT("numpy.core.multiarray"), STR_LIT("_reconstruct"),
-                                           v->offset);
+                                           value_offset(v));
     if (!zero_tuple || !b || !fortran || !state[0] || !extra || !reconstruct)
         return unpickler_fail_memory(&m->u);
     b->u.str = STR_LIT("b");
     fortran->u.b = value_text(value_get(wrapper_state, "order"), &order) && str_is(order, "F");
-    v->call = CALL_REDUCE;
+    ((struct value_object *)(void *)v)->kind = CALL_REDUCE;
     v->u.call.callable = reconstruct;
     v->u.call.args = value_tuple(a, 3, args);
     extra->states[0] = value_tuple(a, 5, state);

@@ -89,7 +89,7 @@ ckpt_value *machine_get_global(struct machine *m, ckpt_str module, ckpt_str name
     const unsigned char *c = (const unsigned char *)name.ptr;
     size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash, modulo 2^N */
     hash += c[0] * 5u + c[name.len / 2] * 3u + c[name.len - 1];
-    uint16_t flags = m->u.protocol >= 4 && memchr(name.ptr, '.', name.len) ? VALUE_DOTTED : 0;
+    uint8_t flags = m->u.protocol >= 4 && memchr(name.ptr, '.', name.len) ? VALUE_DOTTED : 0;
     flags |= m->u.protocol >= 3 ? VALUE_PYTHON3_NAME : 0;
     ckpt_value **slot = &m->recent_globals[hash % MACHINE_GLOBALS], *v = *slot;
     if (v && str_eq(value_module(v), module) && str_eq(value_name(v), name) &&
@@ -156,12 +156,10 @@ ckpt_value *machine_make_tuple(struct machine *m, size_t n)
 ckpt_value *machine_new_call(struct machine *m, enum value_call_kind how, ckpt_value *callable,
                              ckpt_value *args)
 {
-    ckpt_value *v = machine_new_node_sized(m, CKPT_V_CALL, sizeof(struct value_object) - sizeof *v);
+    ckpt_value *v = machine_new_node(m, CKPT_V_CALL);
     if (!v)
         return NULL;
-    v->call = (uint8_t)how;
-    v->u.call = (struct value_call){callable, args};
-    ((struct value_object *)(void *)v)->extra = &value_no_extra;
+    value_init_call(v, how, callable, args);
     struct pickle_facts *f = m->facts;
     return machine_add_fact(m, &f->calls, &f->ncalls, &f->cap_calls, v) ? v : NULL;
 }

@@ -131,12 +131,9 @@ static inline char *machine_alloc_text(struct machine *m, size_t n)
 }
 static inline ckpt_value *machine_new_node_sized(struct machine *m, ckpt_value_type type, size_t more)
 {
-    ckpt_value *v = machine_alloc(m, sizeof *v + more);
-    if (!v)
-        return NULL;
-    v->type = (uint8_t)type;
-    v->row = CKPT_NO_TENSOR;
-    v->offset = m->u.at;
+    ckpt_value *v = machine_alloc(m, value_size_of(type) + more); /* bounded: MORE is in memory already */
+    if (v)
+        value_init(v, type, m->u.at);
     return v;
 }
 static inline ckpt_value *machine_new_node(struct machine *m, ckpt_value_type type)

@@ -79,7 +79,7 @@ static bool check_callable(struct machine *m, const ckpt_value *v)
     if (v->type == CKPT_V_GLOBAL || v->type == CKPT_V_CALL || v->type == CKPT_V_PERSID)
         return true;
     return fail_op(m, "calls {%s} made at byte 0x%" PRIx64 "; {=a class, function or object} belongs there",
-                   get_kind_name(v), v->offset);
+                   get_kind_name(v), value_offset(v));
 }
 
 static bool check_arguments(struct machine *m, const ckpt_value *v)
@@ -87,7 +87,7 @@ static bool check_arguments(struct machine *m, const ckpt_value *v)
     if (v->type == CKPT_V_TUPLE || v->type == CKPT_V_CALL || v->type == CKPT_V_PERSID)
         return true;
     return fail_op(m, "has {%s} for arguments, made at byte 0x%" PRIx64 "; {=a tuple} belongs there",
-                   get_kind_name(v), v->offset);
+                   get_kind_name(v), value_offset(v));
 }
 
 static bool op_call(struct machine *m, enum value_call_kind how)
@@ -122,7 +122,7 @@ static bool op_newobj_ex(struct machine *m)
     if (kwargs->type != CKPT_V_DICT && kwargs->type != CKPT_V_CALL && kwargs->type != CKPT_V_PERSID)
         return fail_op(m,
                        "has {%s} for keyword arguments, made at byte 0x%" PRIx64 "; {=a dict} belongs there",
-                       get_kind_name(kwargs), kwargs->offset);
+                       get_kind_name(kwargs), value_offset(kwargs));
     m->u.top -= 3;
     ckpt_value *v = machine_new_call(m, CALL_NEWOBJ_EX, klass, args);
     struct value_extra *extra = v ? get_extra(m, v) : NULL;
@@ -246,7 +246,7 @@ static bool set_items(struct machine *m, size_t bottom)
         return true;
     if (v->type != CKPT_V_DICT && v->type != CKPT_V_CALL)
         return fail_op(m, "sets items of {%s} made at byte 0x%" PRIx64 "; {=a dict or object} belongs there",
-                       get_kind_name(v), v->offset);
+                       get_kind_name(v), value_offset(v));
     return add_pairs(m, v, m->stack + bottom, n / 2) && machine_add_mutation(m, v);
 }
 
@@ -263,7 +263,7 @@ static bool add_items(struct machine *m, size_t bottom)
         return true;
     if (!is_call && v->type != (is_set ? CKPT_V_SET : CKPT_V_LIST))
         return fail_op(m, "adds to {%s} made at byte 0x%" PRIx64 "; {=a %s or an object} belongs there",
-                       get_kind_name(v), v->offset, is_set ? "set" : "list");
+                       get_kind_name(v), value_offset(v), is_set ? "set" : "list");
     struct value_extra *extra = is_call ? get_extra(m, v) : NULL;
     if (is_call && !extra)
         return false;

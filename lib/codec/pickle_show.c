@@ -167,7 +167,7 @@ static ckpt_value *build_constant(source *src, trace_ref ref, arena *a, ckpt_err
     read_argument(src, ref, &arg, err);
     ckpt_value *v = arg.status == CKPT_OK ? new_constant(a, trace_opcode(ref), &arg) : NULL;
     if (v)
-        v->offset = trace_offset(ref);
+        value_set_offset(v, trace_offset(ref));
     return v;
 }
 

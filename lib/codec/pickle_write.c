@@ -144,7 +144,7 @@ static const ckpt_value *get_next_of_run(pickle_writer *w, struct pickle_frame *
 static ckpt_status fail_lossy(const ckpt_value *v, ckpt_error *err, const char *why)
 {
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "the value made at byte 0x%llx of its pickle %s",
-                (unsigned long long)v->offset, why);
+                (unsigned long long)value_offset(v), why);
 }
 
 /* replace_by_memo - if the value of F contains itself and was completed while its operands were written,
@@ -238,19 +238,22 @@ enum {
     CALL_END
 };
 
-static bool is_old_style(const ckpt_value *v) { return v->call == CALL_OBJ || v->call == CALL_INST; }
+static bool is_old_style(const ckpt_value *v)
+{
+    return value_call_kind_of(v) == CALL_OBJ || value_call_kind_of(v) == CALL_INST;
+}
 
 /* emit_call - writes the opcode of a CALL, whose operands were all written. True: the object was completed
  * while its operands were written, and needs nothing more. */
 static bool emit_call(pickle_writer *w, struct pickle_frame *f)
 {
-    bool has_kwargs = f->v->call == CALL_NEWOBJ_EX;
+    bool has_kwargs = value_call_kind_of(f->v) == CALL_NEWOBJ_EX;
     if (replace_by_memo(w, f, has_kwargs ? 4 : 2, is_old_style(f->v)))
         return true;
     if (has_kwargs)
         pickle_put_op(w, PICKLE_TUPLE3);
     pickle_put_op(w, is_old_style(f->v)          ? PICKLE_OBJ
-                     : f->v->call == CALL_NEWOBJ ? PICKLE_NEWOBJ
+                     : value_call_kind_of(f->v) == CALL_NEWOBJ ? PICKLE_NEWOBJ
                                                  : PICKLE_REDUCE);
     if (f->shared)
         add_put_site_after(w, f->v);
@@ -276,13 +279,13 @@ static const ckpt_value *get_next_operand(pickle_writer *w, struct pickle_frame 
     switch (f->phase) {
     case CALL_BEGIN:
         f->phase = CALL_ARGS;
-        if (f->v->call == CALL_NEWOBJ_EX)
+        if (value_call_kind_of(f->v) == CALL_NEWOBJ_EX)
             pickle_put_global(w, STR_LIT("copyreg"), STR_LIT("__newobj_ex__"));
         if (is_old_style(f->v))
             pickle_put_op(w, PICKLE_MARK);
         return c->callable;
     case CALL_ARGS:
-        f->phase = f->v->call == CALL_NEWOBJ_EX ? CALL_KWARGS : CALL_MAKE;
+        f->phase = value_call_kind_of(f->v) == CALL_NEWOBJ_EX ? CALL_KWARGS : CALL_MAKE;
         if (!is_old_style(f->v))
             return c->args;
         f->phase = CALL_SPREAD;

@@ -51,7 +51,7 @@ static ckpt_status fail_at(const struct zarr_reading *r, ckpt_status st, const c
 {
     char shown[120];
     value_text_or_type(v, 12, shown, sizeof shown);
-    (void)fail(r->err, st, v ? v->offset : 0, "%s is {%s}; {=%s} is read", what, v ? shown : "missing",
+    (void)fail(r->err, st, v ? value_offset(v) : 0, "%s is {%s}; {=%s} is read", what, v ? shown : "missing",
                must_be);
     return st;
 }

@@ -8,12 +8,9 @@
 
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset)
 {
-    ckpt_value *v = ARENA_NEW(a, ckpt_value);
-    if (!v)
-        return NULL;
-    v->type = (uint8_t)type;
-    v->row = CKPT_NO_TENSOR;
-    v->offset = offset;
+    ckpt_value *v = arena_alloc_words(a, value_size_of(type));
+    if (v)
+        value_init(v, type, offset);
     return v;
 }
 
@@ -99,16 +96,10 @@ ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items)
 ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args,
                        uint64_t offset)
 {
-    struct value_object *o = ARENA_NEW(a, struct value_object);
-    if (!o)
-        return NULL;
-    o->head = (ckpt_value){.type = CKPT_V_CALL,
-                           .call = (uint8_t)kind,
-                           .row = CKPT_NO_TENSOR,
-                           .offset = offset,
-                           .u.call = {callable, args}};
-    o->extra = &value_no_extra;
-    return &o->head;
+    ckpt_value *v = value_new(a, CKPT_V_CALL, offset);
+    if (v)
+        value_init_call(v, kind, callable, args);
+    return v;
 }
 
 const struct value_extra value_no_extra;

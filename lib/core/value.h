@@ -53,10 +53,9 @@ struct value_call {
 
 struct ckpt_value {
     uint8_t type; /* ckpt_value_type */
-    uint8_t call; /* enum value_call_kind */
-    uint16_t flags;
-    uint32_t row;    /* number of its tensor, or CKPT_NO_TENSOR */
-    uint64_t offset; /* of the opcode that created it, in its pickle */
+    uint8_t flags;
+    uint16_t offset_high; /* of 48 bits, see value_offset */
+    uint32_t offset_low;
     union {
         bool b;
         int64_t i;
@@ -70,20 +69,91 @@ struct ckpt_value {
         } global;                                             /* [0]: module, [1]: name */
         struct value_call call;                               /* CALL: the head of a value_object */
         ckpt_value *pid;                                      /* PERSID */
+        struct { uint64_t other; uint32_t row; } listed;      /* TENSOR, PERSID: after i or pid, value_row */
     } u;
+};
+
+/* The memory of a LIST. */
+struct value_list {
+    ckpt_value head;
+    uint32_t row;
 };
 
 /* The memory of a CALL. */
 struct value_object {
     ckpt_value head;
     const struct value_extra *extra; /* never NULL; value_make_extra() returns a writable one */
+    uint32_t row;
+    uint8_t kind; /* enum value_call_kind */
 };
+
+/* value_size_of - returns the size of a node of TYPE in memory. */
+static inline size_t value_size_of(ckpt_value_type type)
+{
+    return type == CKPT_V_CALL   ? sizeof(struct value_object)
+           : type == CKPT_V_LIST ? sizeof(struct value_list)
+                                 : sizeof(ckpt_value);
+}
+
+/* value_offset - returns the offset of the opcode that created V in its pickle; CKPT_NO_OFFSET: it is not
+ * known, or has more than 48 bits. */
+static inline uint64_t value_offset(const ckpt_value *v)
+{
+    uint64_t offset = (uint64_t)v->offset_high << 32 | v->offset_low;
+    return offset == UINT64_MAX >> 16 ? CKPT_NO_OFFSET : offset;
+}
+static inline void value_set_offset(ckpt_value *v, uint64_t offset)
+{
+    offset = offset >> 48 ? UINT64_MAX : offset;
+    v->offset_high = (uint16_t)(offset >> 32);
+    v->offset_low = (uint32_t)offset;
+}
+
+/* value_row - returns the number of V's tensor, or CKPT_NO_TENSOR. Only nodes of these types have one. */
+static inline uint32_t value_row(const ckpt_value *v)
+{
+    switch (v->type) {
+    case CKPT_V_CALL: return ((const struct value_object *)(const void *)v)->row;
+    case CKPT_V_LIST: return ((const struct value_list *)(const void *)v)->row;
+    case CKPT_V_TENSOR:
+    case CKPT_V_PERSID: return v->u.listed.row;
+    default: return CKPT_NO_TENSOR;
+    }
+}
+/* value_set_row - sets the number of V's tensor, if it is of a type that has one. */
+static inline void value_set_row(ckpt_value *v, uint32_t row)
+{
+    if (v->type == CKPT_V_CALL)
+        ((struct value_object *)(void *)v)->row = row;
+    else if (v->type == CKPT_V_LIST)
+        ((struct value_list *)(void *)v)->row = row;
+    else if (v->type == CKPT_V_TENSOR || v->type == CKPT_V_PERSID)
+        v->u.listed.row = row;
+}
 
 static inline const struct value_extra *value_extra_of(const ckpt_value *call)
 {
     return ((const struct value_object *)(const void *)call)->extra;
 }
 
+/* value_init - makes V, which is zeroed and has the size of TYPE, a node without a tensor. */
+static inline void value_init(ckpt_value *v, ckpt_value_type type, uint64_t offset)
+{
+    v->type = (uint8_t)type;
+    value_set_offset(v, offset);
+    value_set_row(v, CKPT_NO_TENSOR);
+}
+/* value_become_tensor - makes V a TENSOR, which keeps its row; its other fields are no longer used. */
+static inline void value_become_tensor(ckpt_value *v)
+{
+    uint32_t row = value_row(v);
+    v->type = CKPT_V_TENSOR;
+    value_set_row(v, row);
+}
+static inline enum value_call_kind value_call_kind_of(const ckpt_value *call)
+{
+    return (enum value_call_kind)((const struct value_object *)(const void *)call)->kind;
+}
 /* value_new - returns a zeroed node of TYPE, which is not CALL, without a tensor. NULL: out of memory. */
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset);
 /* value_str - returns a STR that refers to the bytes of S; a STR8, as of Python 2, if S is not UTF-8. */
@@ -101,6 +171,14 @@ ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable
                        uint64_t offset);
 /* value_no_extra - the value_extra, all empty, of the calls that have none of their own. */
 extern const struct value_extra value_no_extra;
+static inline void value_init_call(ckpt_value *v, enum value_call_kind kind, ckpt_value *callable,
+                                   ckpt_value *args)
+{
+    struct value_object *o = (struct value_object *)(void *)v;
+    v->u.call = (struct value_call){callable, args};
+    o->extra = &value_no_extra;
+    o->kind = (uint8_t)kind;
+}
 /* value_make_extra - returns the value_extra of CALL, allocated on first use. NULL: out of memory. */
 struct value_extra *value_make_extra(arena *a, ckpt_value *call);
 ckpt_value *value_ordered_dict(arena *a);

@@ -263,7 +263,7 @@ static bool put_single_value(struct text_sink *out, const ckpt_value *v)
 {
     if (v && v->type == CKPT_V_CALL && put_numpy(out, v))
         return true;
-    if (v && v->row != CKPT_NO_TENSOR) {
+    if (v && value_row(v) != CKPT_NO_TENSOR) {
         text_put_literal(out, "<tensor>");
         return true;
     }

@@ -89,7 +89,7 @@ static bool copies_dict(const ckpt_value *v)
 struct creation creation_of(const ckpt_value *v)
 {
     struct creation made = {.class_node = v->u.call.callable, .args = v->u.call.args};
-    if (v->call != CALL_REDUCE) {
+    if (value_call_kind_of(v) != CALL_REDUCE) {
         made.by_new = true;
         made.kwargs = none_if_empty(value_extra_of(v)->kwargs);
     } else if (calls_copyreg(v, "_reconstructor", 3)) {
@@ -277,7 +277,7 @@ static struct view view_call(const ckpt_value *v)
 static struct view view_of_itself(const ckpt_value *v)
 {
     static const struct view leaf = {VIEW_LEAF, false, {{0}}, 0};
-    if (!v || v->row != CKPT_NO_TENSOR)
+    if (!v || value_row(v) != CKPT_NO_TENSOR)
         return leaf;
     switch ((ckpt_value_type)v->type) {
     case CKPT_V_LIST:
@@ -360,6 +360,6 @@ ckpt_str ckpt_value_str(const ckpt_value *v)
     return is_text && !(v->flags & VALUE_SPAN) ? v->u.str : str_of("", 0);
 }
 
-uint32_t ckpt_value_tensor(const ckpt_value *v) { return v ? v->row : CKPT_NO_TENSOR; }
+uint32_t ckpt_value_tensor(const ckpt_value *v) { return v ? value_row(v) : CKPT_NO_TENSOR; }
 
-uint64_t ckpt_value_offset(const ckpt_value *v) { return v ? v->offset : 0; }
+uint64_t ckpt_value_offset(const ckpt_value *v) { return v ? value_offset(v) : 0; }

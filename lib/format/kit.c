@@ -267,7 +267,7 @@ static ckpt_status add_leaves(struct kit *k, const ckpt_path_elem *path, uint32_
 ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v)
 {
     bool new;
-    CKPT_TRY(v ? register_name(k, key, v->offset, &new) : fail_memory(k->err));
+    CKPT_TRY(v ? register_name(k, key, value_offset(v), &new) : fail_memory(k->err));
     if (!new)
         return CKPT_OK;
     k->path[k->npath] = (ckpt_path_elem){.str = key};
@@ -312,7 +312,7 @@ ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *x)
     CKPT_TRY(v ? make_row(k, x, v, &row) : fail_memory(k->err));
     CKPT_TRY(find_storage(k, x, &row.t.storage));
     row.t.has_data = row.t.storage != CKPT_NO_STORAGE && k->f->table.storages[row.t.storage].src;
-    CKPT_TRY(file_add_row(k->f, &row, &v->row, k->err));
+    CKPT_TRY(file_add_row(k->f, &row, &v->u.listed.row, k->err));
     return add_to_mapping(k, x->name, v);
 }
 

@@ -25,7 +25,8 @@ static void spread_losses(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nrows; i++) {
         const ckpt_value *v = table_value_of(&f->table, i);
-        if (v && v->row < i && table_value_of(&f->table, v->row) == v && f->losses.of_row[v->row])
+        uint32_t row = v ? value_row(v) : CKPT_NO_TENSOR;
+        if (row < i && table_value_of(&f->table, row) == v && f->losses.of_row[row])
             f->losses.of_row[i] = true;
     }
     for (size_t i = f->table.nrows; i-- > 0;) {

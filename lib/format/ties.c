@@ -45,14 +45,13 @@ static ckpt_status add_alias(ckpt_file *f, ckpt_value *key, ckpt_str name, uint3
     row.t.npath = 1;
     if (row.t.value) { /* a row that is lost with its shard has no value */
         alias->step = (struct step){.node = f->root, .index = value_count(f->root)};
-        alias->val =
-            (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = row.t.value->offset};
+        value_init(&alias->val, CKPT_V_TENSOR, value_offset(row.t.value));
         row.steps = &alias->step;
         row.t.value = &alias->val;
         CKPT_TRY_ALLOC(value_put(f->a, f->root, key, &alias->val), err);
     }
     CKPT_TRY(file_add_row(f, &row, &new_row, err));
-    alias->val.row = new_row;
+    value_set_row(&alias->val, new_row);
     table_set_alias(&f->table, new_row, tensor_row);
     f->nties++; /* bounded: by rows */
     return CKPT_OK;

@@ -73,7 +73,7 @@ const ckpt_value *mapping_metadata(const ckpt_value *v)
 
 static bool is_tensor_value(const ckpt_value *v)
 {
-    return v->row != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR;
+    return value_row(v) != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR;
 }
 
 bool is_tensor_node(const struct containers *tree, const ckpt_value *v)
@@ -189,7 +189,7 @@ static ckpt_status add_children(struct containers *tree, uint32_t at, ckpt_error
 static void count_entry(const struct containers *tree, struct container *p, const struct entry *e)
 {
     ckpt_str key;
-    uint32_t row = file_replacement_of(tree->file, e->val)->row;
+    uint32_t row = value_row(file_replacement_of(tree->file, e->val));
     p->tensor_entries++;
     if (!value_text(e->key, &key))
         return;

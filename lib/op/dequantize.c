@@ -64,10 +64,10 @@ static ckpt_status replace_node(ckpt_file *f, uint32_t row, ckpt_error *err)
     const ckpt_value *value = table_value_of(&f->table, row);
     if (!value || value->type == CKPT_V_TENSOR)
         return CKPT_OK;
-    ckpt_value *node = value_new(f->a, CKPT_V_TENSOR, value->offset);
+    ckpt_value *node = value_new(f->a, CKPT_V_TENSOR, value_offset(value));
     if (!node || !file_set_replacement(f, value, node))
         return fail_memory(err);
-    node->row = row;
+    value_set_row(node, row);
     node->flags |= VALUE_ROW;
     return CKPT_OK;
 }

@@ -48,7 +48,7 @@ enum plain_kind plain_kind_of(const ckpt_value *global)
 
 bool is_plain_value_call(const ckpt_value *v)
 {
-    return v->type == CKPT_V_CALL && v->call == CALL_REDUCE &&
+    return v->type == CKPT_V_CALL && value_call_kind_of(v) == CALL_REDUCE &&
            plain_kind_of(v->u.call.callable) == PLAIN_VALUE;
 }
 
@@ -87,7 +87,8 @@ static bool is_plain_call(const ckpt_value *v)
     bool is_set = is_builtin(c->callable, "set");
     if (!is_ordered_dict && !is_set && !is_plain_value_call(v) && plain_kind_of(c->callable) != PLAIN_TENSOR)
         return false;
-    if (v->call != CALL_REDUCE || c->args->type != CKPT_V_TUPLE || extra->kwargs || extra->nitems)
+    if (value_call_kind_of(v) != CALL_REDUCE || c->args->type != CKPT_V_TUPLE || extra->kwargs ||
+        extra->nitems)
         return false;
     if (!is_ordered_dict)
         return !extra->npairs && !extra->nstates;

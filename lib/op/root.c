@@ -163,8 +163,8 @@ static bool shorten_to_root(const struct narrowing *job, ckpt_str *name, const c
 static void renumber_node(const ckpt_value *node, size_t old_row, uint32_t new_row)
 {
     ckpt_value *v = (ckpt_value *)(uintptr_t)node;
-    if (v && (v->row == old_row || v->row == CKPT_NO_TENSOR))
-        v->row = new_row;
+    if (v && (value_row(v) == old_row || value_row(v) == CKPT_NO_TENSOR))
+        value_set_row(v, new_row);
 }
 
 static bool narrow_rows(const struct narrowing *job)

@@ -150,7 +150,7 @@ static ckpt_status omit_value(struct sanitize *s, struct value_job *job) { retur
 
 static ckpt_value *new_node(struct sanitize *s, ckpt_value_type type, const ckpt_value *from)
 {
-    ckpt_value *v = value_new(s->p->a, type, from->offset);
+    ckpt_value *v = value_new(s->p->a, type, value_offset(from));
     if (v)
         v->flags = from->flags & VALUE_SHARED;
     return v;
@@ -213,7 +213,7 @@ static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uin
     if (!out)
         return fail_memory(s->err);
     if (is_single) {
-        out->row = row;
+        value_set_row(out, row);
         out->flags |= VALUE_ROW;
         CKPT_TRY(set_result(s, job, out));
         return report(s, job, t.parameter ? "parameter" : "tensor", CHANGED);
@@ -266,7 +266,7 @@ static ckpt_status convert_mapping(struct sanitize *s, struct value_job *job)
         ckpt_value *name = value_global(a, STR_LIT("collections"), STR_LIT("Counter"), 0);
         ckpt_value *args = value_tuple(a, 1, &out);
         out->flags = 0;
-        made = name && args ? value_call(a, CALL_REDUCE, name, args, job->v->offset) : NULL;
+        made = name && args ? value_call(a, CALL_REDUCE, name, args, value_offset(job->v)) : NULL;
         CKPT_TRY(report_attributes(s, job));
     } else {
         CKPT_TRY(report(s, job, "dict", CHANGED));

@@ -659,10 +659,10 @@ static ckpt_status compare_nodes(struct value_equal *e, const ckpt_value *a, con
                                  ckpt_error *err)
 {
     enum form form = form_of(a);
-    bool is_tensor_a = a->row != CKPT_NO_TENSOR || a->type == CKPT_V_TENSOR,
-         is_tensor_b = b->row != CKPT_NO_TENSOR || b->type == CKPT_V_TENSOR;
+    bool is_tensor_a = value_row(a) != CKPT_NO_TENSOR || a->type == CKPT_V_TENSOR,
+         is_tensor_b = value_row(b) != CKPT_NO_TENSOR || b->type == CKPT_V_TENSOR;
     *same = is_tensor_a == is_tensor_b && (is_tensor_a || form == form_of(b));
-    if (is_tensor_a && (a->row == CKPT_NO_TENSOR || b->row == CKPT_NO_TENSOR))
+    if (is_tensor_a && (value_row(a) == CKPT_NO_TENSOR || value_row(b) == CKPT_NO_TENSOR))
         note_unread(e);
     if (!*same || is_tensor_a)
         return CKPT_OK;

@@ -123,8 +123,8 @@ static void check_globals(const struct pickle_facts *p, struct violation *first)
         ckpt_str module = python3_module(value_module(g)), name = value_name(g);
         if (lookup_global(g) != REFUSED)
             continue;
-        report_violation(first, g->offset, "GLOBAL %.*s.%.*s at 0x%" PRIx64 " %s", STR_ARG(module),
-                         STR_ARG(name), g->offset,
+        report_violation(first, value_offset(g), "GLOBAL %.*s.%.*s at 0x%" PRIx64 " %s", STR_ARG(module),
+                         STR_ARG(name), value_offset(g),
                          needs_import(module, name) ? "needs torch.distributed.tensor to be imported first"
                                                     : "is not allowed by default");
         return;
@@ -152,8 +152,9 @@ static void check_calls(const struct pickle_facts *p, struct violation *first)
         if (lookup_global(c->u.call.callable) != REFUSED)
             continue;
         (void)ckpt_value_type_name(c->u.call.callable, name, sizeof name);
-        report_violation(first, c->offset, "%s at 0x%" PRIx64 " calls a %s, which is not an allowed function",
-                         c->call == CALL_REDUCE ? "REDUCE" : "NEWOBJ", c->offset, name);
+        report_violation(first, value_offset(c),
+                         "%s at 0x%" PRIx64 " calls a %s, which is not an allowed function",
+                         value_call_kind_of(c) == CALL_REDUCE ? "REDUCE" : "NEWOBJ", value_offset(c), name);
         return;
     }
 }
@@ -227,11 +228,11 @@ static void check_persids(const struct pickle_facts *p, struct violation *first)
         const ckpt_value *v = p->persids[i], *id = v->u.pid, *item = value_item(id, 0);
         bool is_storage = !item || (value_text(item, &tag) && str_is(tag, "storage"));
         if (id->type != CKPT_V_INT && !(id->type == CKPT_V_TUPLE && is_storage)) {
-            report_violation(first, v->offset, "the persistent id at 0x%" PRIx64 " is not a storage",
-                             v->offset);
+            report_violation(first, value_offset(v), "the persistent id at 0x%" PRIx64 " is not a storage",
+                             value_offset(v));
             return;
         }
-        if (!check_storage(id, v->offset, first))
+        if (!check_storage(id, value_offset(v), first))
             return;
     }
 }
@@ -250,10 +251,10 @@ static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts
     while (ok && (v = graph_visit_next(&visit, &ok)) != NULL) {
         ckpt_str s;
         if (v->type == CKPT_V_STR8 && value_text(v, &s) && !utf8_check(s, false, NULL))
-            report_violation(first, v->offset,
+            report_violation(first, value_offset(v),
                              "the Python 2 string at 0x%" PRIx64
                              " is not UTF-8 (encoding=\"latin1\" needs weights_only=False)",
-                             v->offset);
+                             value_offset(v));
     }
     graph_visit_free(&visit);
     return ok ? CKPT_OK : fail_memory(err);

@@ -101,7 +101,7 @@ static bool get_entry(const ckpt_value *v, uint32_t i, const ckpt_value **key, c
 static ckpt_status judge_target(const struct texts *h, const ckpt_value *v)
 {
     ckpt_str text;
-    return scan_config_target(h->x, h->src, h->where, v->offset,
+    return scan_config_target(h->x, h->src, h->where, value_offset(v),
                               value_text(v, &text) ? text : (ckpt_str){NULL, 0});
 }
 
@@ -142,7 +142,7 @@ static ckpt_status judge_architecture(struct texts *h, const ckpt_value *v)
         if (!target.ptr)
             return fail_memory(h->err);
     }
-    return scan_config_target(h->x, h->src, h->where, module->offset, target);
+    return scan_config_target(h->x, h->src, h->where, value_offset(module), target);
 }
 
 /* unwrap - returns the value of V, if that is a node of omegaconf; else V. */
@@ -169,10 +169,10 @@ static ckpt_status judge_stored_target(const struct texts *h, const ckpt_value *
         return CKPT_OK;
     if (!value_text(v, &text))
         return is_certain || is_numpy_text(v)
-                   ? scan_stored_target(h->x, h->src, h->where, v->offset, (ckpt_str){NULL, 0})
+                   ? scan_stored_target(h->x, h->src, h->where, value_offset(v), (ckpt_str){NULL, 0})
                    : CKPT_OK;
     return is_certain || scan_may_be_target(text)
-               ? scan_stored_target(h->x, h->src, h->where, v->offset, text)
+               ? scan_stored_target(h->x, h->src, h->where, value_offset(v), text)
                : CKPT_OK;
 }
 
@@ -191,18 +191,18 @@ static ckpt_status judge_config(const struct texts *h, const ckpt_value *v)
 {
     ckpt_str text;
     if (value_text(v, &text))
-        return scan_python_config(h->x, h->src, h->where, v->offset, text);
+        return scan_python_config(h->x, h->src, h->where, value_offset(v), text);
     if (!v || (v->type != CKPT_V_STR && v->type != CKPT_V_STR8) || !(v->flags & VALUE_SPAN))
         return CKPT_OK;
     uint64_t n = v->u.span->nbytes;
     if (n > CONFIG_MAX)
-        return scan_found(h->x->scan, SCAN_NOT_OPENED, h->where, h->src, v->offset,
+        return scan_found(h->x->scan, SCAN_NOT_OPENED, h->where, h->src, value_offset(v),
                           "a configuration of {%" PRIu64 " bytes}; up to {=4 MiB} are read", n);
     char *bytes = arena_alloc(h->a, (size_t)n);
     if (!bytes)
         return fail_memory(h->err);
     CKPT_TRY(source_read(v->u.span->src, v->u.span->off, bytes, (size_t)n, h->err));
-    return scan_python_config(h->x, h->src, h->where, v->offset, str_of(bytes, (size_t)n));
+    return scan_python_config(h->x, h->src, h->where, value_offset(v), str_of(bytes, (size_t)n));
 }
 
 /* judge_configs - reports what mmengine runs of V, any value. */

@@ -77,7 +77,7 @@ static void append_string(struct printer *s, const ckpt_value *v)
 static void append_call(struct printer *s, const ckpt_value *v)
 {
     const struct value_extra *extra = value_extra_of(v);
-    buf_byte(&s->out, (unsigned char)"RNXOI"[v->call]); /* the letters of graph_text() */
+    buf_byte(&s->out, (unsigned char)"RNXOI"[value_call_kind_of(v)]); /* the letters of graph_text() */
     append_node(s, v->u.call.callable);
     append_node(s, v->u.call.args);
     if (extra->kwargs)

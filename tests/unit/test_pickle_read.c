@@ -492,7 +492,7 @@ static void opcodes_may_cross_windows(void)
         const ckpt_value *call = g.root->u.seq.items[2 * i], *number = g.root->u.seq.items[2 * i + 1];
         as_expected = as_expected && value_calls(call, "module.name", "class", 0) &&
                       number->u.i == (int64_t)i &&
-                      call->offset == 1 + i * 24 + 20; /* of these 24 bytes, REDUCE is byte 20 */
+                      value_offset(call) == 1 + i * 24 + 20; /* of these 24 bytes, REDUCE is byte 20 */
     }
     CU_ASSERT(as_expected);
     CU_ASSERT_EQUAL(g.facts.ncalls, 40000);
@@ -622,10 +622,10 @@ static void facts_are_collected_in_order(void)
     CU_ASSERT_EQUAL(g.status, CKPT_ETRUNCATED);
     CU_ASSERT_EQUAL(g.facts.protocol, 4);
     CU_ASSERT_EQUAL_FATAL(g.facts.nglobals, 2);
-    CU_ASSERT_EQUAL(g.facts.globals[0]->offset, 6);
+    CU_ASSERT_EQUAL(value_offset(g.facts.globals[0]), 6);
     CU_ASSERT_EQUAL(g.facts.globals[1]->flags, VALUE_DOTTED | VALUE_PYTHON3_NAME);
     CU_ASSERT_EQUAL_FATAL(g.facts.ncalls, 2);
-    CU_ASSERT_EQUAL(g.facts.calls[1]->call, CALL_NEWOBJ);
+    CU_ASSERT_EQUAL(value_call_kind_of(g.facts.calls[1]), CALL_NEWOBJ);
     CU_ASSERT_EQUAL_FATAL(g.facts.nmutations, 2); /* APPEND to the list is not counted */
     CU_ASSERT_EQUAL(g.facts.mutations[0].opcode, PICKLE_SETITEMS);
     CU_ASSERT_EQUAL(g.facts.mutations[0].target, g.facts.calls[0]);
@@ -677,7 +677,7 @@ static void a_pickle_ends_at_its_stop(void)
     CU_ASSERT_EQUAL(pickle_read(a, s, next, s->size, NULL, &v, &next, &err), CKPT_OK);
     CU_ASSERT(next == 3 && v->u.i == 1);
     CU_ASSERT_EQUAL(pickle_read(a, s, next, s->size, NULL, &v, &next, &err), CKPT_OK);
-    CU_ASSERT(next == 6 && v->u.i == 2 && v->offset == 3);
+    CU_ASSERT(next == 6 && v->u.i == 2 && value_offset(v) == 3);
     /* the STOP at 2 is beyond the end that is given */
     CU_ASSERT_EQUAL(pickle_read(a, s, 0, 2, NULL, &v, &next, &err), CKPT_ETRUNCATED);
     arena_free(a);

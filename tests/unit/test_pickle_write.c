@@ -537,7 +537,8 @@ static void compare_dict_pairs(struct comparison *p, const value_pair *a, uint32
 static void compare_calls(struct comparison *p, const ckpt_value *a, const ckpt_value *b)
 {
     const struct value_extra *extra_a = value_extra_of(a), *extra_b = value_extra_of(b);
-    p->same = p->same && a->call == b->call && !extra_a->kwargs && !extra_b->kwargs;
+    p->same = p->same && value_call_kind_of(a) == value_call_kind_of(b) && !extra_a->kwargs &&
+              !extra_b->kwargs;
     bool same_order = extra_a->entries_before_build == extra_b->entries_before_build;
     p->same = p->same && (extra_a->nstates == 0 || same_order);
     compare_later(p, a->u.call.callable, b->u.call.callable);

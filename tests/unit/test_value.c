@@ -383,7 +383,7 @@ static void other_objects_have_text(void)
     CHECK_TYPE(pid, "persistent id");
     CHECK_TEXT(pid, "<storage>");
     ckpt_value *row = LIST(new_int(1));
-    row->row = 0;
+    value_set_row(row, 0);
     CHECK_TEXT(row, "<tensor>");
     CU_ASSERT_EQUAL(ckpt_value_count(row), 0);
 }
@@ -412,7 +412,7 @@ static void numpy_scalars_are_numbers(void)
     ckpt_value *from_protocol_2 = REDUCE(
         "numpy._core.multiarray", "scalar", new_dtype("f4", "<"),
         REDUCE("_codecs", "encode", new_text("\xc3\x8d\xc3\x8c\xc3\x8c="), new_text("latin1")));
-    from_protocol_2->row = 3; /* a scalar that is listed as a tensor */
+    value_set_row(from_protocol_2, 3); /* a scalar that is listed as a tensor */
     CHECK_TEXT(from_protocol_2, "0.1");
     CHECK_TEXT(new_dtype("f4", "<"), "dtype('float32')");
     CHECK_TYPE(new_dtype("f4", "<"), "numpy.dtype");

@@ -861,7 +861,7 @@ static bool describe(void *user, const ckpt_value *v, struct row *row)
     const struct dcp *dcp = user;
     if (v->type != CKPT_V_TENSOR)
         return false;
-    joined_tensor_describe(dcp->f, &dcp->entries[v->offset].tensor, row);
+    joined_tensor_describe(dcp->f, &dcp->entries[value_offset(v)].tensor, row);
     return true;
 }
 

@@ -171,7 +171,7 @@ ckpt_status dcp_archive_tensor(struct dcp_archive *archive, const ckpt_plan *p, 
     struct member members[4];
     struct tensor_pickle t = {.t = table_tensor(&p->file->table, row), .dtype = plan_dtype(p, row)};
     const struct pickle_hooks hooks = {.user = &t, .write_leaf = put_tensor};
-    ckpt_value tensor = {.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR};
+    const ckpt_value tensor = {.type = CKPT_V_TENSOR, .u.listed.row = CKPT_NO_TENSOR};
     buf pickle;
     *archive = (struct dcp_archive){0};
     if (!plan_nbytes(p, row, &t.nbytes) || t.nbytes > INT64_MAX)

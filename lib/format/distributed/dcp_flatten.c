@@ -50,11 +50,14 @@ struct flatten_child {
 static bool is_mapping(const ckpt_value *v)
 {
     uint32_t n;
-    return v->row == CKPT_NO_TENSOR && (v->type == CKPT_V_DICT || (value_pairs(v, &n) && n) ||
+    return value_row(v) == CKPT_NO_TENSOR && (v->type == CKPT_V_DICT || (value_pairs(v, &n) && n) ||
                                         value_calls(v, "collections", "OrderedDict", 0));
 }
 
-static bool is_tensor(const ckpt_value *v) { return v->row != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR; }
+static bool is_tensor(const ckpt_value *v)
+{
+    return value_row(v) != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR;
+}
 
 static void apply_edit(const struct edit *edit, uint32_t i, struct flatten_child *child)
 {
@@ -252,18 +255,18 @@ static ckpt_status visit_child(struct flattener *w, const struct flatten_child *
     if (leaves->nleaves >= leaves->plan->file->limits.max_tensors)
         return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%" PRIu64 " values}",
                     leaves->plan->file->limits.max_tensors);
-    return flatten ? push_container(w, v) : add_leaf(w, v, v == child->val ? child->row : v->row);
+    return flatten ? push_container(w, v) : add_leaf(w, v, v == child->val ? child->row : value_row(v));
 }
 
 /* find_child_row - returns the row of CHILD; CKPT_NO_TENSOR: it is no tensor. A tensor that is in several
  * places has a row for each; its node has the number of the first. */
 static uint32_t find_child_row(const struct flattener *w, const struct flatten_child *child)
 {
-    if (child->val->row == CKPT_NO_TENSOR)
+    if (value_row(child->val) == CKPT_NO_TENSOR)
         return CKPT_NO_TENSOR;
     uint32_t row = plan_find_entry_row(w->leaves->plan, child->node, child->index, w->input_path,
                                        w->from_root + w->depth - 1); /* bounded: the root is a frame */
-    return row == CKPT_NO_TENSOR ? child->val->row : row;
+    return row == CKPT_NO_TENSOR ? value_row(child->val) : row;
 }
 
 static ckpt_status visit_next(struct flattener *w)

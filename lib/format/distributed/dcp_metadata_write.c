@@ -193,6 +193,6 @@ ckpt_status dcp_metadata_write(const struct dcp_leaves *leaves, const struct dcp
 {
     struct metadata_pickle x = {leaves, ranges};
     const struct pickle_hooks hooks = {.user = &x, .write_leaf = put_metadata};
-    const ckpt_value root = {.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR};
+    const ckpt_value root = {.type = CKPT_V_TENSOR, .u.listed.row = CKPT_NO_TENSOR};
     return pickle_write(&root, &hooks, out, err);
 }

@@ -313,9 +313,9 @@ static void note_experts(struct deepspeed *ds)
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
     const struct deepspeed *ds = user;
-    if (v->type != CKPT_V_TENSOR || v->offset >= ds->ntensors)
+    if (v->type != CKPT_V_TENSOR || value_offset(v) >= ds->ntensors)
         return false;
-    joined_tensor_describe(ds->f, &ds->tensors[v->offset], row);
+    joined_tensor_describe(ds->f, &ds->tensors[value_offset(v)], row);
     return true;
 }
 

@@ -28,9 +28,9 @@ ckpt_value *ds_get_numbered(const ckpt_value *v, uint64_t i)
 
 const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v, ckpt_tensor *room)
 {
-    if (!v || v->row >= part->table.nrows)
+    if (!v || value_row(v) >= part->table.nrows)
         return NULL;
-    *room = table_tensor(&part->table, v->row);
+    *room = table_tensor(&part->table, value_row(v));
     return room;
 }
 
@@ -116,7 +116,7 @@ ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *flat, const ckpt_f
         error_add_where(ds->err, "optimizer_state_dict");
         return name_file_if_failed(CKPT_EFORMAT, part->path, ds->err);
     }
-    const struct ds_partition partition = {.part = part, .row = v->row, .nelements = t->elements};
+    const struct ds_partition partition = {.part = part, .row = value_row(v), .nelements = t->elements};
     if (!t->has_data && (ds->f->salvage || ds->f->check)) /* some of its bytes are missing */
         return add_partition(ds, flat, partition);
     if (t->ndim != 1 || !is_contiguous(part, t)) {
@@ -260,7 +260,7 @@ ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_
     struct joined_tensor copy = {
         .name = key, .dtype = (ckpt_dtype)t->dtype, .ndim = t->ndim, .shape = t->shape};
     if (t->elements)
-        CKPT_TRY(add_piece(ds, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
+        CKPT_TRY(add_piece(ds, &(struct ds_partition){.part = part, .row = value_row(v)}, 0, t->elements, 0));
     return ds_end_tensor(ds, &copy, node); /* if LOST, add_piece has set ds->is_incomplete */
 }
 
@@ -281,7 +281,7 @@ ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const
     if (!dtype_bytes(CKPT_DT_F32, t->elements, &size))
         return fail(ds->err, CKPT_EFORMAT, t->file_offset, "as float32 it has {more} than {=2^64 bytes}");
     if (t->elements)
-        CKPT_TRY(add_piece(ds, &(struct ds_partition){.part = part, .row = v->row}, 0, t->elements, 0));
+        CKPT_TRY(add_piece(ds, &(struct ds_partition){.part = part, .row = value_row(v)}, 0, t->elements, 0));
     if (ds->npieces) {
         struct piece *p = &ds->pieces[0];
         p->src = convert_source_f32(p->src, p->at, (ckpt_dtype)t->dtype, false, size);

@@ -161,8 +161,8 @@ static void replace_nodes(struct fsdp *fsdp)
         uint32_t at = is_sharded(&row) ? map_get(fsdp->sharded.index_of, row.name) : MAP_NONE;
         if (at == MAP_NONE || !v || v->type == CKPT_V_TENSOR)
             continue;
-        v->type = CKPT_V_TENSOR; /* the fields of a call are no longer used */
-        v->offset = at;          /* for sharded_tensors_describe */
+        value_become_tensor(v);  /* the fields of a call are no longer used */
+        value_set_offset(v, at); /* for sharded_tensors_describe */
     }
 }
 

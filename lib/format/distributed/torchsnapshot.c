@@ -122,7 +122,7 @@ static ckpt_status read_object(struct snapshot *s, const struct entry *e, ckpt_v
     if (!value_text(value_get(e->description, "location"), &location) ||
         !value_text(value_get(e->description, "serializer"), &serializer) ||
         !str_is(serializer, "torch_save"))
-        return fail(s->all.err, CKPT_EUNSUPPORTED, e->description->offset,
+        return fail(s->all.err, CKPT_EUNSUPPORTED, value_offset(e->description),
                     "an object with {no} location and {=serializer torch_save}");
     ckpt_status st = part_file_read_pickle(s->all.f, METADATA, location, &part, s->all.err);
     CKPT_TRY(part_file_explain_missing(st, location, MISSING_HINT, s->all.err));
@@ -141,7 +141,7 @@ static ckpt_status read_sizes(struct snapshot *s, const ckpt_value *v, uint64_t 
     for (uint32_t i = 0; ok && i < *n; i++)
         ok = value_size(value_item(v, i), &(*out)[i]);
     return ok ? CKPT_OK
-              : fail(s->all.err, CKPT_EFORMAT, v ? v->offset : CKPT_NO_OFFSET,
+              : fail(s->all.err, CKPT_EFORMAT, v ? value_offset(v) : CKPT_NO_OFFSET,
                      "sizes that are {not} {=a list of up to %u numbers}", MAX_DIMS);
 }
 
@@ -153,13 +153,14 @@ static ckpt_status find_bytes(struct snapshot *s, const ckpt_value *v, uint64_t 
     const ckpt_value *range = value_get(v, "byte_range");
     uint64_t end = 0;
     if (!value_text(value_get(v, "location"), &location))
-        return fail(s->all.err, CKPT_EFORMAT, v->offset, "a tensor with {no} {=location}");
+        return fail(s->all.err, CKPT_EFORMAT, value_offset(v), "a tensor with {no} {=location}");
     CKPT_TRY(open_part(s, location, &part));
     p->src = part->src;
     bool is_range = range && range->type == CKPT_V_LIST && value_size(value_item(range, 0), &p->at) &&
                     value_size(value_item(range, 1), &end) && p->at <= end;
     if (range && range->type != CKPT_V_NONE && !is_range)
-        return fail(s->all.err, CKPT_EFORMAT, range->offset, "a byte_range that is {not} {=two numbers}");
+        return fail(s->all.err, CKPT_EFORMAT, value_offset(range),
+                    "a byte_range that is {not} {=two numbers}");
     uint64_t size = is_range ? end - p->at : part->src->size; /* bounded: compared above */
     if (size == need)
         return CKPT_OK;
@@ -180,22 +181,22 @@ static ckpt_status add_piece(struct snapshot *s, struct sharded_tensor *t, uint6
     ckpt_str dtype, serializer;
     CKPT_TRY(read_sizes(s, value_get(v, "shape"), &size, &n));
     if (!value_text(value_get(v, "dtype"), &dtype) || !value_text(value_get(v, "serializer"), &serializer))
-        return fail(s->all.err, CKPT_EFORMAT, v->offset, "a tensor with {no} {=dtype and serializer}");
+        return fail(s->all.err, CKPT_EFORMAT, value_offset(v), "a tensor with {no} {=dtype and serializer}");
     ckpt_dtype found = dtype_by_name(dtype);
     if (t->npieces && (t->joined.dtype != found || t->joined.ndim != n))
-        return fail(s->all.err, CKPT_EFORMAT, v->offset,
+        return fail(s->all.err, CKPT_EFORMAT, value_offset(v),
                     "{another} dtype or number of dimensions than {=that of the piece before it}");
     t->joined.dtype = found;
     t->joined.ndim = n;
     p.size = size;
     if (found == CKPT_DT_NONE || !str_is(serializer, "buffer_protocol"))
-        return fail(s->all.err, CKPT_EUNSUPPORTED, v->offset,
+        return fail(s->all.err, CKPT_EUNSUPPORTED, value_offset(v),
                     "{%.*s by %.*s}; {=dtypes of torch by buffer_protocol} are read", STR_ARG(dtype),
                     STR_ARG(serializer));
     if (!offset && !(p.offset = arena_array(a, n, sizeof *p.offset)))
         return fail_memory(s->all.err);
     if (!checked_product(size, n, &elements) || !dtype_bytes(found, elements, &need))
-        return fail(s->all.err, CKPT_EFORMAT, v->offset, "a shape of {more} bytes than {=2^64}");
+        return fail(s->all.err, CKPT_EFORMAT, value_offset(v), "a shape of {more} bytes than {=2^64}");
     CKPT_TRY(find_bytes(s, v, need, &p));
     return arena_push(a, &t->pieces, &t->npieces, &t->cap, &p, sizeof p) ? CKPT_OK : fail_memory(s->all.err);
 }
@@ -210,7 +211,7 @@ static ckpt_status add_pieces(struct snapshot *s, struct sharded_tensor *t, cons
         CKPT_TRY(read_sizes(s, value_get(v, "offsets"), &offset, &n));
         CKPT_TRY(read_sizes(s, value_get(tensor, "shape"), &size, &nsizes));
         if (n != nsizes)
-            return fail(s->all.err, CKPT_EFORMAT, v->offset,
+            return fail(s->all.err, CKPT_EFORMAT, value_offset(v),
                         "{%" PRIu32 "} offsets of {=%" PRIu32 " dimensions}", n, nsizes);
         CKPT_TRY(add_piece(s, t, offset, tensor));
     }
@@ -243,7 +244,7 @@ static ckpt_status describe_tensor(struct snapshot *s, const struct entry *e, st
     CKPT_TRY(read_sizes(s, value_get(e->description, "shape"), &shape, &n));
     CKPT_TRY(add_pieces(s, t, value_get(e->description, "chunks")));
     if (t->npieces && n != t->joined.ndim)
-        return fail(s->all.err, CKPT_EFORMAT, e->description->offset,
+        return fail(s->all.err, CKPT_EFORMAT, value_offset(e->description),
                     "chunks of {other} dimensions than {=the shape}");
     t->joined.shape = shape;
     return CKPT_OK;
@@ -267,7 +268,7 @@ static ckpt_status add_tensor(struct snapshot *s, const struct entry *e, ckpt_va
         return CKPT_OK;
     }
     if (!all->err->file[0])
-        error_add_position(all->err, e->description->offset, name);
+        error_add_position(all->err, value_offset(e->description), name);
     error_add_file(all->err, s->manifest_path);
     return sharded_storage_accept_fault(all->f, name, t->joined.dtype, st, &t->joined.storage, all->err);
 }
@@ -291,7 +292,7 @@ static ckpt_status make_value(struct snapshot *s, const struct entry *e, ckpt_va
 {
     arena *a = s->all.f->a;
     ckpt_str text, bytes;
-    uint64_t at = e->description->offset;
+    uint64_t at = value_offset(e->description);
     if (!value_text(value_get(e->description, "serialized_value"), &text))
         return fail(s->all.err, CKPT_EFORMAT, at, "{no} {=serialized_value}");
     if (str_is(e->type, "int"))
@@ -332,7 +333,7 @@ static ckpt_status make_node(struct snapshot *s, struct entry *e)
         return add_tensor(s, e, &e->node);
     if (str_matches_word(e->type, "int str bool float bytes", str_eq))
         return make_value(s, e, &e->node);
-    return fail(s->all.err, CKPT_EUNSUPPORTED, e->description->offset,
+    return fail(s->all.err, CKPT_EUNSUPPORTED, value_offset(e->description),
                 "an entry of type {\"%.*s\"}; {=those of 0.1} are read", STR_ARG(e->type));
 }
 
@@ -341,7 +342,7 @@ static ckpt_status link_child(struct snapshot *s, ckpt_value *container, ckpt_va
 {
     arena *a = s->all.f->a;
     if (child->is_linked)
-        return fail(s->all.err, CKPT_EFORMAT, child->description->offset,
+        return fail(s->all.err, CKPT_EFORMAT, value_offset(child->description),
                     "\"%.*s\" is listed {twice}, {=once} is allowed", STR_ARG(child->path));
     child->is_linked = true;
     if (!child->node)
@@ -404,7 +405,8 @@ static ckpt_status link_items(struct snapshot *s, struct entry *e)
         CKPT_TRY(link_item(s, e, component, key, &found));
         if (found || is_list)
             continue;
-        (void)fail(s->all.err, CKPT_EFORMAT, e->description->offset, "{no entry} of {=the key \"%.*s\"}",
+        (void)fail(s->all.err, CKPT_EFORMAT, value_offset(e->description),
+                   "{no entry} of {=the key \"%.*s\"}",
                    STR_ARG(component));
         error_add_file(s->all.err, s->manifest_path);
         CKPT_TRY(file_report_lost(s->all.f, CKPT_EFORMAT, component, s->all.err));
@@ -461,7 +463,8 @@ static ckpt_status check_linked(struct snapshot *s)
         if (e->is_linked)
             continue;
         if (is_of_rank_0(e))
-            return fail(s->all.err, CKPT_EFORMAT, e->description->offset, "\"%.*s\" is in {no} {=container}",
+            return fail(s->all.err, CKPT_EFORMAT, value_offset(e->description),
+                        "\"%.*s\" is in {no} {=container}",
                         STR_ARG(e->path));
         left_out += !is_container(e) && !is_replica && !str_is(e->type, "ShardedTensor");
     }
@@ -486,11 +489,11 @@ static ckpt_status index_entries(struct snapshot *s, const ckpt_value *manifest)
         if (!value_text(pairs[s->nentries].key, &e->path) ||
             !value_text(value_get(e->description, "type"), &e->type) ||
             str_find(e->path, STR_LIT("/"), 0) == SIZE_MAX)
-            return fail(s->all.err, CKPT_EFORMAT, e->description->offset,
+            return fail(s->all.err, CKPT_EFORMAT, value_offset(e->description),
                         "an entry with {no} {=rank and type}");
         CKPT_TRY_ALLOC(map_put(s->entry_of, e->path, (uint32_t)s->nentries, &before), s->all.err);
         if (before != MAP_NONE)
-            return fail(s->all.err, CKPT_EFORMAT, e->description->offset,
+            return fail(s->all.err, CKPT_EFORMAT, value_offset(e->description),
                         "\"%.*s\" comes {twice}, {=once} is allowed", STR_ARG(e->path));
     }
     return CKPT_OK;

@@ -224,7 +224,8 @@ static ckpt_status add_param(struct zero *z, const value_pair *pair)
     struct deepspeed *ds = z->ds;
     if (!value_text(pair->key, &param->tensor.name) ||
         !ds_read_shape(ds, pair->val, &param->tensor, &param->nelements))
-        return fail(ds->err, CKPT_EFORMAT, pair->val->offset, "param_shapes has {no} {=name with a shape}");
+        return fail(ds->err, CKPT_EFORMAT, value_offset(pair->val),
+                    "param_shapes has {no} {=name with a shape}");
     param->is_tied = ds->pipeline_stages > 1 && map_get(ds->weights, param->tensor.name) != MAP_NONE;
     param->states = value_new(ds->f->a, CKPT_V_DICT, 0);
     z->nparams++;
@@ -570,7 +571,7 @@ static ckpt_status read_frozen_param(struct zero *z, const value_pair *pair, uin
     struct zero_param param = {.first_element = 0};
     if (!value_text(pair->key, &param.tensor.name) ||
         !ds_read_shape(ds, pair->val, &param.tensor, &param.nelements))
-        return fail(ds->err, CKPT_EFORMAT, pair->val->offset,
+        return fail(ds->err, CKPT_EFORMAT, value_offset(pair->val),
                     "frozen_param_shapes has {no} {=name with a shape}");
     for (size_t k = 0; k < z->nranks; k++) {
         const struct zero_rank *rank = &z->ranks[k];

@@ -49,7 +49,7 @@ struct flax_reading {
 bool flax_is_scalar(const ckpt_file *f, const ckpt_value *v)
 {
     const struct stored_array *arrays = f->container;
-    return arrays[v->offset].array.is_scalar;
+    return arrays[value_offset(v)].array.is_scalar;
 }
 
 /* ------------------------------------------------------------------------- arrays */
@@ -127,7 +127,7 @@ static ckpt_status add_chunks(struct flax_reading *r, const struct flax_array *x
     source *src;
     CKPT_TRY_ALLOC(piece && box && key.ptr, r->input.err);
     for (uint32_t i = 0; i < n; i++) {
-        const struct flax_array *c = &r->arrays[chunks[i]->offset].array;
+        const struct flax_array *c = &r->arrays[value_offset(chunks[i])].array;
         uint64_t *offset = &box[2 * i], *size = &box[2 * i + 1];
         *offset = total;
         *size = c->nbytes / width;
@@ -161,26 +161,26 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
     CKPT_TRY(list_by_number(r, value_get(dict, "shape"), &sizes, &ndim));
     CKPT_TRY(list_by_number(r, value_get(dict, "chunks"), &chunks, &n));
     if (!sizes || ndim > NPY_DIMENSIONS || !chunks || n == 0 || chunks[0]->type != CKPT_V_TENSOR)
-        return fail(r->input.err, CKPT_EFORMAT, dict->offset,
+        return fail(r->input.err, CKPT_EFORMAT, value_offset(dict),
                     "an array in chunks with {no} {=shape and chunks}");
-    struct flax_array x = r->arrays[chunks[0]->offset].array;
+    struct flax_array x = r->arrays[value_offset(chunks[0])].array;
     uint64_t width = x.dtype == CKPT_DT_NAMED ? 0 : dtype_info(x.dtype)->block_bytes;
     x.is_scalar = false;
     CKPT_TRY_ALLOC(x.shape = arena_array(r->input.f->a, ndim, sizeof *x.shape), r->input.err);
     if (!read_sizes(&x, sizes, ndim, width))
         return fail(
-            r->input.err, CKPT_EFORMAT, dict->offset,
+            r->input.err, CKPT_EFORMAT, value_offset(dict),
             "an array in chunks whose shape is {negative, not a number or too large}; {=sizes} are allowed");
     for (uint32_t i = 0; i < n; i++) {
-        const struct flax_array *c = chunks[i]->type == CKPT_V_TENSOR ? &r->arrays[chunks[i]->offset].array
-                                                                      : NULL;
+        bool is_array = chunks[i]->type == CKPT_V_TENSOR;
+        const struct flax_array *c = is_array ? &r->arrays[value_offset(chunks[i])].array : NULL;
         if (!c || c->dtype != x.dtype || c->swap != x.swap || !width)
-            return fail(r->input.err, CKPT_EFORMAT, dict->offset,
+            return fail(r->input.err, CKPT_EFORMAT, value_offset(dict),
                         "chunks of {different dtypes}; {=one dtype} is allowed");
         have += c->nbytes; /* bounded: in the file */
     }
     if (have != x.nbytes)
-        return fail(r->input.err, CKPT_EFORMAT, dict->offset,
+        return fail(r->input.err, CKPT_EFORMAT, value_offset(dict),
                     "chunks of {%" PRIu64 " bytes}; dtype and shape take {=%" PRIu64 "}", have, x.nbytes);
     CKPT_TRY(add_chunks(r, &x, chunks, n, width, &storage));
     return add_array(r, &x, storage, out);
@@ -290,16 +290,16 @@ static ckpt_status read_value(void *user, const struct msgpack_value *v, ckpt_er
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
     const struct flax_reading *r = user;
-    if (v->type != CKPT_V_TENSOR || v->offset >= r->narrays)
+    if (v->type != CKPT_V_TENSOR || value_offset(v) >= r->narrays)
         return false;
-    const struct flax_array *x = &r->arrays[v->offset].array;
+    const struct flax_array *x = &r->arrays[value_offset(v)].array;
     row->t.dtype = (uint16_t)x->dtype;
     row->t.dtype_name = x->name;
     row->t.nbytes = x->nbytes;
     row->t.ndim = x->ndim;
     row->t.shape = x->shape;
     row->t.has_shape = row->t.has_data = true;
-    row->t.storage = r->arrays[v->offset].storage;
+    row->t.storage = r->arrays[value_offset(v)].storage;
     return true;
 }
 

@@ -65,7 +65,7 @@ static const char *find_unfit_reason(const struct flat_writer *w, const struct f
 
 static uint32_t find_item(const struct flax_output *output, const ckpt_value *v)
 {
-    return v->type == CKPT_V_TENSOR ? output->item_of[v->row] : MAP_NONE;
+    return v->type == CKPT_V_TENSOR ? output->item_of[value_row(v)] : MAP_NONE;
 }
 
 static ckpt_status put_array(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
@@ -96,7 +96,7 @@ static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struc
     bool changed;
     CKPT_TRY_ALLOC(path && v, err);
     (void)plan_edit_path(w->p, &row, path, &changed);
-    v->row = x->row;
+    value_set_row(v, x->row);
     for (uint32_t k = 0; k < n; k++)
         if (path[k].is_int) {
             path[k] = (ckpt_path_elem){.str = arena_printf(t->a, "%lld", (long long)path[k].num)};

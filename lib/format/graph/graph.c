@@ -5,7 +5,7 @@
 
 uint64_t graph_offset(const struct graph *g, const ckpt_value *v)
 {
-    uint64_t at = g->input->pickle ? source_pos(g->input->pickle, v->offset) : CKPT_NO_OFFSET;
+    uint64_t at = g->input->pickle ? source_pos(g->input->pickle, value_offset(v)) : CKPT_NO_OFFSET;
     return at == CKPT_NO_OFFSET && g->input->pickle_offset ? g->input->pickle_offset : at;
 }
 

@@ -148,7 +148,7 @@ static ckpt_status fail_version(const struct legacy_stream *l, const ckpt_value 
 {
     char shown[64];
     value_text_or_type(v, 4, shown, sizeof shown);
-    ckpt_status st = fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset),
+    ckpt_status st = fail(l->err, CKPT_EFORMAT, source_pos(l->src, value_offset(v)),
                           "it is {%s}, torch writes {=%d}", shown, PROTOCOL_VERSION);
     return prefix_where_if_failed(st, STR_LIT("protocol version"), l->err);
 }

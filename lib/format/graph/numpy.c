@@ -25,7 +25,7 @@ static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const
                                      const struct numpy_dtype *d, ckpt_tensor *t)
 {
     source *bytes = NULL;
-    ckpt_str key = arena_printf(g->f->a, "numpy@%llu", (unsigned long long)v->offset);
+    ckpt_str key = arena_printf(g->f->a, "numpy@%llu", (unsigned long long)value_offset(v));
     CKPT_TRY(key.ptr ? graph_open_bytes(g, data, &bytes) : fail_memory(g->err));
     if (!bytes)
         return graph_fail_expected(g, v, "the data of a numpy array must be", "bytes", data);

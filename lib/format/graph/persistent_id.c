@@ -209,7 +209,7 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     ckpt_status st = legacy_stream_read_storage(g->f, bytes, &s, g->err);
     source_unref(bytes);
     CKPT_TRY(st);
-    s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)v->offset);
+    s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)value_offset(v));
     s.pid = v;
     CKPT_TRY(table_add_storage(&g->f->table, &s, index, g->err));
     return s.key.ptr && map_set_num(g->f->storages.by_node, ptr_key(v), *index) ? CKPT_OK

@@ -502,7 +502,7 @@ static ckpt_status read_from_type(struct graph *g, const ckpt_value *call, struc
     /* The file has the function and arguments of the inner call, but no node for the call itself. */
     ckpt_value *inner = func->type == CKPT_V_GLOBAL
                             ? value_call(g->f->a, CALL_REDUCE, (ckpt_value *)(uintptr_t)func,
-                                         (ckpt_value *)(uintptr_t)args, call->offset)
+                                         (ckpt_value *)(uintptr_t)args, value_offset(call))
                             : NULL;
     if (!inner)
         return func->type == CKPT_V_GLOBAL
@@ -573,7 +573,7 @@ static ckpt_status read_setstate_tensor(struct graph *g, const ckpt_value *v, co
         value_count(state) != 4 || !graph_is_storage(value_item(state, 0)))
         return CKPT_OK;
     ckpt_value *inner = value_call(g->f->a, CALL_REDUCE, (ckpt_value *)(uintptr_t)klass,
-                                   (ckpt_value *)(uintptr_t)state, v->offset);
+                                   (ckpt_value *)(uintptr_t)state, value_offset(v));
     return inner ? read_strided(g, inner, CKPT_DT_NONE, m) : fail_memory(g->err);
 }
 

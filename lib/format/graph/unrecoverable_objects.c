@@ -15,8 +15,9 @@
 /* has_argument_items - returns true if the arguments of CALL V are its items, as in a namedtuple. */
 static bool has_argument_items(const ckpt_value *v)
 {
+    enum value_call_kind kind = value_call_kind_of(v);
     return v->u.call.args->type == CKPT_V_TUPLE &&
-           (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST);
+           (kind == CALL_NEWOBJ || kind == CALL_OBJ || kind == CALL_INST);
 }
 
 /* An edge from node PARENT to a child. The edges to one child form a list. */
@@ -125,7 +126,7 @@ static bool reaches_lost_storage(const struct lost_search *x, const ckpt_value *
 
 static bool is_row(const ckpt_file *f, const ckpt_value *v)
 {
-    return v->row < f->table.nrows && table_value_of(&f->table, v->row) == v;
+    return value_row(v) < f->table.nrows && table_value_of(&f->table, value_row(v)) == v;
 }
 
 static ckpt_status make_path_element(struct lost_search *x, struct step s, ckpt_path_elem *out)
@@ -202,7 +203,7 @@ static ckpt_status visit_entry(struct lost_search *x, uint32_t parent, struct st
         return CKPT_OK;
     const struct node *node = &x->nodes[i];
     if (is_row(x->f, v) || is_row(x->f, node->v)) {
-        x->f->losses.of_row[is_row(x->f, v) ? v->row : node->v->row] = true;
+        x->f->losses.of_row[is_row(x->f, v) ? value_row(v) : value_row(node->v)] = true;
         return CKPT_OK;
     }
     if (depth >= x->f->limits.max_depth || !can_drop_entries(x, node->v))

@@ -59,8 +59,8 @@ static ckpt_status push_pending(struct walker *w, const struct pending_node *p)
                : fail_memory(w->g.err);
 }
 
-/* push_children - appends P, which stands for N nodes, to those to visit; refuses more nodes than the limit on
- * tensors. */
+/* push_children - appends P, which stands for N nodes, to those to visit; refuses more nodes than the limit
+ * on tensors. */
 static ckpt_status push_children(struct walker *w, const struct pending_node *p, uint32_t n)
 {
     uint64_t max = w->g.f->limits.max_tensors;
@@ -177,8 +177,8 @@ static ckpt_status add_row(struct walker *w, const struct pending_node *p, struc
     r->t.part_of = p->part_of;
     CKPT_TRY(file_add_row(w->g.f, r, index, w->g.err));
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
-    if (v->row == CKPT_NO_TENSOR)
-        v->row = *index;
+    if (value_row(v) == CKPT_NO_TENSOR)
+        value_set_row(v, *index);
     return CKPT_OK;
 }
 
@@ -532,7 +532,7 @@ static ckpt_status run_walk(struct walker *w)
     while (w->npending) {
         struct pending_node p = take_pending(w);
         if (p.is_exit) {
-            ((ckpt_value *)(uintptr_t)p.v)->flags &= (uint16_t)~VALUE_ON_PATH;
+            ((ckpt_value *)(uintptr_t)p.v)->flags &= (uint8_t)~VALUE_ON_PATH;
             continue;
         }
         CKPT_TRY(reserve_path(w, p.depth));
@@ -561,7 +561,7 @@ static void end_walk(struct walker *w)
 {
     for (size_t i = 0; i < w->npending; i++)
         if (w->pending[i].is_exit)
-            ((ckpt_value *)(uintptr_t)w->pending[i].v)->flags &= (uint16_t)~VALUE_ON_PATH;
+            ((ckpt_value *)(uintptr_t)w->pending[i].v)->flags &= (uint8_t)~VALUE_ON_PATH;
     free(w->pending);
     free(w->path);
     free(w->steps);

@@ -259,7 +259,7 @@ static void index_rows(const struct index *x, struct shard *s)
     for (uint32_t i = (uint32_t)t->nrows; i-- > 0;) {
         const ckpt_value *value = table_value_of(t, i);
         uint32_t k = s->pair_of_row[i] = find_pair_of_row(x, s, i);
-        s->own_row[i] = value && value->row == i;
+        s->own_row[i] = value && value_row(value) == i;
         s->nrows_of_part += is_in_part(s, table_path_of(t, i), table_npath_of(t, i));
         if (k != MAP_NONE)
             s->row_of[k] = i;
@@ -446,7 +446,7 @@ static ckpt_status add_shard_row(struct index *x, struct shard *s, uint32_t i, u
     CKPT_TRY(table_add_row(t, &r, &at, x->err));
     s->nrows++;
     if (s->own_row[i])
-        ((ckpt_value *)(uintptr_t)r.t.value)->row = at;
+        value_set_row((ckpt_value *)(uintptr_t)r.t.value, at);
     return CKPT_OK;
 }
 

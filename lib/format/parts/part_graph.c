@@ -33,7 +33,7 @@ ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ck
     part->add_opaque_storages = NULL;
     for (size_t i = 0; i < part->table.nrows; i++)
         if (table_value_of(&part->table, i))
-            ((ckpt_value *)(uintptr_t)table_value_of(&part->table, i))->row = CKPT_NO_TENSOR;
+            value_set_row((ckpt_value *)(uintptr_t)table_value_of(&part->table, i), CKPT_NO_TENSOR);
     if (part->table.nstorages)
         CKPT_TRY(rename_storages(f, part, index, err));
     CKPT_TRY(file_add_pickles_of(f, part, err));

@@ -203,8 +203,8 @@ void joined_tensor_describe(const ckpt_file *f, const struct joined_tensor *t, s
 bool sharded_tensors_describe(void *user, const ckpt_value *v, struct row *row)
 {
     const struct sharded_tensors *all = user;
-    if (v->type != CKPT_V_TENSOR || v->offset >= all->ntensors)
+    if (v->type != CKPT_V_TENSOR || value_offset(v) >= all->ntensors)
         return false;
-    joined_tensor_describe(all->f, &all->tensors[v->offset].joined, row);
+    joined_tensor_describe(all->f, &all->tensors[value_offset(v)].joined, row);
     return true;
 }

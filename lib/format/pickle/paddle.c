@@ -77,7 +77,7 @@ static struct paddle_tensor *add_tensor(struct paddle_pickle *paddle, ckpt_value
     if (!added)
         return NULL;
     *added = (struct paddle_tensor){.array = NULL};
-    node->type = CKPT_V_TENSOR;
+    value_become_tensor(node);
     node->u.i = added - paddle->tensors;
     return added;
 }
@@ -89,8 +89,8 @@ static ckpt_status make_tensor(struct paddle_pickle *paddle, ckpt_value *v, cons
 {
     const ckpt_value *array = value_item(pair, 1);
     if (!pair) {
-        ckpt_value *call = value_call(paddle->f->a, (enum value_call_kind)v->call, v->u.call.callable,
-                                      v->u.call.args, v->offset);
+        ckpt_value *call = value_call(paddle->f->a, value_call_kind_of(v), v->u.call.callable,
+                                      v->u.call.args, value_offset(v));
         CKPT_TRY_ALLOC(call, err);
         ((struct value_object *)(void *)call)->extra = value_extra_of(v);
         array = call;
@@ -184,7 +184,7 @@ static ckpt_status take_slices(const struct state_dict *dict, struct paddle_tens
     for (uint32_t i = 0; i < tensor->nslices; i++) {
         uint32_t entry = find_tensor_entry(dict, value_item(slices, i));
         if (entry == MAP_NONE)
-            return fail(dict->err, CKPT_EFORMAT, source_pos(dict->src, slices->offset),
+            return fail(dict->err, CKPT_EFORMAT, source_pos(dict->src, value_offset(slices)),
                         "slice {%" PRIu32 "} of {=%" PRIu32 "} is no array of the file", i, tensor->nslices);
         tensor->slices[i] = get_tensor(dict, entry)->array;
         dict->is_slice[entry] = true;
@@ -199,10 +199,10 @@ static ckpt_status join_slices(const struct state_dict *dict, ckpt_value *key, c
     const ckpt_value *slices = value_get(info, "slices");
     struct paddle_tensor tensor = {.shape = value_get(info, "OriginShape")};
     if (!tensor.shape || !value_is_sequence(slices) || !value_count(slices))
-        return fail(dict->err, CKPT_EFORMAT, source_pos(dict->src, info->offset),
+        return fail(dict->err, CKPT_EFORMAT, source_pos(dict->src, value_offset(info)),
                     "a parameter in slices {without OriginShape or slices}; {=both} are needed");
     if (!value_text(key, &name) || map_get(dict->keys, name) != MAP_NONE)
-        return fail(dict->err, CKPT_EFORMAT, source_pos(dict->src, key->offset),
+        return fail(dict->err, CKPT_EFORMAT, source_pos(dict->src, value_offset(key)),
                     "a parameter {both in slices and in one array}; {=one of both} is allowed");
     CKPT_TRY(take_slices(dict, &tensor, slices));
     ckpt_value *node = value_new(dict->paddle->f->a, CKPT_V_TENSOR, 0);
@@ -321,7 +321,7 @@ static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *tenso
                           "slices of {%" PRIu64 " elements}, OriginShape has {=%" PRIu64 "}", total,
                           elements);
     s.nbytes = total * p.width; /* bounded: the bytes are in the file */
-    s.key = arena_printf(g->f->a, "slices@%" PRIu64, tensor->shape->offset);
+    s.key = arena_printf(g->f->a, "slices@%" PRIu64, value_offset(tensor->shape));
     CKPT_TRY_ALLOC(s.key.ptr, g->err);
     CKPT_TRY(pieces_source(g->f->a, &p, &s.src, &s.off, g->err));
     row->has_shape = row->has_data = true;

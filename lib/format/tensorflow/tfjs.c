@@ -171,17 +171,18 @@ static ckpt_status open_shards(struct tfjs *m, struct tfjs_group *g, const ckpt_
 {
     *complete = true;
     if (value_count(paths) && !has_folder(m->f))
-        return fail(m->err, CKPT_EUNSUPPORTED, paths->offset,
+        return fail(m->err, CKPT_EUNSUPPORTED, value_offset(paths),
                     "weights in other files, of a model that is {no} {=file of a folder}");
     for (uint32_t i = 0; *complete && i < value_count(paths); i++) {
         ckpt_str name;
         if (!value_text(value_item(paths, i), &name))
-            return fail(m->err, CKPT_EFORMAT, paths->offset, "\"paths\" with {other values} than {=texts}");
+            return fail(m->err, CKPT_EFORMAT, value_offset(paths),
+                        "\"paths\" with {other values} than {=texts}");
         CKPT_TRY_ALLOC((name = arena_str(m->f->a, name)).ptr, m->err);
         ckpt_status st = part_file_explain_missing(open_shard(m, g, name), name,
                                                    "put the files of the weights next to the model", m->err);
         if (st != CKPT_OK && !m->err->file[0])
-            error_add_position(m->err, value_item(paths, i)->offset, STR_LIT("paths"));
+            error_add_position(m->err, value_offset(value_item(paths, i)), STR_LIT("paths"));
         if (st == CKPT_ENOTFOUND) {
             st = part_file_accept_missing(m->f, m->err);
             *complete = false;
@@ -258,11 +259,12 @@ static ckpt_status read_quantization(struct tfjs *m, struct tfjs_weight *w, cons
                                       read_number(value_get(v, "min"), &w->min));
     bool has_dtype = w->dtype == CKPT_DT_F32 || (is_affine && w->dtype == CKPT_DT_I32);
     if (w->stored == CKPT_DT_NONE || !has_numbers || !has_dtype)
-        return fail(m->err, CKPT_EUNSUPPORTED, v->offset,
+        return fail(m->err, CKPT_EUNSUPPORTED, value_offset(v),
                     "a quantization that is {not one} of {=float16, or uint8 or uint16 with scale and min}");
     return !is_affine || fits_dtype(w)
                ? CKPT_OK
-               : fail(m->err, CKPT_EFORMAT, v->offset, "a scale that makes {larger numbers} than {=int32}");
+               : fail(m->err, CKPT_EFORMAT, value_offset(v),
+                      "a scale that makes {larger numbers} than {=int32}");
 }
 
 static ckpt_status read_shape(struct tfjs *m, struct tfjs_weight *w, const ckpt_value *v)
@@ -274,7 +276,8 @@ static ckpt_status read_shape(struct tfjs *m, struct tfjs_weight *w, const ckpt_
     CKPT_TRY_ALLOC(w->shape = arena_array(m->f->a, w->ndim, sizeof *w->shape), m->err);
     for (uint32_t i = 0; i < w->ndim; i++)
         if (!value_size(value_item(v, i), &w->shape[i]))
-            return fail(m->err, CKPT_EFORMAT, v->offset, "dimension %u is {not} {=an integer from 0 on}", i);
+            return fail(m->err, CKPT_EFORMAT, value_offset(v),
+                        "dimension %u is {not} {=an integer from 0 on}", i);
     return CKPT_OK;
 }
 
@@ -282,20 +285,21 @@ static ckpt_status read_weight(struct tfjs *m, const ckpt_value *v, struct tfjs_
 {
     ckpt_str name, group;
     const ckpt_value *quantization = value_get(v, "quantization");
-    *w = (struct tfjs_weight){.described_at = v->offset, .dtype = find_dtype(value_get(v, "dtype"), DTYPES)};
+    *w = (struct tfjs_weight){.described_at = value_offset(v),
+                              .dtype = find_dtype(value_get(v, "dtype"), DTYPES)};
     if (!value_text(value_get(v, "name"), &name))
-        return fail(m->err, CKPT_EFORMAT, v->offset, "a weight with {no} {=name}");
+        return fail(m->err, CKPT_EFORMAT, value_offset(v), "a weight with {no} {=name}");
     bool is_state = value_text(value_get(v, "group"), &group) && str_is(group, "optimizer");
     w->name = ARENA_CONCAT(m->f->a, str_c(is_state ? "optimizer/" : ""), name);
     CKPT_TRY_ALLOC(w->name.ptr, m->err);
     w->stored = w->dtype;
     ckpt_status st = w->dtype != CKPT_DT_NONE ? read_shape(m, w, value_get(v, "shape"))
-                                              : fail(m->err, CKPT_EUNSUPPORTED, v->offset,
+                                              : fail(m->err, CKPT_EUNSUPPORTED, value_offset(v),
                                                      "{no dtype that is known}; {=" DTYPES "} are read");
     if (st == CKPT_OK && quantization && quantization->type != CKPT_V_NONE)
         st = read_quantization(m, w, quantization);
     if (st != CKPT_OK)
-        error_add_position(m->err, v->offset, w->name);
+        error_add_position(m->err, value_offset(v), w->name);
     return st;
 }
 
@@ -462,7 +466,7 @@ static ckpt_status check_size(struct tfjs *m, struct tfjs_group *g, uint64_t end
     g->intact = g->size > end ? 0 : count_intact(g);
     if (m->f->salvage || !complete)
         return CKPT_OK;
-    return fail(m->err, g->size < end ? CKPT_ETRUNCATED : CKPT_EFORMAT, paths->offset,
+    return fail(m->err, g->size < end ? CKPT_ETRUNCATED : CKPT_EFORMAT, value_offset(paths),
                 "the files of a group have {%" PRIu64 " bytes}, its weights take {=%" PRIu64 "}", g->size,
                 end);
 }
@@ -473,7 +477,7 @@ static ckpt_status add_group(struct tfjs *m, struct tfjs_group *g, const ckpt_va
     bool complete = false;
     uint64_t end = 0;
     if (!paths || paths->type != CKPT_V_LIST || !weights || weights->type != CKPT_V_LIST)
-        return fail(m->err, CKPT_EFORMAT, v->offset, "a group with {no} lists {=paths and weights}");
+        return fail(m->err, CKPT_EFORMAT, value_offset(v), "a group with {no} lists {=paths and weights}");
     CKPT_TRY(open_shards(m, g, paths, &complete));
     if (g->size)
         CKPT_TRY(join_shards(m, g));
@@ -494,7 +498,7 @@ static ckpt_status read_group(struct tfjs *m, uint32_t number, const ckpt_value 
     if (st == CKPT_OK)
         return st;
     if (!m->err->file[0])
-        error_add_position(m->err, v->offset, STR_LIT(MANIFEST_KEY));
+        error_add_position(m->err, value_offset(v), STR_LIT(MANIFEST_KEY));
     char name[40];
     (void)snprintf(name, sizeof name, "group %" PRIu32, number);
     return file_report_lost(m->f, st, str_c(name), m->err);
@@ -523,7 +527,7 @@ static ckpt_status read_model(struct tfjs *m, const ckpt_value *model)
     const ckpt_value *manifest = model->type == CKPT_V_LIST ? model : value_get(model, MANIFEST_KEY);
     ckpt_str by;
     if (!manifest || manifest->type != CKPT_V_LIST)
-        return fail(m->err, CKPT_EFORMAT, model->offset, "{no} list {=\"" MANIFEST_KEY "\"}");
+        return fail(m->err, CKPT_EFORMAT, value_offset(model), "{no} list {=\"" MANIFEST_KEY "\"}");
     for (uint32_t i = 0; i < value_count(manifest); i++)
         CKPT_TRY(read_group(m, i, value_item(manifest, i)));
     m->f->producer = value_text(value_get(model, "convertedBy"), &by) ||

@@ -46,7 +46,7 @@ static ckpt_status add_embedded_row(const struct embedding *e, size_t i)
     struct row r = table_row(&e->embedded->table, i);
     struct step *steps = arena_array(e->f->a, (uint64_t)e->nprefix + r.t.npath, sizeof *steps);
     ckpt_value *v = (ckpt_value *)(uintptr_t)r.t.value;
-    bool is_first_row = v->row == i; /* a node may have several rows */
+    bool is_first_row = value_row(v) == i; /* a node may have several rows */
     ckpt_path_elem *path = prepend_path(e, r.t.path, r.t.npath);
     CKPT_TRY_ALLOC(steps && path, e->err);
     for (uint32_t k = 0; k < e->nprefix; k++)
@@ -64,7 +64,7 @@ static ckpt_status add_embedded_row(const struct embedding *e, size_t i)
     uint32_t index;
     CKPT_TRY(file_add_row(e->f, &r, &index, e->err));
     if (is_first_row)
-        v->row = index;
+        value_set_row(v, index);
     return CKPT_OK;
 }
 

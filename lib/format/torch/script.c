@@ -208,7 +208,7 @@ static bool is_tensor(const ckpt_value *v)
 static uint64_t get_offset(const struct script *s, const ckpt_value *v)
 {
     struct graph_input input = torch_archive_get_graph_input(s->ta);
-    return input.pickle ? source_pos(input.pickle, v->offset) : CKPT_NO_OFFSET;
+    return input.pickle ? source_pos(input.pickle, value_offset(v)) : CKPT_NO_OFFSET;
 }
 
 static bool is_object(const ckpt_value *v)
@@ -227,9 +227,10 @@ static ckpt_value *make_detached_copy(struct script *s, ckpt_value *v)
         return v;
     for (uint32_t i = 0; i < n; i++)
         items[i] = value_arg(v, i);
-    items[4] = value_new(s->f->a, CKPT_V_BOOL, items[4]->offset); /* requires_grad: False */
+    items[4] = value_new(s->f->a, CKPT_V_BOOL, value_offset(items[4])); /* requires_grad: False */
     ckpt_value *args = items[4] ? value_tuple(s->f->a, n, items) : NULL;
-    ckpt_value *copy = args ? value_call(s->f->a, CALL_REDUCE, v->u.call.callable, args, v->offset) : NULL;
+    ckpt_value *copy = args ? value_call(s->f->a, CALL_REDUCE, v->u.call.callable, args, value_offset(v))
+                            : NULL;
     if (copy)
         copy->flags |= VALUE_SHARED; /* several attributes may be the same tensor */
     return copy;
@@ -335,8 +336,9 @@ static ckpt_status add_optimizer(struct script *s, const ckpt_value *root)
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &name))
             continue;
-        ckpt_value *entry = is_object(pairs[i].val) ? value_new(s->f->a, CKPT_V_DICT, pairs[i].val->offset)
-                                                     : pairs[i].val;
+        ckpt_value *entry = pairs[i].val;
+        if (is_object(entry))
+            entry = value_new(s->f->a, CKPT_V_DICT, value_offset(entry));
         s->state_dict = entry;
         CKPT_TRY_ALLOC(entry && torch_put_entry(s->f->a, outer, STR_LIT(""), name, entry), s->err);
         if (entry != pairs[i].val)

@@ -147,7 +147,8 @@ static ckpt_status fail_entry_format(struct tar_file *t, source *s, const ckpt_v
 {
     char text[200];
     value_text_or_type(v, 8, text, sizeof text);
-    return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "%s {=%s}, found {%s}", must_be, expected,
+    return fail(t->err, CKPT_EFORMAT, source_pos(s, value_offset(v)),
+                "%s {=%s}, found {%s}", must_be, expected,
                 text);
 }
 
@@ -431,7 +432,7 @@ static ckpt_status check_persistent_ids(struct tar_file *t, const struct pickle_
         int64_t key;
         const ckpt_value *v = facts->persids[i];
         if (get_key_number(v->u.pid, &key) && !find_object(t, v->u.pid))
-            return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset),
+            return fail(t->err, CKPT_EFORMAT, source_pos(s, value_offset(v)),
                         "a persistent id is {%lld}, it must be {=the key of a storage or tensor}",
                         (long long)key);
     }

@@ -74,7 +74,7 @@ static ckpt_status read_leaf(struct tensordict *r, const ckpt_value *leaf, struc
     if (!is_list || !value_text(value_item(leaf, 0), &dtype) ||
         !value_size(value_item(leaf, 2), &t->src_offset) || !value_size(value_item(leaf, 3), &end) ||
         end < t->src_offset || end > r->data->size)
-        return fail(r->err, CKPT_EFORMAT, leaf->offset,
+        return fail(r->err, CKPT_EFORMAT, value_offset(leaf),
                     "{not} {=a list of a dtype, a shape, a range of the first %" PRIu64
                     " bytes, and padding}",
                     r->data->size);
@@ -84,13 +84,13 @@ static ckpt_status read_leaf(struct tensordict *r, const ckpt_value *leaf, struc
     t->nbytes = KIT_AS_NEEDED;
     CKPT_TRY(read_sizes(r, value_item(leaf, 1), &t->t));
     if (found == CKPT_DT_NONE)
-        return fail(r->err, CKPT_EUNSUPPORTED, leaf->offset,
+        return fail(r->err, CKPT_EUNSUPPORTED, value_offset(leaf),
                     "the dtype {\"%.*s\"}; {=those of torch} are read", STR_ARG(dtype));
     uint64_t elements, need;
     if (checked_product(t->t.shape, t->t.ndim, &elements) && dtype_bytes(found, elements, &need) &&
         need <= end - t->src_offset) /* bounded: compared above */
         return CKPT_OK;
-    return fail(r->err, CKPT_EFORMAT, leaf->offset,
+    return fail(r->err, CKPT_EFORMAT, value_offset(leaf),
                 "{%" PRIu64 " bytes} are fewer than {=dtype and shape} take",
                 end - t->src_offset); /* bounded: compared above */
 }
@@ -113,7 +113,7 @@ static ckpt_status add_leaves(struct tensordict *r, struct kit *k, const ckpt_va
     const value_pair *pairs = value_pairs(leaves, &n);
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str key;
-        struct kit_tensor t = {.described_at = pairs[i].val->offset};
+        struct kit_tensor t = {.described_at = value_offset(pairs[i].val)};
         CKPT_TRY_ALLOC(value_text(pairs[i].key, &key) && (t.name = make_name(r, key)).ptr, r->err);
         ckpt_status st = read_leaf(r, pairs[i].val, &t);
         CKPT_TRY(st == CKPT_OK ? kit_add_tensor(k, &t) : kit_add_faulty(k, &t, st));
@@ -130,7 +130,7 @@ static ckpt_status add_values(struct tensordict *r, struct kit *k, const ckpt_va
         ckpt_str key;
         ckpt_value *value = value_item(pairs[i].val, 0);
         if (!value_text(pairs[i].key, &key) || !value)
-            return fail(r->err, CKPT_EFORMAT, pairs[i].val->offset, "{no} {=list with a value}");
+            return fail(r->err, CKPT_EFORMAT, value_offset(pairs[i].val), "{no} {=list with a value}");
         CKPT_TRY_ALLOC((key = arena_str(r->f->a, key)).ptr, r->err);
         CKPT_TRY(kit_add_value(k, key, value));
     }
@@ -146,7 +146,8 @@ static ckpt_status check_node(struct tensordict *r, const ckpt_value *v)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const ckpt_value *mapping = value_get(v, keys[i]);
         if (!mapping || mapping->type != CKPT_V_DICT)
-            return fail(r->err, CKPT_EFORMAT, v->offset, "a node {without} {=a mapping \"%s\"}", keys[i]);
+            return fail(r->err, CKPT_EFORMAT, value_offset(v),
+                        "a node {without} {=a mapping \"%s\"}", keys[i]);
     }
     return CKPT_OK;
 }
@@ -168,10 +169,12 @@ static ckpt_status begin_child(struct tensordict *r, ckpt_str key, const ckpt_va
     uint32_t before;
     ckpt_str name = arena_str(r->f->a, key);
     if (r->depth == JSON_DEPTH)
-        return fail(r->err, CKPT_ELIMIT, v->offset, "{more} than {=%u dicts} within each other", JSON_DEPTH);
+        return fail(r->err, CKPT_ELIMIT, value_offset(v),
+                    "{more} than {=%u dicts} within each other", JSON_DEPTH);
     CKPT_TRY_ALLOC(name.ptr && map_put(parent->k.names, name, 0, &before), r->err);
     if (before != MAP_NONE)
-        return fail(r->err, CKPT_EFORMAT, v->offset, "the name \"%.*s\" comes {twice}, {=once} is allowed",
+        return fail(r->err, CKPT_EFORMAT, value_offset(v),
+                    "the name \"%.*s\" comes {twice}, {=once} is allowed",
                     STR_ARG(name));
     *child = (struct node){.next = 0};
     r->depth++; /* read_nodes ends its kit even if it was not begun */

@@ -429,11 +429,11 @@ static ckpt_status write_leaf(void *user, pickle_writer *pw, const ckpt_value *v
     if (s)
         return put_persistent_id(w, pw, v, s, err);
     const struct table *table = &w->p->file->table;
-    if (v->row < table->nrows && (v->flags & VALUE_ROW || table_value_of(table, v->row) == v))
-        return put_row(w, pw, v->row, err);
+    if (value_row(v) < table->nrows && (v->flags & VALUE_ROW || table_value_of(table, value_row(v)) == v))
+        return put_row(w, pw, value_row(v), err);
     if (v->type == CKPT_V_PERSID && put_class_of_legacy_id(pw, v->u.pid))
         return CKPT_OK;
-    return fail(err, CKPT_ELOSSY, v->offset,
+    return fail(err, CKPT_ELOSSY, value_offset(v),
                 "a persistent id that names no storage of the file cannot be written");
 }
 
@@ -492,7 +492,7 @@ static void make_cast_call(struct torch_writer *w, struct rebuild_call *r, const
 {
     struct storage *s = find_node_storage(w, node);
     ckpt_dtype to = torch_find_cast(w, s)->to;
-    r->args[0] = make_cast_storage_id(w, s, node->offset);
+    r->args[0] = make_cast_storage_id(w, s, value_offset(node));
     if (!dtype_info(to)->python_has_storage && r->nargs > 4)
         r->args[4] = value_bool(w->p->a, false);
     if (v3 && dtype_info(to)->python_has_storage) {
@@ -595,7 +595,7 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
     ckpt_value *func = c->callable, *args = c->args, *made = NULL;
     *out = v;
     if (find_node_storage(w, v)) {
-        made = value_new(w->p->a, CKPT_V_PERSID, v->offset);
+        made = value_new(w->p->a, CKPT_V_PERSID, value_offset(v));
         *out = made;
         return made ? map_node_storage(w, made, find_node_storage(w, v), false, err) : fail_memory(err);
     }
@@ -605,7 +605,7 @@ static ckpt_status rewrite_call(struct torch_writer *w, const ckpt_value *v, con
         CKPT_TRY(rewrite_args(w, &func, &args, err));
     if (args == c->args)
         return CKPT_OK;
-    made = value_call(w->p->a, (enum value_call_kind)v->call, func, args, v->offset);
+    made = value_call(w->p->a, value_call_kind_of(v), func, args, value_offset(v));
     for (uint32_t i = 0; made && i < extra->nstates; i++)
         if (!value_add_state(w->p->a, made, extra->states[i]))
             made = NULL;

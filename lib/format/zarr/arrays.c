@@ -367,9 +367,9 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *arrays, const struct zarr_sourc
 static bool describe(void *user, const ckpt_value *v, struct row *row)
 {
     const struct zarr_arrays *arrays = user;
-    if (v->type != CKPT_V_TENSOR || v->offset >= arrays->ntensors)
+    if (v->type != CKPT_V_TENSOR || value_offset(v) >= arrays->ntensors)
         return false;
-    const struct zarr_tensor *t = &arrays->tensors[v->offset];
+    const struct zarr_tensor *t = &arrays->tensors[value_offset(v)];
     joined_tensor_describe(arrays->f, &t->joined, row);
     if (t->why_unreadable.len) {
         row->t.kind = CKPT_OPAQUE;
