@@ -194,17 +194,18 @@ bool machine_add_mutation(struct machine *m, const ckpt_value *target)
     return true;
 }
 
-ckpt_status machine_init(struct machine *m, arena *a, source *src, uint64_t pos, uint64_t end,
+ckpt_status machine_init(struct machine *m, arena *a, const struct machine_input *in,
                          struct pickle_facts *facts, ckpt_error *err)
 {
     *m = (struct machine){
         .nodes = {.next_size = FIRST_SLAB}, .chars = {.next_size = FIRST_SLAB}, .frame_end = UINT64_MAX};
+    m->reads_joblib_arrays = in->has_joblib_arrays;
     m->has_facts = facts != NULL;
     m->facts = facts ? facts : &m->unused_facts;
     ckpt_str record = facts ? facts->record : str_of("", 0);
     *m->facts = (struct pickle_facts){.record = record, .protocol = -1};
     memset(m->facts->first_use, 0xff, sizeof m->facts->first_use);
-    return unpickler_init(&m->u, a, src, pos, end, err);
+    return unpickler_init(&m->u, a, in->src, in->pos, in->end, err);
 }
 
 void machine_free(struct machine *m)

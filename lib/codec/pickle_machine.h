@@ -22,6 +22,13 @@ struct slab {
     size_t next_size;    /* bytes of the next slab */
 };
 
+/* A pickle: the bytes of SRC from POS, up to END at most. */
+struct machine_input {
+    source *src;
+    uint64_t pos, end;
+    bool has_joblib_arrays; /* bytes of an array follow each wrapper, as for joblib.load */
+};
+
 struct machine {
     struct unpickler u;
     ckpt_value **stack; /* u.top items */
@@ -29,6 +36,8 @@ struct machine {
     struct slab nodes, chars; /* memory that nodes and text are allocated from */
     uint64_t frame_end;       /* end of the current FRAME; UINT64_MAX: none */
     ckpt_value *none_node, *true_node, *false_node, *empty_tuple; /* the only nodes of these values */
+    ckpt_value *empty_hooks; /* the only node of all OrderedDict() that are arguments, see make_call */
+    bool makes_all_hooks;    /* each of them has a node of its own */
     ckpt_value *small_ints[MACHINE_INTS];  /* the only nodes of the integers 0, 1, 2 … */
     ckpt_value *recent_ints[MACHINE_INTS]; /* other integers recently seen */
     ckpt_value *recent_globals[MACHINE_GLOBALS];
@@ -36,7 +45,7 @@ struct machine {
     ckpt_value *recent_tuples[MACHINE_TUPLES]; /* short tuples of integers: shapes and strides */
     struct pickle_facts *facts;                /* the caller's, or unused_facts */
     bool has_facts;                            /* the caller has passed facts */
-    bool reads_joblib_arrays; /* true: bytes of an array follow each wrapper, as for joblib.load */
+    bool reads_joblib_arrays; /* see machine_input */
     struct pickle_facts unused_facts;
 };
 
@@ -78,7 +87,7 @@ bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t 
 /* machine_add_mutation - records in the facts a change of TARGET by the current opcode. */
 bool machine_add_mutation(struct machine *m, const ckpt_value *target);
 
-ckpt_status machine_init(struct machine *m, arena *a, source *src, uint64_t pos, uint64_t end,
+ckpt_status machine_init(struct machine *m, arena *a, const struct machine_input *in,
                          struct pickle_facts *facts, ckpt_error *err);
 /* machine_free - frees M, but not the nodes and facts, which are in the arena. */
 void machine_free(struct machine *m);
@@ -100,8 +109,13 @@ static inline bool machine_put_memo(struct machine *m, uint64_t index)
 static inline bool machine_get_memo(struct machine *m, uint64_t index)
 {
     ckpt_value *v = (ckpt_value *)(uintptr_t)unpickler_get_memo(&m->u, index);
-    if (v)
-        v->flags |= VALUE_SHARED;
+    if (!v)
+        return false;
+    if (v == m->empty_hooks) { /* it must be distinguished from the others: the pickle is read again */
+        m->makes_all_hooks = true;
+        return false;
+    }
+    v->flags |= VALUE_SHARED;
     return machine_push(m, v);
 }
 /* machine_add_fact - appends V to *LIST, a list of the facts, if the caller has passed facts. */

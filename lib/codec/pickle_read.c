@@ -90,6 +90,32 @@ static bool check_arguments(struct machine *m, const ckpt_value *v)
                    get_kind_name(v), value_offset(v));
 }
 
+/* is_argument - returns true if the object that was just made becomes an item of a tuple, perhaps after a PUT:
+ * then only the memo leads back to it. */
+static bool is_argument(const struct machine *m)
+{
+    const unsigned char *p = m->u.p;
+    size_t n = (size_t)(m->u.lim - p), put = 0;
+    if (n)
+        put = *p == PICKLE_BINPUT ? 2 : *p == PICKLE_LONG_BINPUT ? 5 : *p == PICKLE_MEMOIZE;
+    return n > put && (p[put] == PICKLE_TUPLE || (p[put] >= PICKLE_TUPLE1 && p[put] <= PICKLE_TUPLE3));
+}
+
+/* make_call - returns the node of a call. All OrderedDict() that are arguments, as the hooks of each tensor
+ * are, share one node, unless the memo leads back to one of them. */
+static ckpt_value *make_call(struct machine *m, enum value_call_kind how, ckpt_value *callable,
+                             ckpt_value *args)
+{
+    ckpt_value *hooks = m->empty_hooks;
+    bool may_share = how == CALL_REDUCE && args == m->empty_tuple && !m->makes_all_hooks && is_argument(m);
+    if (may_share && hooks && hooks->u.call.callable == callable)
+        return hooks;
+    ckpt_value *v = machine_new_call(m, how, callable, args);
+    if (may_share && !hooks && value_is_global(callable, "collections", "OrderedDict"))
+        m->empty_hooks = v;
+    return v;
+}
+
 static bool op_call(struct machine *m, enum value_call_kind how)
 {
     if (!unpickler_need(&m->u, 2))
@@ -98,7 +124,7 @@ static bool op_call(struct machine *m, enum value_call_kind how)
     if (!check_callable(m, callable) || !check_arguments(m, args))
         return false;
     m->u.top -= 2;
-    return machine_push(m, machine_new_call(m, how, callable, args));
+    return machine_push(m, make_call(m, how, callable, args));
 }
 
 /* get_extra - returns the value_extra of CALL, to which pairs, items or states are to be added; NULL: out of
@@ -518,19 +544,29 @@ static ckpt_status run_and_free_machine(struct machine *m, ckpt_value **root, ui
     return m->u.status;
 }
 
+static ckpt_status read_pickle(const struct machine_input *in, arena *a, struct pickle_facts *facts,
+                               ckpt_value **root, uint64_t *next, ckpt_error *err)
+{
+    for (bool makes_all_hooks = false;; makes_all_hooks = true) {
+        struct machine m;
+        (void)machine_init(&m, a, in, facts, err);
+        m.makes_all_hooks = makes_all_hooks;
+        ckpt_status st = run_and_free_machine(&m, root, next);
+        if (m.makes_all_hooks == makes_all_hooks) /* else the memo led to hooks that share a node */
+            return st;
+    }
+}
+
 ckpt_status pickle_read(arena *a, source *src, uint64_t pos, uint64_t end, struct pickle_facts *facts,
                         ckpt_value **root, uint64_t *next, ckpt_error *err)
 {
-    struct machine m;
-    (void)machine_init(&m, a, src, pos, end, facts, err);
-    return run_and_free_machine(&m, root, next);
+    const struct machine_input in = {.src = src, .pos = pos, .end = end};
+    return read_pickle(&in, a, facts, root, next, err);
 }
 
 ckpt_status pickle_read_joblib(arena *a, source *src, struct pickle_facts *facts, ckpt_value **root,
                                uint64_t *next, ckpt_error *err)
 {
-    struct machine m;
-    (void)machine_init(&m, a, src, 0, src->size, facts, err);
-    m.reads_joblib_arrays = true;
-    return run_and_free_machine(&m, root, next);
+    const struct machine_input in = {.src = src, .end = src->size, .has_joblib_arrays = true};
+    return read_pickle(&in, a, facts, root, next, err);
 }

@@ -613,6 +613,38 @@ static void a_memo_of_distant_indices_stays_small(void)
     buf_free(&b);
 }
 
+/* HOOKS - makes an OrderedDict(), puts it in the memo as I and in a tuple. */
+#define HOOKS(i) "h\0)Rq" i "\x85"
+#define TWO_HOOKS "\x80\2ccollections\nOrderedDict\nq\0(" HOOKS("\1") HOOKS("\2")
+
+static void empty_hooks_share_a_node(void)
+{
+    struct graph g;
+    graph_read(&g, TWO_HOOKS "t.", sizeof TWO_HOOKS "t." - 1);
+    CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+    const ckpt_value *first = value_item(value_item(g.root, 0), 0);
+    CU_ASSERT_PTR_EQUAL(value_item(value_item(g.root, 1), 0), first);
+    CU_ASSERT(value_is_global(first->u.call.callable, "collections", "OrderedDict"));
+    CU_ASSERT_EQUAL(first->flags & VALUE_SHARED, 0); /* so a rewrite makes one for each tensor */
+    graph_free(&g);
+}
+
+static void hooks_in_the_memo_are_distinguished(void)
+{
+    static const char pickle[] = TWO_HOOKS "h\1h\0K\1s0t.";
+    struct graph g;
+    uint32_t n;
+    graph_read(&g, pickle, sizeof pickle - 1);
+    CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+    const ckpt_value *first = value_item(value_item(g.root, 0), 0),
+                     *second = value_item(value_item(g.root, 1), 0);
+    CU_ASSERT_PTR_NOT_EQUAL(first, second);
+    CU_ASSERT(first->flags & VALUE_SHARED && !(second->flags & VALUE_SHARED));
+    CU_ASSERT(value_pairs(first, &n) && n == 1);
+    CU_ASSERT_EQUAL(g.facts.ncalls, 2);
+    graph_free(&g);
+}
+
 static void facts_are_collected_in_order(void)
 {
     static const char pickle[] = "\x80\x04]K\x01"
@@ -699,6 +731,8 @@ void suite_pickle_read(void)
     UNIT(integers_of_any_size_are_read);
     UNIT(nested_shared_lists_stay_small);
     UNIT(a_memo_of_distant_indices_stays_small);
+    UNIT(empty_hooks_share_a_node);
+    UNIT(hooks_in_the_memo_are_distinguished);
     UNIT(facts_are_collected_in_order);
     UNIT(equal_names_share_one_node);
     UNIT(a_pickle_ends_at_its_stop);

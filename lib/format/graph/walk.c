@@ -207,7 +207,9 @@ static ckpt_status push_tensor_attributes(struct walker *w, const struct pending
     const ckpt_value *state, *v = p->v;
     while (v) {
         v = torch_wrapped_tensor(&w->g, v, &state);
-        bool is_pair = state && state->type == CKPT_V_TUPLE && value_count(state) == 2; /* __dict__, slots */
+        if (!state)
+            continue;
+        bool is_pair = state->type == CKPT_V_TUPLE && value_count(state) == 2; /* __dict__, slots */
         CKPT_TRY(push_state(w, p, is_pair ? value_item(state, 0) : state));
         CKPT_TRY(push_state(w, p, is_pair ? value_item(state, 1) : NULL));
     }
