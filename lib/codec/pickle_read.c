@@ -90,8 +90,8 @@ static bool check_arguments(struct machine *m, const ckpt_value *v)
                    get_kind_name(v), value_offset(v));
 }
 
-/* is_argument - returns true if the object that was just made becomes an item of a tuple, perhaps after a PUT:
- * then only the memo leads back to it. */
+/* is_argument - returns true if the object that was just made becomes an item of a tuple, perhaps after a
+ * PUT: then only the memo leads back to it. */
 static bool is_argument(const struct machine *m)
 {
     const unsigned char *p = m->u.p;

@@ -41,7 +41,8 @@ typedef struct zip {
     pthread_mutex_t check_lock; /* held while the bytes of a stored member are compared */
     pthread_mutex_t lock; /* protects window, all_located, and entries until is_located */
     struct zip_window *window;   /* the local headers read last */
-    uint32_t *entries_by_offset; /* the indexes of entries, sorted by the offset of their headers; NULL: in order */
+    uint32_t *entries_by_offset; /* the indexes of entries, sorted by the offset of their headers; NULL: they
+                                    are in this order */
     uint64_t directory_at;       /* offset of the central directory */
     uint64_t archive_end;        /* first byte after the end record and its comment */
     uint64_t prefix_size;      /* bytes before the archive, which are added to every offset in it */
