@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/str.h"
 #include "base/text.h"
 
 #define RAW_MAX 2048 /* room for a message and its hint before they are escaped and cut to fit */

@@ -23,7 +23,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/cursor.h"
 #include "codec/block_codecs.h"
 
 /* flags */

@@ -12,7 +12,6 @@
 
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
 
 #define TEXT_MAX (1u << 20)

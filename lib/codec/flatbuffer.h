@@ -3,7 +3,6 @@
 #ifndef CODEC_FLATBUFFER_H
 #define CODEC_FLATBUFFER_H
 
-#include "base/arena.h"
 #include "io/window.h"
 
 /* A file. The caller sets SRC, ERR and A, keeps its reference to SRC, and closes the window. */

@@ -15,7 +15,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "base/utf8.h"
 

@@ -24,9 +24,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
-#include "base/map.h"
 #include "io/reader.h"
 
 enum { WIDE_Q8_1 = 40 }; /* bytes of a block of q8_1 by an older gguf-py */

@@ -2,11 +2,8 @@
 #ifndef CODEC_GGUF_H
 #define CODEC_GGUF_H
 
-#include "base/arena.h"
 #include "base/buf.h"
-#include "core/dtype.h"
 #include "core/value.h"
-#include "io/source.h"
 
 #define GGUF_DIMENSIONS 8u     /* most dimensions of a tensor */
 #define GGUF_TEXT_MAX   65536u /* most bytes of a text in gguf_pair.bytes */

@@ -23,7 +23,6 @@
  */
 #include "codec/hdf5.h"
 
-#include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
 #define SIGNATURE     "\x89HDF\r\n\x1a\n"

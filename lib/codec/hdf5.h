@@ -3,7 +3,6 @@
 #ifndef CODEC_HDF5_H
 #define CODEC_HDF5_H
 
-#include "base/arena.h"
 #include "core/value.h"
 #include "io/block_cache.h"
 

@@ -24,7 +24,6 @@
  *                     the pages, each with a checksum.
  *                     Super block I has 2^(I/2) data blocks of 2^((I+1)/2) times the smallest
  */
-#include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
 #define ARRAY_TEXT "an array of chunks" /* for errors */

@@ -11,7 +11,6 @@
  * The offsets must be in ascending order, because libhdf5 searches the index.
  */
 
-#include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
 #define MAX_CHUNKS ((uint64_t)1 << 26)

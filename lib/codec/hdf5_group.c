@@ -18,7 +18,6 @@
  */
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
 #define MAX_LINKS       2000000u /* most links of a group */

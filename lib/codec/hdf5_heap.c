@@ -14,7 +14,6 @@
  * Global heap, whose objects are texts: "GCOL", version 1 (1), zeros 3, size 8; objects: index 2, references
  * 2, zeros 4, size 8, bytes, padded to a multiple of 8. Index 0 is free space.
  */
-#include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
 #define MAX_HEAP_MEMORY      ((uint64_t)32 << 20) /* with more bytes, all loaded collections are freed */

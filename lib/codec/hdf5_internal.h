@@ -4,7 +4,6 @@
 #define CODEC_HDF5_INTERNAL_H
 
 #include "base/cursor.h"
-#include "base/map.h"
 #include "codec/hdf5.h"
 #include "io/window.h"
 

@@ -17,7 +17,6 @@
  * files (external storage, virtual data sets), more elements than the stored bytes can decode to, sizes that
  * contradict each other, bytes that belong to two data sets.
  */
-#include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
 #define MAX_CHUNK     ((uint64_t)256 << 20) /* most bytes of a chunk that is decoded */

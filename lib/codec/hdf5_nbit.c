@@ -19,7 +19,6 @@
  */
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "codec/bit_reader.h"
 #include "codec/hdf5_filter.h"
 

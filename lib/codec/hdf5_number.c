@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "codec/hdf5_internal.h"
-#include "core/dtype.h"
 
 #define AT_ONCE 512u /* elements that are converted at a time */
 

@@ -18,7 +18,6 @@
  * Refused: two messages of one type, shared messages other than datatypes, unknown messages with flags
  * that require a reader to know them, more than MAX_BLOCKS blocks or MAX_MESSAGES messages.
  */
-#include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
 #define MAX_MESSAGES 65536u

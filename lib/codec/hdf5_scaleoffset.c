@@ -14,7 +14,6 @@
  */
 #include <math.h>
 
-#include "base/checked.h"
 #include "codec/bit_reader.h"
 #include "codec/hdf5_filter.h"
 

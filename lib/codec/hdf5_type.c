@@ -27,9 +27,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
-#include "base/checked.h"
 #include "codec/hdf5_internal.h"
-#include "core/dtype.h"
 
 #define MAX_NESTED 8u
 #define MAX_TEXT   4096u /* most bytes of the description of a record */

@@ -10,9 +10,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "base/checked.h"
 #include "codec/hdf5_internal.h"
-#include "core/dtype.h"
 
 #define MAX_ELEMENTS 65536u               /* most elements of an attribute that becomes a list */
 #define MAX_TEXTS    ((uint64_t)64 << 20) /* most bytes of the texts of a data set */

@@ -9,7 +9,6 @@
  * nesting beyond LITERAL_MAX_DEPTH. The functions take_… read what the unread text begins with.
  */
 
-#include "base/checked.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "codec/npy.h"

@@ -15,7 +15,6 @@
 
 #include <stdlib.h>
 
-#include "base/cursor.h"
 #include "codec/block_codecs.h"
 
 #define HISTORY   65536u

@@ -18,7 +18,6 @@
 
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "base/utf8.h"
 

@@ -2,9 +2,7 @@
 #ifndef CODEC_NPY_H
 #define CODEC_NPY_H
 
-#include "base/arena.h"
 #include "core/numpy.h"
-#include "io/source.h"
 
 #define NPY_MAGIC      "\x93NUMPY"
 #define NPY_MAGIC_SIZE 6u

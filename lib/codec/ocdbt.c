@@ -39,8 +39,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "base/cursor.h"
 #include "codec/unpack_archive.h"
 

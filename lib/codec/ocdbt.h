@@ -2,7 +2,6 @@
 #ifndef CODEC_OCDBT_H
 #define CODEC_OCDBT_H
 
-#include "base/arena.h"
 #include "base/map.h"
 #include "io/source.h"
 

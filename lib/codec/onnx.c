@@ -23,7 +23,6 @@
 
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "codec/protobuf.h"
 
 /* TENSOR and SPARSE are last: they are read at once. Only the kinds before TENSOR have frames. */

@@ -2,7 +2,6 @@
 #ifndef CODEC_ONNX_H
 #define CODEC_ONNX_H
 
-#include "base/arena.h"
 #include "core/dtype.h"
 #include "io/source.h"
 

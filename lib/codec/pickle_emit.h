@@ -7,9 +7,6 @@
 #ifndef CODEC_PICKLE_EMIT_H
 #define CODEC_PICKLE_EMIT_H
 
-#include "base/arena.h"
-#include "base/map.h"
-#include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"
 
 /* A value in the output after which a PUT may be inserted. Only the low 31 bits of its offset are kept, to

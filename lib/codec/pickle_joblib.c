@@ -15,7 +15,6 @@
  */
 #include "codec/pickle_machine.h"
 
-#include "base/checked.h"
 #include "codec/pickle_read.h"
 #include "core/numpy.h"
 #include "core/view.h"

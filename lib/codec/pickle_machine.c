@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
 

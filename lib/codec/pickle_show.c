@@ -3,7 +3,6 @@
 #include "codec/pickle_show.h"
 
 #include "base/cursor.h"
-#include "base/error.h"
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"

@@ -19,7 +19,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_show.h"

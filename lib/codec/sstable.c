@@ -27,8 +27,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "codec/snappy.h"
 
 #define MAGIC   UINT64_C(0xdb4775248b80fb57)

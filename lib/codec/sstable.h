@@ -3,7 +3,6 @@
 #ifndef CODEC_SSTABLE_H
 #define CODEC_SSTABLE_H
 
-#include "base/arena.h"
 #include "base/buf.h"
 #include "base/cursor.h"
 #include "io/source.h"

@@ -17,7 +17,6 @@
  */
 #include "codec/tar.h"
 
-#include "base/checked.h"
 #include "base/cursor.h"
 
 #define BLOCK         512u

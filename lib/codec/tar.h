@@ -2,7 +2,6 @@
 #ifndef CODEC_TAR_H
 #define CODEC_TAR_H
 
-#include "base/arena.h"
 #include "io/source.h"
 
 struct tar_entry {

@@ -21,7 +21,6 @@
 
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "codec/protobuf.h"
 
 static const struct tf_dtype dtypes[] = {

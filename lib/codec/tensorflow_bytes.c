@@ -13,8 +13,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "base/store.h"
 #include "codec/sstable.h"
 #include "codec/tensorflow.h"

@@ -8,7 +8,6 @@
  */
 #include "codec/tracer.h"
 
-#include "base/checked.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_show.h"
 #include "core/trace_dtype.h"

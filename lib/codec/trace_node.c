@@ -3,8 +3,6 @@
  * released, because the tables of recently seen globals refer to them. */
 #include "codec/tracer.h"
 
-#include "base/checked.h"
-
 /* as_unshared - returns the node of R if R is the only reference to it, else NULL. */
 static struct trace_node *as_unshared(trace_ref r)
 {

@@ -1,7 +1,6 @@
 /* tracer.c - see tracer.h. */
 #include "codec/tracer.h"
 
-#include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_show.h"

@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/text.h"
 #include "codec/pickle_ops.h"
 

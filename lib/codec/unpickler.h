@@ -5,7 +5,6 @@
 #ifndef CODEC_UNPICKLER_H
 #define CODEC_UNPICKLER_H
 
-#include "base/arena.h"
 #include "base/map.h"
 #include "io/reader.h"
 

@@ -20,9 +20,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
-#include "base/crc32.h"
 #include "base/store.h"
 #include "codec/blosc.h"
 #include "codec/inflate.h"

@@ -3,7 +3,6 @@
 #ifndef CODEC_ZARR_H
 #define CODEC_ZARR_H
 
-#include "core/dtype.h"
 #include "core/value.h"
 #include "io/spool.h"
 

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/arena.h"
 #include "base/map.h"
 #include "codec/zip_header.h"
 

@@ -15,8 +15,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/cursor.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "base/utf8.h"

@@ -4,7 +4,6 @@
 #ifndef CODEC_ZIP_AUDIT_H
 #define CODEC_ZIP_AUDIT_H
 
-#include "base/arena.h"
 #include "io/source.h"
 
 /* A member as one of its headers describes it. */

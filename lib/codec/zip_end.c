@@ -13,7 +13,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "codec/zip_header.h"
 
 #define MAX_COMMENT_REACH (ZIP_MAX_NAME + ZIP_END_SIZE) /* an end record with the longest comment */

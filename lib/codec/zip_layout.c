@@ -16,9 +16,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/crc32.h"
-#include "base/cursor.h"
 #include "base/text.h"
 #include "codec/zip_end.h"
 #include "codec/zip_inflate.h"

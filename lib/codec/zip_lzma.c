@@ -11,7 +11,6 @@
 
 #include <inttypes.h>
 
-#include "base/cursor.h"
 #include "base/store.h"
 #include "codec/unpack_archive.h"
 

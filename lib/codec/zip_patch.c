@@ -11,9 +11,6 @@
 
 #include <stdlib.h>
 
-#include "base/buf.h"
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "base/store.h"
 #include "io/reader.h"
 

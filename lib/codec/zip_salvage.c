@@ -23,7 +23,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "codec/inflate.h"
 
 #define CHUNK          (256u * 1024u)

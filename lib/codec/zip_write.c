@@ -13,8 +13,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "codec/zip_header.h"
 
 #define PAYLOAD_ALIGN   64u

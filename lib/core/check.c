@@ -1,8 +1,6 @@
 /* check.c - see check.h. */
 #include "core/check.h"
 
-#include "base/checked.h"
-
 #define MAX_BYTES   (UINT64_C(1) << 30) /* memory for the texts of findings and the list of records */
 #define CHANGE_CHECKS 100u /* each of the first 100 findings makes sure that no file has changed meanwhile */
 

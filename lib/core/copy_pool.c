@@ -6,7 +6,6 @@
 
 #include <stdlib.h>
 
-#include "base/crc32.h"
 #include "base/store.h"
 #include "core/elements.h"
 #include "core/parallel_rows.h"

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/sized.h"
 #include "core/python2.h"
 #include "core/view.h"

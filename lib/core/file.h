@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 
-#include "base/map.h"
 #include "base/notice.h"
 #include "core/table.h"
 

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
-
 static const ckpt_scan_rule rules[] = {
 #define RULE(constant, id, level, verdict, name, text)                                                       \
     {#id, name, text, CKPT_SCAN_##level, CKPT_SCAN_##verdict},

@@ -12,8 +12,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
-
 #define WINDOW     ((size_t)256 * 1024)
 #define MAX_GAP    1024u /* bytes that take as long to read as a system call */
 #define MIN_MEMCPY 32u   /* bytes from which one memcpy is faster than a loop over elements */

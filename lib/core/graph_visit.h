@@ -2,7 +2,6 @@
 #ifndef CORE_GRAPH_VISIT_H
 #define CORE_GRAPH_VISIT_H
 
-#include "base/map.h"
 #include "core/value.h"
 
 /* graph_visit_children - calls VISIT for each node that V consists of. False: VISIT returned false. */

@@ -2,7 +2,6 @@
 #ifndef CORE_NUMPY_H
 #define CORE_NUMPY_H
 
-#include "core/dtype.h"
 #include "core/value.h"
 
 struct numpy_dtype {

@@ -5,9 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/crc32.h"
-#include "core/dtype.h"
 #include "core/tensor.h"
 #include "io/pool.h"
 

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "base/checked.h"
 #include "core/box_index.h"
 #include "core/gather.h"
 

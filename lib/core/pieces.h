@@ -4,7 +4,6 @@
 #ifndef CORE_PIECES_H
 #define CORE_PIECES_H
 
-#include "base/arena.h"
 #include "io/source.h"
 
 struct piece {

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "core/convert.h"
-#include "core/dtype.h"
 
 ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
 {

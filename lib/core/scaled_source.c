@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/store.h"
 #include "base/cursor.h"
 #include "core/convert.h"

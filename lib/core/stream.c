@@ -5,8 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "core/dtype.h"
 #include "core/elements.h"
 #include "core/gather.h"
 

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "core/convert.h"
 
 struct stream_options tensor_stream_options(ckpt_file *f)

@@ -13,8 +13,6 @@
  */
 #include "core/trace_dtype.h"
 
-#include "base/checked.h"
-
 #define OBJECT_FLAGS     0x0bu /* a dtype that contains objects has all of these */
 #define NON_NUMBER_FLAGS 0x07u /* a dtype of numbers has none of these; bit 2: an item is a pointer */
 #define MAX_WAITING      1024u /* dtypes waiting to be checked */

@@ -8,10 +8,8 @@
  * dtype and shape. After a failure, all later calls return the same error. */
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/sized.h"
 #include "base/utf8.h"
-#include "core/dtype.h"
 #include "format/format.h"
 #include "format/kit.h"
 

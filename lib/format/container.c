@@ -24,7 +24,6 @@
 #include "format/container.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/members.h"
-#include "format/recognize.h"
 #include "format/registry.h"
 #include "format/unpack.h"
 

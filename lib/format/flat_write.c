@@ -8,11 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/map.h"
 #include "codec/json_scan.h"
 #include "core/dequantize.h"
-#include "core/dtype.h"
 #include "core/view.h"
 #include "format/registry.h"
 #include "format/salvage.h"

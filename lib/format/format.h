@@ -3,9 +3,7 @@
 #ifndef FORMAT_FORMAT_H
 #define FORMAT_FORMAT_H
 
-#include "base/buf.h"
 #include "codec/zip.h"
-#include "core/file.h"
 #include "core/plan.h"
 #include "io/journal.h"
 

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 
-#include "base/map.h"
 #include "base/sized.h"
 #include "base/utf8.h"
 #include "format/files/own_files.h"

@@ -26,7 +26,6 @@
  * those above, unless all lines are counted, and other lines that begin as JSON, Python or HTML do. The
  * functions take_… read what a text begins with, and skip it.
  */
-#include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/npy.h"
 #include "core/check.h"

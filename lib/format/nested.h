@@ -4,7 +4,6 @@
 #define FORMAT_NESTED_H
 
 #include "base/buf.h"
-#include "base/map.h"
 #include "core/value.h"
 
 struct nested {

@@ -9,18 +9,15 @@
 
 #include <stdio.h>
 
-#include "base/cursor.h"
 #include "base/text.h"
 #include "codec/hdf5.h"
 #include "codec/inflate.h"
 #include "codec/json_scan.h"
 #include "codec/protobuf.h"
-#include "codec/zip_header.h"
 #include "core/findings.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/safetensors/safetensors.h"
-#include "io/reader.h"
 
 #define MAX_FIELDS      65536u
 #define PATH_TEXT_MAX   4096u

@@ -3,9 +3,6 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "codec/zip.h"
-#include "core/check.h"
-#include "core/dtype.h"
 #include "format/container.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
@@ -14,7 +11,6 @@
 #include "format/foreign.h"
 #include "format/hub/listed_names.h"
 #include "format/hub/merge.h"
-#include "format/hub/shards.h"
 #include "format/in_place.h"
 #include "format/names.h"
 #include "format/parts/part_files.h"

@@ -3,11 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/crc32.h"
 #include "core/check.h"
-#include "core/plan.h"
 #include "core/view.h"
-#include "format/format.h"
 #include "format/graph/unrecoverable_objects.h"
 #include "format/numpy/numpy.h"
 #include "format/salvage.h"

@@ -11,7 +11,6 @@
 #include "codec/lz4_frame.h"
 #include "codec/unpack_archive.h"
 #include "core/check.h"
-#include "format/recognize.h"
 #include "format/registry.h"
 #include "format/unpack.h"
 

@@ -1,6 +1,5 @@
 /* verify.c - checks the zip container of a file beyond what reading its tensors needs. */
 #include "codec/zip_audit.h"
-#include "core/check.h"
 #include "format/recognize.h"
 #include "format/registry.h"
 #include "format/verify.h"

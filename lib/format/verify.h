@@ -3,7 +3,6 @@
 #define FORMAT_VERIFY_H
 
 #include "core/check.h"
-#include "core/file.h"
 
 /* verify_records - if SRC is a zip archive: compares central directory and local headers, checks names and
  * bytes around the archive, and adds its records to C. NAMES_ARE_KEYS: as in struct format. FINDINGS_BEFORE

@@ -3,7 +3,6 @@
 #ifndef IO_BLOCK_CACHE_H
 #define IO_BLOCK_CACHE_H
 
-#include "io/source.h"
 #include "io/spool.h"
 
 typedef struct block_cache block_cache;

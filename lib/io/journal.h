@@ -3,8 +3,6 @@
 #ifndef IO_JOURNAL_H
 #define IO_JOURNAL_H
 
-#include "base/error.h"
-#include "base/str.h"
 #include "io/source.h"
 
 #define JOURNAL_SUFFIX ".ckpt-undo"

@@ -25,8 +25,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "base/cursor.h"
 #include "base/store.h"
 #include "io/fd.h"

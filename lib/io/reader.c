@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
 
 #define FIRST_READ 4096u

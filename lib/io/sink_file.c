@@ -15,12 +15,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "base/checked.h"
 #include "base/text.h"
 #include "io/fd.h"
 #include "io/journal.h"
 #include "io/sink.h"
-#include "io/temp.h"
 
 struct file_sink {
     sink sink;

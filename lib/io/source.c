@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-
 #define CHUNK (256u * 1024u)
 
 static ckpt_status check_range(const source *s, uint64_t off, size_t n, ckpt_error *err)

@@ -10,7 +10,6 @@
 #include "base/crc32.h"
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/str.h"
 
 typedef struct source source;
 struct patches;

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/checked.h"
 #include "io/fd.h"
 #include "io/source.h"
 

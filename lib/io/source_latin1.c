@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "io/source.h"
 
 #define SEEK_POINT_EVERY 65536u /* decoded bytes between seek points */

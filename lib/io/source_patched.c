@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "io/journal.h"
-#include "io/source.h"
 
 bool patches_add(struct patches *p, uint64_t offset, ckpt_str bytes)
 {

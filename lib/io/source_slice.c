@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "io/source.h"
 
 struct slice_source {

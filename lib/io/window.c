@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checked.h"
 #include "io/fd.h"
 
 #define MAX_PIECE   ((size_t)16 * 1024) /* copying a larger piece costs more than a system call */

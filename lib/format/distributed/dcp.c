@@ -21,12 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
-#include "base/checked.h"
 #include "core/box_index.h"
 #include "core/check.h"
-#include "core/dtype.h"
-#include "core/pieces.h"
 #include "format/distributed/dcp.h"
 #include "format/distributed/dcp_metadata.h"
 #include "format/distributed/dcp_write.h"
@@ -38,7 +34,6 @@
 #include "format/parts/companion_values.h"
 #include "format/parts/part_files.h"
 #include "format/parts/part_graph.h"
-#include "format/parts/sharded_tensors.h"
 #include "format/recognize.h"
 #include "format/registry.h"
 

@@ -8,11 +8,8 @@
  *    directory, zip64 end record and locator, end record, as torch_zip_write has them */
 #include "format/distributed/dcp_write.h"
 
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "codec/pickle_write.h"
 #include "codec/zip_header.h"
-#include "core/dtype.h"
 #include "format/graph/persistent_id.h"
 
 #define PAYLOAD_ALIGN 64u

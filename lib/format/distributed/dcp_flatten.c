@@ -12,10 +12,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "core/dtype.h"
 #include "core/graph_visit.h"
 #include "core/view.h"
 

@@ -10,12 +10,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "codec/unpack_archive.h"
 #include "core/check.h"
-#include "core/dtype.h"
-#include "core/stream.h"
 #include "format/registry.h"
 
 #define MAX_OPEN     16u

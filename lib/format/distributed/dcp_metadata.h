@@ -3,7 +3,6 @@
 #ifndef FORMAT_DISTRIBUTED_DCP_METADATA_H
 #define FORMAT_DISTRIBUTED_DCP_METADATA_H
 
-#include "base/arena.h"
 #include "io/source.h"
 
 /* A value of the pickle. The lowest four bits are its dcp_type, the others an integer, a class, or an index

@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "codec/pickle_write.h"
-#include "core/dtype.h"
 
 #define METADATA   STR_LIT("torch.distributed.checkpoint.metadata")
 #define FILESYSTEM STR_LIT("torch.distributed.checkpoint.filesystem")

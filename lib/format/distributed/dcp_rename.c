@@ -6,7 +6,6 @@
  * written, so that all other values stay. That takes some kilobytes of memory for each chunk, more than
  * dcp_metadata.c needs. */
 
-#include "base/buf.h"
 #include "codec/pickle_read.h"
 #include "codec/pickle_write.h"
 #include "core/copy_pool.h"

@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/store.h"
 #include "core/copy_pool.h"
 #include "format/metadata.h"

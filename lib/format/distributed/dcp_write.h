@@ -5,7 +5,6 @@
 #define FORMAT_DISTRIBUTED_DCP_WRITE_H
 
 #include "base/buf.h"
-#include "base/map.h"
 #include "core/plan.h"
 
 /* ---- the leaves of the state dict (dcp_flatten.c) */

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "core/check.h"
 #include "format/distributed/deepspeed.h"
 #include "format/graph/walk.h"

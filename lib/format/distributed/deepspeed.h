@@ -4,8 +4,6 @@
 #ifndef FORMAT_DISTRIBUTED_DEEPSPEED_H
 #define FORMAT_DISTRIBUTED_DEEPSPEED_H
 
-#include "base/map.h"
-#include "core/file.h"
 #include "format/format.h"
 #include "format/parts/sharded_tensors.h"
 

@@ -1,8 +1,6 @@
 /* deepspeed_tensors.c - assembles the tensors of a DeepSpeed save from the flat tensors in its files. */
-#include "base/checked.h"
 #include "core/check.h"
 #include "core/convert.h"
-#include "core/dtype.h"
 #include "core/view.h"
 #include "format/distributed/deepspeed.h"
 #include "format/parts/part_files.h"

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "core/check.h"
 #include "format/distributed/megatron_rules.h"
 #include "format/files/folder.h"

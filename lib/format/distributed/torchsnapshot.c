@@ -27,12 +27,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/buf.h"
-#include "base/checked.h"
 #include "base/text.h"
 #include "codec/json_scan.h"
 #include "core/check.h"
-#include "core/dtype.h"
 #include "format/files/folder.h"
 #include "format/graph/walk.h"
 #include "format/kit.h"

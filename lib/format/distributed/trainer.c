@@ -10,7 +10,6 @@
  * Sources: accelerate/utils/fsdp_utils.py, verl/trainer/ppo/ray_trainer.py, verl/utils/megatron_utils.py. */
 #include <stdlib.h>
 
-#include "core/file.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
 #include "format/foreign.h"

@@ -22,7 +22,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/checked.h"
 #include "core/check.h"
 #include "format/distributed/deepspeed.h"
 

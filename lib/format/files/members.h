@@ -4,7 +4,6 @@
 #ifndef FORMAT_FILES_MEMBERS_H
 #define FORMAT_FILES_MEMBERS_H
 
-#include "base/arena.h"
 #include "io/source.h"
 
 enum member_kind {

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "format/files/checkpoint_names.h"
-#include "io/source.h"
 
 #define MAX_PARTS_DEPTH 8u /* parts in parts: a folder, its shards, archives in these */
 

@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/map.h"
 #include "core/pieces.h"
 #include "format/flax/flax.h"
 #include "format/graph/walk.h"

@@ -16,7 +16,6 @@
  */
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "format/flat_write.h"
 #include "format/flax/flax.h"
 #include "format/nested.h"

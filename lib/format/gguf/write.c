@@ -15,11 +15,9 @@
  */
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "base/utf8.h"
 #include "format/flat_write.h"
 #include "format/gguf/gguf.h"
-#include "io/sink.h"
 
 #define ARCHITECTURE "general.architecture"
 

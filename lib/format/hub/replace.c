@@ -23,13 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/map.h"
-#include "codec/json_scan.h"
 #include "format/files/checkpoint_names.h"
 #include "format/hub/shards.h"
-#include "io/sink.h"
-#include "io/source.h"
 
 #define OLD_SUFFIX      ".ckpt-old"
 #define MAX_INDEX_BYTES (UINT64_C(1) << 30) /* of an index and its parsed form */

@@ -12,8 +12,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/map.h"
 #include "base/utf8.h"
 #include "format/hub/shards.h"
 #include "format/ties.h"

@@ -2,7 +2,6 @@
 #ifndef FORMAT_HUB_SHARDS_H
 #define FORMAT_HUB_SHARDS_H
 
-#include "base/map.h"
 #include "codec/json_scan.h"
 #include "format/registry.h"
 

@@ -30,10 +30,7 @@
 #include "format/hub/shards.h"
 #include "format/hub/write.h"
 #include "format/parts/part_files.h"
-#include "format/registry.h"
 #include "format/ties.h"
-#include "io/sink.h"
-#include "io/temp.h"
 
 #define DEFAULT_MAX_SHARD UINT64_C(5000000000) /* as that of huggingface_hub */
 #define MAX_WAITING 400u

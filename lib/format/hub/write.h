@@ -2,7 +2,6 @@
 #ifndef FORMAT_HUB_WRITE_H
 #define FORMAT_HUB_WRITE_H
 
-#include "core/plan.h"
 #include "format/format.h"
 
 /* shards_write - writes P as shards of at most opts->max_shard tensor bytes, each a file in FORMAT, and their

@@ -13,7 +13,6 @@
  */
 #include "codec/hdf5.h"
 #include "core/check.h"
-#include "format/format.h"
 #include "format/keras/keras.h"
 #include "format/recognize.h"
 

@@ -16,7 +16,6 @@
 #include "core/check.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
-#include "format/format.h"
 #include "format/keras/keras.h"
 #include "format/parts/part_files.h"
 #include "io/spool.h"

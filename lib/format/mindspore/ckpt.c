@@ -14,12 +14,9 @@
  */
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/protobuf.h"
 #include "core/check.h"
-#include "core/pieces.h"
-#include "format/format.h"
 #include "format/kit.h"
 #include "format/recognize.h"
 

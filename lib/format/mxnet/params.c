@@ -28,8 +28,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "core/dtype.h"
 #include "format/format.h"
 #include "format/kit.h"
 #include "io/reader.h"

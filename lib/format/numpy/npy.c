@@ -10,7 +10,6 @@
  * float8_e5m2 is, and all others of one byte as "<V1", which void_dtypes of ckpt_limits can name.
  *
  * Refused: arrays of objects, which are a pickle; truncated arrays. */
-#include "base/checked.h"
 #include "format/numpy/numpy.h"
 #include "format/recognize.h"
 

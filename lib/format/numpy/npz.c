@@ -7,13 +7,9 @@
  * arrays are reported. */
 #include <inttypes.h>
 
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "base/text.h"
-#include "codec/zip_header.h"
 #include "codec/zip_lzma.h"
 #include "core/check.h"
-#include "format/format.h"
 #include "format/numpy/numpy.h"
 #include "format/numpy/skops.h"
 

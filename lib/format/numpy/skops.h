@@ -2,8 +2,6 @@
 #ifndef FORMAT_NUMPY_SKOPS_H
 #define FORMAT_NUMPY_SKOPS_H
 
-#include "base/map.h"
-#include "codec/zip.h"
 #include "format/format.h"
 
 #define SKOPS_SCHEMA "schema.json"

@@ -14,11 +14,8 @@
  * than one tensor. */
 #include <stdio.h>
 
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "base/text.h"
 #include "codec/inflate.h"
-#include "codec/zip_header.h"
 #include "format/flat_write.h"
 #include "format/numpy/numpy.h"
 

@@ -18,8 +18,6 @@
  */
 #include <inttypes.h>
 
-#include "base/buf.h"
-#include "base/checked.h"
 #include "core/check.h"
 #include "format/files/path.h"
 #include "format/kit.h"

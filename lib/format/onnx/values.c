@@ -9,7 +9,6 @@
 
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "base/store.h"
 #include "codec/protobuf.h"
 

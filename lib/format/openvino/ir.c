@@ -23,10 +23,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/checked.h"
 #include "codec/xml_scan.h"
 #include "core/check.h"
-#include "core/dtype.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"
 #include "format/kit.h"

@@ -23,15 +23,12 @@
  */
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "codec/protobuf.h"
 #include "core/check.h"
-#include "core/dtype.h"
 #include "format/files/folder.h"
 #include "format/kit.h"
 #include "format/paddle/program.h"
 #include "format/parts/part_files.h"
-#include "io/reader.h"
 
 #define MODEL_NAME  "__model__"
 #define PARAMS_NAME "__params__"

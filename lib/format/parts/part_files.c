@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/checked.h"
 #include "core/check.h"
 #include "format/files/folder.h"
 #include "format/files/members.h"

@@ -1,9 +1,7 @@
 /* sharded_tensors.c - collects the shards of all ranks by tensor, and makes one storage for each tensor. */
 #include "format/parts/sharded_tensors.h"
 
-#include "base/checked.h"
 #include "core/check.h"
-#include "core/dtype.h"
 #include "format/kit.h"
 
 bool is_row_major(const ckpt_tensor *t)

@@ -4,7 +4,6 @@
 #ifndef FORMAT_PARTS_SHARDED_TENSORS_H
 #define FORMAT_PARTS_SHARDED_TENSORS_H
 
-#include "base/map.h"
 #include "core/file.h"
 #include "core/pieces.h"
 

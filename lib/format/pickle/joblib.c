@@ -3,9 +3,7 @@
  * opened, into memory or a temporary file.
  *
  * Refused: files that unpack to more than file_max_unpacked allows, or to anything but such a pickle. */
-#include "format/format.h"
 #include "format/pickle/pickle.h"
-#include "format/recognize.h"
 #include "format/registry.h"
 #include "format/unpack.h"
 

@@ -17,9 +17,6 @@
 
 #include <inttypes.h>
 
-#include "base/checked.h"
-#include "base/map.h"
-#include "core/dtype.h"
 #include "core/numpy.h"
 #include "core/pieces.h"
 #include "format/graph/numpy.h"

@@ -3,8 +3,6 @@
  * allows after its JSON. The data stay where they are, and __metadata__ is unchanged except for the names
  * in recorded ties (plan_metadata).
  */
-#include "base/buf.h"
-#include "base/cursor.h"
 #include "base/utf8.h"
 #include "format/safetensors/safetensors.h"
 

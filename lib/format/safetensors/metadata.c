@@ -7,15 +7,11 @@
  */
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/cursor.h"
 #include "base/store.h"
 #include "codec/json_scan.h"
 #include "core/copy_pool.h"
-#include "core/plan.h"
 #include "format/metadata.h"
 #include "format/safetensors/safetensors.h"
-#include "io/sink.h"
 
 #define PARSER_ROOM (256u << 10) /* for parsing a header */
 

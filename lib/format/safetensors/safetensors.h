@@ -2,7 +2,6 @@
 #ifndef FORMAT_SAFETENSORS_SAFETENSORS_H
 #define FORMAT_SAFETENSORS_SAFETENSORS_H
 
-#include "base/buf.h"
 #include "format/format.h"
 
 #define SAFETENSORS_MAX_HEADER 100000000u

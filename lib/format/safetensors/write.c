@@ -16,15 +16,12 @@
  */
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/store.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
-#include "core/dtype.h"
 #include "format/flat_write.h"
 #include "format/safetensors/safetensors.h"
 #include "format/ties.h"
-#include "io/sink.h"
 
 struct header {
     struct plan_pair *meta;

@@ -20,7 +20,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/checked.h"
 #include "codec/protobuf.h"
 #include "codec/sstable.h"
 #include "core/check.h"

@@ -17,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "codec/sstable.h"
 #include "format/files/folder.h"
 #include "format/files/path.h"

@@ -27,9 +27,6 @@
  */
 #include <inttypes.h>
 
-#include "base/buf.h"
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "codec/json_scan.h"
 #include "core/check.h"
 #include "core/numpy.h"

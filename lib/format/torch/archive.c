@@ -14,7 +14,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "codec/pickle_read.h"
 #include "core/check.h"
 #include "format/graph/persistent_id.h"

@@ -3,7 +3,6 @@
 #ifndef FORMAT_TORCH_ARCHIVE_H
 #define FORMAT_TORCH_ARCHIVE_H
 
-#include "base/buf.h"
 #include "format/format.h"
 #include "format/graph/walk.h"
 #include "format/kit.h"

@@ -5,7 +5,6 @@
  */
 #include "format/torch/archive.h"
 
-#include "base/checked.h"
 #include "core/check.h"
 #include "format/registry.h"
 

@@ -15,7 +15,6 @@
  * parameters or buffers is in no table, so every tensor of an object, list, tuple or dict is listed. Refused:
  * quantized tensors, objects that contain themselves, what codec/flatbuffer refuses. Code is not read. */
 #include "codec/flatbuffer.h"
-#include "format/format.h"
 #include "format/kit.h"
 #include "format/recognize.h"
 

@@ -14,11 +14,8 @@
  */
 #include <stdio.h>
 
-#include "base/checked.h"
-#include "base/cursor.h"
 #include "codec/pickle_read.h"
 #include "core/check.h"
-#include "core/dtype.h"
 #include "format/graph/persistent_id.h"
 #include "format/graph/walk.h"
 #include "format/recognize.h"

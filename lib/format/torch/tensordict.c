@@ -20,10 +20,7 @@
  */
 #include <inttypes.h>
 
-#include "base/checked.h"
-#include "base/cursor.h"
 #include "codec/json_scan.h"
-#include "core/dtype.h"
 #include "format/format.h"
 #include "format/kit.h"
 

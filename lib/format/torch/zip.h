@@ -2,7 +2,6 @@
 #ifndef FORMAT_TORCH_ZIP_H
 #define FORMAT_TORCH_ZIP_H
 
-#include "base/buf.h"
 #include "core/copy_pool.h"
 #include "format/format.h"
 #include "format/graph/persistent_id.h"

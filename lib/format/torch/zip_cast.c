@@ -6,8 +6,6 @@
  * storages of that shard; these are matched with those of the merged file by the position of their bytes.
  */
 #include "base/text.h"
-#include "core/convert.h"
-#include "core/dtype.h"
 #include "format/torch/zip.h"
 
 /* The position of the bytes of a storage, as the key of a map. */

@@ -11,13 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/text.h"
 #include "codec/pickle_write.h"
 #include "core/dequantize.h"
-#include "core/dtype.h"
 #include "core/view.h"
-#include "format/graph/persistent_id.h"
 #include "format/registry.h"
 #include "format/torch/zip.h"
 

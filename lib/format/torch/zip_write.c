@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "codec/pickle_read.h"
 #include "codec/zip_write.h"
 #include "format/metadata.h"

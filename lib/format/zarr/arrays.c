@@ -11,7 +11,6 @@
 #include "codec/zarr.h"
 #include "core/check.h"
 #include "core/elements.h"
-#include "core/pieces.h"
 #include "format/graph/walk.h"
 #include "format/parts/part_graph.h"
 

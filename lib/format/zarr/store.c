@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "base/checked.h"
 #include "core/check.h"
 #include "format/files/folder.h"
 #include "format/files/members.h"
