@@ -59,5 +59,9 @@ bool arena_full(const arena *a);
 void arena_fail_at(arena *a, uint64_t n);
 
 #define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
+/* ARENA_PUSH - appends *ITEM to OWNER->LIST, an array of OWNER->nLIST elements with room for OWNER->cap_LIST,
+ * as arena_push does. */
+#define ARENA_PUSH(a, owner, list, item)                                                                     \
+    arena_push(a, &(owner)->list, &(owner)->n##list, &(owner)->cap_##list, item, sizeof *(item))
 
 #endif

@@ -222,6 +222,13 @@ void error_add_file(ckpt_error *err, const char *path)
         text_fit(str_c(path), err->file, sizeof err->file);
 }
 
+ckpt_status position_if_failed(ckpt_status st, uint64_t offset, ckpt_str name, ckpt_error *err)
+{
+    if (st != CKPT_OK)
+        error_add_position(err, offset, name);
+    return st;
+}
+
 ckpt_status prefix_where_if_failed(ckpt_status st, ckpt_str name, ckpt_error *err)
 {
     if (st != CKPT_OK && name.len)

@@ -86,12 +86,6 @@ static ckpt_status open_payload(struct flax_input *in, const struct msgpack_valu
     return msgpack_read(p->src, collect_value, p, in->err);
 }
 
-/* is_size - returns true if V is a non-negative integer. */
-static bool is_size(const struct msgpack_value *v)
-{
-    return v->kind == MSGPACK_UINT || (v->kind == MSGPACK_INT && v->bits <= INT64_MAX);
-}
-
 /* fail_payload - fails because value I of the payload is WHAT. */
 static ckpt_status fail_payload(struct flax_input *in, const struct payload *p, size_t i, const char *what)
 {
@@ -109,7 +103,7 @@ static ckpt_status check_payload(struct flax_input *in, const struct payload *p)
         return fail_payload(in, p, 1, "no shape");
     size_t i = 2, dtype_index = 2 + (size_t)v[1].count; /* bounded: no more than NPY_DIMENSIONS */
     for (; i < dtype_index; i++)
-        if (!is_size(&v[i]))
+        if (v[i].kind != MSGPACK_UINT && (v[i].kind != MSGPACK_INT || v[i].bits > INT64_MAX))
             return fail_payload(in, p, i, "an invalid dimension");
     if ((v[i].kind != MSGPACK_TEXT && v[i].kind != MSGPACK_BYTES) || !v[i].n || v[i].n > DTYPE_NAME_MAX)
         return fail_payload(in, p, i, "no dtype");

@@ -291,8 +291,7 @@ static ckpt_status add_pending(struct hdf5_walk *w, struct pending x)
         return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u groups} are nested", MAX_DEPTH);
     if (w->npending >= MAX_OBJECTS)
         return fail(w->h->err, CKPT_ELIMIT, x.addr, "the file has {more} than {=%u objects}", MAX_OBJECTS);
-    bool ok = arena_push(w->h->a, &w->pending, &w->npending, &w->cap_pending, &x, sizeof x);
-    return ok ? CKPT_OK : fail_memory(w->h->err);
+    return ARENA_PUSH(w->h->a, w, pending, &x) ? CKPT_OK : fail_memory(w->h->err);
 }
 
 /* add_links - adds the hard links of group X to the objects to visit, in order, and reports its other
@@ -323,7 +322,7 @@ static ckpt_status add_visited(struct hdf5_walk *w, const struct pending *x, boo
 {
     const struct visited v = {x->path, is_group};
     bool ok = map_put_num(w->visited_index, x->addr, (uint32_t)w->nvisited, NULL) &&
-              arena_push(w->h->a, &w->visited, &w->nvisited, &w->cap_visited, &v, sizeof v);
+              ARENA_PUSH(w->h->a, w, visited, &v);
     return ok ? CKPT_OK : fail_memory(w->h->err);
 }
 

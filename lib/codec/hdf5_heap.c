@@ -132,7 +132,7 @@ static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor
 static ckpt_status add_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, cursor c)
 {
     bool ok = map_put_num(h->heap_block_numbers, addr, (uint32_t)p->nblocks, NULL) &&
-              arena_push(h->scratch, &p->blocks, &p->nblocks, &p->cap_blocks, &c, sizeof c);
+              ARENA_PUSH(h->scratch, p, blocks, &c);
     return ok ? CKPT_OK : fail_memory(h->err);
 }
 
@@ -520,7 +520,7 @@ static ckpt_status find_collection(struct hdf5 *h, uint64_t addr, struct hdf5_co
     }
     CKPT_TRY(load_collection(h, addr, out));
     bool ok = map_put_num(h->collection_index, addr, (uint32_t)h->ncollections, NULL) &&
-              arena_push(h->heaps, &h->collections, &h->ncollections, &h->cap_collections, out, sizeof *out);
+              ARENA_PUSH(h->heaps, h, collections, out);
     return ok ? CKPT_OK : fail_memory(h->err);
 }
 

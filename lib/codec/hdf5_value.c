@@ -172,12 +172,6 @@ static ckpt_value *make_bytes(struct hdf5 *h, const unsigned char *b, size_t n)
     return copy.ptr ? v : NULL;
 }
 
-/* make_number - returns the number at B as a node; NULL: out of memory. */
-static ckpt_value *make_number(struct hdf5 *h, const struct hdf5_type *t, const unsigned char *b)
-{
-    return value_number(h->a, t->dtype, hdf5_get_number(t, b));
-}
-
 /* read_element - sets *OUT to the next element of C as a node. */
 static ckpt_status read_element(struct hdf5 *h, const struct hdf5_type *t, cursor *c, ckpt_value **out)
 {
@@ -191,7 +185,8 @@ static ckpt_status read_element(struct hdf5 *h, const struct hdf5_type *t, curso
         const unsigned char *b = cursor_take(c, t->size);
         if (!b)
             return hdf5_fail_short(h, c, "an attribute");
-        *out = t->kind == HDF5_NUMBER ? make_number(h, t, b) : make_bytes(h, b, t->size);
+        *out = t->kind == HDF5_NUMBER ? value_number(h->a, t->dtype, hdf5_get_number(t, b))
+                                      : make_bytes(h, b, t->size);
     }
     return *out ? CKPT_OK : fail_memory(h->err);
 }

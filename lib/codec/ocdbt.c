@@ -269,8 +269,7 @@ static ckpt_status add_file(const struct ocdbt_record *r, ckpt_str path, size_t 
     if (known_index != MAP_NONE)
         return o->files[known_index].base_len == base_len ? CKPT_OK
                                                           : fail_record(r, "a file with two bases", "one");
-    bool ok = map_put(o->paths, path, *index, NULL) &&
-              arena_push(o->a, &o->files, &o->nfiles, &o->cap_files, &f, sizeof f);
+    bool ok = map_put(o->paths, path, *index, NULL) && ARENA_PUSH(o->a, o, files, &f);
     return ok ? CKPT_OK : fail_memory(r->err);
 }
 

@@ -122,7 +122,7 @@ static uint32_t add_put_site(pickle_writer *w, size_t offset, bool is_end)
 {
     struct put_site s = {.low31 = offset & 0x7FFFFFFF, .is_end = is_end, .memo = MAP_NONE};
     if (w->nput_sites < MAP_NONE && extend_first_sites(w, offset) &&
-        arena_push(NULL, &w->put_sites, &w->nput_sites, &w->cap_put_sites, &s, sizeof s))
+        ARENA_PUSH(NULL, w, put_sites, &s))
         return (uint32_t)(w->nput_sites - 1);
     pickle_writer_fail_memory(w);
     return 0;

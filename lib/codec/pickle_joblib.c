@@ -19,11 +19,6 @@
 #include "core/numpy.h"
 #include "core/view.h"
 
-static bool is_wrapper(const ckpt_value *v)
-{
-    return value_is_global(view_class(v), "joblib.numpy_pickle", "NumpyArrayWrapper");
-}
-
 static bool is_array_class(const ckpt_value *v)
 {
     return value_is_global(v, "numpy", "ndarray") || value_is_global(v, "numpy", "memmap") ||
@@ -114,7 +109,8 @@ bool joblib_take_array(struct machine *m, ckpt_value *v)
 {
     struct numpy_dtype d;
     uint64_t bytes;
-    const ckpt_value *state = is_wrapper(v) ? value_state(v) : NULL;
+    bool is_wrapper = value_is_global(view_class(v), "joblib.numpy_pickle", "NumpyArrayWrapper");
+    const ckpt_value *state = is_wrapper ? value_state(v) : NULL;
     if (!state || state->type != CKPT_V_DICT)
         return true;
     const ckpt_value *padding = value_get(state, "numpy_array_alignment_bytes");

@@ -72,11 +72,6 @@ static void begin_run(pickle_writer *w, struct pickle_frame *f, enum run_kind ki
     find_next_entry(w, f);
 }
 
-static const ckpt_value *get_sequence_item(const ckpt_value *v, uint32_t i)
-{
-    return v->type == CKPT_V_CALL ? value_extra_of(v)->items[i] : v->u.seq.items[i];
-}
-
 static value_pair get_pair(const ckpt_value *v, uint32_t i)
 {
     return v->type == CKPT_V_CALL ? value_extra_of(v)->pairs[i] : v->u.dict.pairs[i];
@@ -131,7 +126,9 @@ static const ckpt_value *get_next_of_run(pickle_writer *w, struct pickle_frame *
             begin_batch(w, f);
         f->count++;
         const ckpt_value *v = f->has_pairs ? get_pair(f->container, f->current).key
-                                           : get_sequence_item(f->container, f->current);
+                              : f->container->type == CKPT_V_CALL
+                                  ? value_extra_of(f->container)->items[f->current]
+                                  : f->container->u.seq.items[f->current];
         f->value_is_next = f->has_pairs && !text.ptr;
         if (!text.ptr)
             return v;
@@ -389,7 +386,7 @@ static ckpt_status push_frame(pickle_writer *w, const ckpt_value *v, bool shared
     if (w->nframes == MAX_NESTING)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values are nested {deeper} than {=%u}", MAX_NESTING);
     struct pickle_frame f = {.v = v, .container = v, .shared = shared};
-    CKPT_TRY_ALLOC(arena_push(NULL, &w->frames, &w->nframes, &w->cap_frames, &f, sizeof f), err);
+    CKPT_TRY_ALLOC(ARENA_PUSH(NULL, w, frames, &f), err);
     w->nsets += shared && v->type == CKPT_V_SET;
     return CKPT_OK;
 }

@@ -186,14 +186,6 @@ static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u,
     return st;
 }
 
-/* is_unfiltered - returns true if libarchive recognized no filter. Then its format "raw" would return the
- * bytes unchanged. */
-static bool is_unfiltered(const struct unpack_input *in)
-{
-    return in->lib->archive_format(in->a) == ARCHIVE_FORMAT_RAW &&
-           in->lib->archive_filter_code(in->a, 0) == ARCHIVE_FILTER_NONE;
-}
-
 /* pass_entry - unpacks the entry E, and passes its bytes to the callback of U. */
 static ckpt_status pass_entry(const struct unpack_input *in, struct archive_entry *e, struct unpack *u,
                               ckpt_error *err)
@@ -201,7 +193,9 @@ static ckpt_status pass_entry(const struct unpack_input *in, struct archive_entr
     source *bytes = NULL;
     ckpt_error member_err;
     const char *name = in->lib->archive_entry_pathname(e);
-    if (is_unfiltered(in))
+    /* without a filter, the format "raw" would return the bytes unchanged */
+    if (in->lib->archive_format(in->a) == ARCHIVE_FORMAT_RAW &&
+        in->lib->archive_filter_code(in->a, 0) == ARCHIVE_FILTER_NONE)
         return fail(err, CKPT_EFORMAT, source_pos(in->src, 0), "it {only begins} like {=packed data}");
     if (in->lib->archive_entry_filetype(e) == AE_IFDIR)
         return CKPT_OK;

@@ -50,11 +50,9 @@ static bool is_name_character(char c, bool first)
     return letter || (!first && ((c >= '0' && c <= '9') || c == '-' || c == '.'));
 }
 
-static ckpt_str get_rest(const xml_scan *x) { return str_skip(x->text, x->pos); }
-
 static bool take(xml_scan *x, ckpt_str text)
 {
-    bool found = str_starts(get_rest(x), text);
+    bool found = str_starts(str_skip(x->text, x->pos), text);
     x->pos += found ? text.len : 0;
     return found;
 }

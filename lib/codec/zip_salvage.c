@@ -55,8 +55,7 @@ static ckpt_status add_signature(struct salvage *w, uint64_t at, bool is_header)
     if (w->nsignatures >= MAX_SIGNATURES)
         return fail(w->err, CKPT_ELIMIT, at, "{more} than {=%u signatures} of records", MAX_SIGNATURES);
     struct signature s = {at, is_header};
-    bool ok = arena_push(w->a, &w->signatures, &w->nsignatures, &w->cap_signatures, &s, sizeof s);
-    return ok ? CKPT_OK : fail_memory(w->err);
+    return ARENA_PUSH(w->a, w, signatures, &s) ? CKPT_OK : fail_memory(w->err);
 }
 
 /* find_signatures_in_chunk - adds the signatures in the N bytes of the chunk, which is at POS in the file. */
@@ -269,8 +268,7 @@ static ckpt_status add_found(struct salvage *w, const struct zip_entry *e)
     if (w->inside_other_record)
         return CKPT_OK;
     w->end_unknown = w->end_unknown || (e->fault && e->next_at == e->data_offset);
-    bool ok = map_put(w->names, e->name, (uint32_t)w->nrecords, NULL) &&
-              arena_push(w->a, &w->records, &w->nrecords, &w->cap_records, e, sizeof *e);
+    bool ok = map_put(w->names, e->name, (uint32_t)w->nrecords, NULL) && ARENA_PUSH(w->a, w, records, e);
     return ok ? CKPT_OK : fail_memory(w->err);
 }
 

@@ -133,7 +133,7 @@ ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt
     copy.name = arena_str(c->a, r->name);
     copy.path = copy_path(c, r->path);
     if (copy.name.ptr && copy.path &&
-        arena_push(c->a, &c->records, &c->nrecords, &c->cap_records, &copy, sizeof copy))
+        ARENA_PUSH(c->a, c, records, &copy))
         return CKPT_OK;
     source_unref(r->src);
     return fail_memory(err);
@@ -159,7 +159,7 @@ ckpt_status check_add_slice(struct check *c, struct check_record r, source *src,
 
 ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err)
 {
-    if (arena_push(c->a, &c->watched, &c->nwatched, &c->cap_watched, &src, sizeof src))
+    if (ARENA_PUSH(c->a, c, watched, &src))
         return CKPT_OK;
     source_unref(src);
     return fail_memory(err);
@@ -174,7 +174,7 @@ ckpt_status check_unchanged(const struct check *c, ckpt_error *err)
 
 ckpt_status check_keep_object(struct check *c, void *object, ckpt_error *err)
 {
-    if (arena_push(c->a, &c->objects, &c->nobjects, &c->cap_objects, &object, sizeof object))
+    if (ARENA_PUSH(c->a, c, objects, &object))
         return CKPT_OK;
     c->free_object(object);
     return fail_memory(err);

@@ -127,7 +127,7 @@ ckpt_file *file_move_home(ckpt_file *f)
 bool file_note_read(ckpt_file *f, const char *path)
 {
     const char *kept = arena_str(f->a, str_c(path)).ptr;
-    return kept && arena_push(f->a, &f->read_paths, &f->nread_paths, &f->cap_read_paths, &kept, sizeof kept);
+    return kept && ARENA_PUSH(f->a, f, read_paths, &kept);
 }
 
 void file_hold(ckpt_file *f) { f->holders++; }
@@ -229,8 +229,7 @@ ckpt_status file_add_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, 
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
                     (unsigned long long)f->limits.max_tensors);
     const ckpt_leaf leaf = {.name = path_join(f->a, path, n), .path = path, .npath = n, .value = v};
-    bool ok = leaf.name.ptr && arena_push(f->a, &f->leaves, &f->nleaves, &f->cap_leaves, &leaf, sizeof leaf);
-    return ok ? CKPT_OK : fail_memory(err);
+    return leaf.name.ptr && ARENA_PUSH(f->a, f, leaves, &leaf) ? CKPT_OK : fail_memory(err);
 }
 
 static bool needs_protocol_3(const struct pickle_facts *p)
@@ -258,7 +257,7 @@ bool file_needs_protocol_3(const ckpt_file *f)
 struct pickle_facts *file_add_pickle(ckpt_file *f, ckpt_str record)
 {
     struct pickle_facts *p = ARENA_NEW(f->a, struct pickle_facts);
-    if (!p || !arena_push(f->a, &f->pickles, &f->npickles, &f->cap_pickles, &p, sizeof p))
+    if (!p || !ARENA_PUSH(f->a, f, pickles, &p))
         return NULL;
     p->record = record;
     p->protocol = -1;

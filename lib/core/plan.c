@@ -468,8 +468,7 @@ ckpt_status plan_note_renamed(ckpt_plan *p, const ckpt_rename *rename, ckpt_erro
         return CKPT_OK;
     }
     struct plan_renames *all = &p->renames;
-    bool ok = arena_push(p->a, &all->noted, &all->nnoted, &all->cap_noted, rename, sizeof *rename);
-    return ok ? CKPT_OK : fail_memory(err);
+    return ARENA_PUSH(p->a, all, noted, rename) ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err)
@@ -577,8 +576,7 @@ ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *w
                                   .type = arena_str(p->a, str_c(type)),
                                   .why = arena_str(p->a, str_c(why))};
     bool ok = dropped.name.ptr && dropped.path && dropped.type.ptr && dropped.why.ptr &&
-              arena_push(p->a, &report->dropped, &report->ndropped, &report->cap_dropped, &dropped,
-                         sizeof dropped);
+              ARENA_PUSH(p->a, report, dropped, &dropped);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -603,9 +601,7 @@ ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error
 {
     struct plan_report *report = &p->report;
     const ckpt_alias alias = {.name = arena_str(p->a, name), .of = arena_str(p->a, of)};
-    bool ok = alias.name.ptr && alias.of.ptr &&
-              arena_push(p->a, &report->aliases, &report->naliases, &report->cap_aliases, &alias,
-                         sizeof alias);
+    bool ok = alias.name.ptr && alias.of.ptr && ARENA_PUSH(p->a, report, aliases, &alias);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -614,8 +610,7 @@ ckpt_status plan_note_sanitized(ckpt_plan *p, ckpt_sanitized change, ckpt_error 
     struct plan_report *report = &p->report;
     change.type = change.type.ptr ? arena_str(p->a, change.type) : change.type;
     bool ok = change.name.ptr && change.type.ptr && change.callable.ptr &&
-              arena_push(p->a, &report->sanitized, &report->nsanitized, &report->cap_sanitized, &change,
-                         sizeof change);
+              ARENA_PUSH(p->a, report, sanitized, &change);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -629,9 +624,7 @@ ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err)
 {
     struct plan_report *report = &p->report;
     ckpt_str copy = arena_str(p->a, str_c(path));
-    bool ok = copy.ptr && arena_push(p->a, &report->outputs, &report->noutputs, &report->cap_outputs,
-                                     &copy.ptr, sizeof copy.ptr);
-    return ok ? CKPT_OK : fail_memory(err);
+    return copy.ptr && ARENA_PUSH(p->a, report, outputs, &copy.ptr) ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row)
@@ -669,8 +662,7 @@ ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t e
                             .elements = elements,
                             .overflowed = overflowed,
                             .became = convert_overflow_name(plan_dtype(p, row))};
-    bool ok = arena_push(p->a, &p->report.casts, &p->report.ncasts, &p->report.cap_casts, &cast, sizeof cast);
-    return ok ? CKPT_OK : fail_memory(err);
+    return ARENA_PUSH(p->a, &p->report, casts, &cast) ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status plan_check_lossless(const ckpt_plan *p, size_t first, ckpt_error *err)

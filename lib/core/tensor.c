@@ -16,15 +16,11 @@ ckpt_status name_tensor_if_failed(const ckpt_file *f, uint32_t i, ckpt_status st
     return name_file_if_failed(st, f->path, err);
 }
 
-/* is_composite - returns true if T's contents are in its components, which are rows of their own. */
-static bool is_composite(const ckpt_tensor *t)
-{
-    return t->kind >= CKPT_SPARSE_COO && t->kind <= CKPT_WRAPPER;
-}
-
 bool ckpt_tensor_is_unread(const ckpt_tensor *tensor)
 {
-    if (!tensor || tensor->has_data || is_composite(tensor) || (tensor->has_shape && !tensor->elements))
+    /* the contents of a composite are in its components, which are rows of their own */
+    bool is_composite = tensor && tensor->kind >= CKPT_SPARSE_COO && tensor->kind <= CKPT_WRAPPER;
+    if (!tensor || tensor->has_data || is_composite || (tensor->has_shape && !tensor->elements))
         return false;
     bool is_null_dataspace = tensor->kind == CKPT_DENSE && !tensor->has_shape; /* of HDF5: no elements */
     bool is_array_of_values = tensor->kind == CKPT_NDARRAY && tensor->value;

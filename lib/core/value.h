@@ -3,6 +3,8 @@
 #ifndef CORE_VALUE_H
 #define CORE_VALUE_H
 
+#include "base/arena.h"
+#include "base/error.h"
 #include "base/map.h"
 #include "core/dtype.h"
 #include "io/source.h"

@@ -151,8 +151,6 @@ static ckpt_status choose(const source *archive, struct choice *out, ckpt_error 
     return st;
 }
 
-static bool is_clear(const struct choice *choice) { return choice->npreferred == 1 || choice->n == 1; }
-
 /* join_member - returns PATH!NAME; .ptr NULL: out of memory. The folder of all members is PATH!. */
 static ckpt_str join_member(arena *a, const char *path, ckpt_str name)
 {
@@ -325,8 +323,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(members_open(f->src, f->path, file_max_unpacked(f, f->src->size), &archive, err));
     ckpt_status st = choose(archive, &choice, err);
     if (st == CKPT_OK)
-        st = is_clear(&choice) ? read_named(f, archive, choice.first, err)
-                               : fail_unclear(archive, &choice, f->path, err);
+        st = choice.npreferred == 1 || choice.n == 1 ? read_named(f, archive, choice.first, err)
+                                                        : fail_unclear(archive, &choice, f->path, err);
     source_unref(archive);
     return st;
 }

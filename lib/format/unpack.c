@@ -201,19 +201,13 @@ static ckpt_status read_unpacked(ckpt_file *f, source *unpacked, ckpt_error *err
     return CKPT_OK;
 }
 
-/* has_checksum - returns true if P, which is compressed as K describes, has a checksum of what it unpacks
- * to. */
-static bool has_checksum(const struct probe *p, const struct kind *k)
-{
-    return k->always_checksum || (p->nhead > k->offset && p->head[k->offset] & k->mask);
-}
-
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct check *check = f->check; /* F is replaced by the file that is unpacked */
     const struct signature *s = recognize_compression(f->opening->probe);
     const struct kind *k = s ? find_kind(s) : NULL;
-    bool checked = k && has_checksum(f->opening->probe, k);
+    const struct probe *p = f->opening->probe;
+    bool checked = k && (k->always_checksum || (p->nhead > k->offset && p->head[k->offset] & k->mask));
     source *unpacked = NULL, *packed = source_ref(f->src);
     uint64_t stray;
     ckpt_status st = unpack_all(f, s, &unpacked, &stray, err);

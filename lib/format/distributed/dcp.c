@@ -262,8 +262,7 @@ static ckpt_status read_entry(struct dcp *dcp, const struct dcp_metadata *meta, 
     if (i == MAP_NONE) {
         const struct dcp_entry new = {.tensor = {.name = name, .storage = CKPT_NO_STORAGE}};
         i = (uint32_t)dcp->nentries; /* bounded: a map has fewer */
-        if (!arena_push(dcp->f->a, &dcp->entries, &dcp->nentries, &dcp->cap_entries, &new, sizeof new))
-            return fail_memory(dcp->err);
+        CKPT_TRY_ALLOC(ARENA_PUSH(dcp->f->a, dcp, entries, &new), dcp->err);
     } else if (dcp_is_instance(value, DCP_TENSOR) != (dcp->entries[i].tensor.shape != NULL)) {
         return fail_entry(dcp, name, "{a tensor} for one rank and {=another value} for the next");
     }
@@ -348,9 +347,7 @@ static ckpt_status find_or_open_file(struct dcp *dcp, ckpt_str name, uint32_t *o
     }
     CKPT_TRY(st);
     *out = (uint32_t)dcp->nfiles;
-    return arena_push(dcp->f->a, &dcp->files, &dcp->nfiles, &dcp->cap_files, &data, sizeof data)
-               ? CKPT_OK
-               : fail_memory(dcp->err);
+    return ARENA_PUSH(dcp->f->a, dcp, files, &data) ? CKPT_OK : fail_memory(dcp->err);
 }
 
 /* read_transforms - sets *IS_ZSTD to true if TRANSFORMS is zstd alone, and to false if it is empty. Refuses

@@ -193,8 +193,7 @@ static ckpt_status find_stack(struct megatron *m, ckpt_str prefix, struct layer_
     if (i == MAP_NONE) {
         const struct layer_stack empty = {0, 0};
         i = (uint32_t)m->nstacks; /* bounded: a map has < 2^32 */
-        if (!arena_push(m->f->a, &m->stacks, &m->nstacks, &m->cap_stacks, &empty, sizeof empty))
-            return fail_memory(m->err);
+        CKPT_TRY_ALLOC(ARENA_PUSH(m->f->a, m, stacks, &empty), m->err);
     }
     *out = &m->stacks[i];
     return CKPT_OK;

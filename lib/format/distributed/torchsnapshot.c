@@ -105,7 +105,7 @@ static ckpt_status open_part(struct snapshot *s, ckpt_str location, ckpt_file **
     CKPT_TRY(part_file_explain_missing(st, location, MISSING_HINT, s->all.err));
     ckpt_str name = arena_str(f->a, location);
     CKPT_TRY_ALLOC(name.ptr && map_put(s->part_of, name, (uint32_t)s->nparts, NULL) &&
-                   arena_push(f->a, &s->parts, &s->nparts, &s->cap_parts, out, sizeof *out), s->all.err);
+                   ARENA_PUSH(f->a, s, parts, out), s->all.err);
     return CKPT_OK;
 }
 

@@ -453,7 +453,7 @@ static ckpt_status check_stored(struct archive_source *c, source *member, ckpt_e
     pthread_mutex_lock(&c->lock);
     if (c->is_checked)
         st = source_check(member, err);
-    else if (!arena_push(c->a, &c->unchecked, &c->nunchecked, &c->cap_unchecked, &member, sizeof member))
+    else if (!ARENA_PUSH(c->a, c, unchecked, &member))
         st = fail_memory(err);
     pthread_mutex_unlock(&c->lock);
     return st;

@@ -60,9 +60,7 @@ static ckpt_status add_array(struct flax_reading *r, const struct flax_array *x,
     arena *a = r->input.f->a;
     const struct stored_array array = {*x, storage};
     *out = value_new(a, CKPT_V_TENSOR, r->narrays);
-    return *out && arena_push(a, &r->arrays, &r->narrays, &r->cap_arrays, &array, sizeof array)
-               ? CKPT_OK
-               : fail_memory(r->input.err);
+    return *out && ARENA_PUSH(a, r, arrays, &array) ? CKPT_OK : fail_memory(r->input.err);
 }
 
 /* add_storage - adds the storage KEY of X, whose elements are at OFFSET of SRC, and sets *INDEX to its index.

@@ -56,11 +56,6 @@ struct replaced {
     char *moved_index_path; /* from where the old index was moved to its second name; NULL: was not moved */
 };
 
-static const char *make_second_path(struct replaced *r, ckpt_str base)
-{
-    return ARENA_CONCAT(r->a, r->folder, STR_LIT("."), base, STR_LIT(OLD_SUFFIX)).ptr;
-}
-
 static ckpt_str get_base(const char *path) { return str_after_last(str_c(path), '/'); }
 
 /* check_exists - sets *EXISTS, and *ST if PATH exists. */
@@ -79,8 +74,7 @@ static ckpt_status add_shard_name(struct replaced *r, map *named, ckpt_str name,
 {
     uint32_t before;
     CKPT_TRY_ALLOC(map_put(named, name, 0, &before), err);
-    bool ok = before != MAP_NONE ||
-              arena_push(r->a, &r->names, &r->nnames, &r->cap_names, &name, sizeof name);
+    bool ok = before != MAP_NONE || ARENA_PUSH(r->a, r, names, &name);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -300,8 +294,8 @@ static ckpt_status list_files(struct replaced *r, const char *const *paths, ckpt
         struct replaced_file *p = &r->files[i];
         ckpt_str base = get_base(paths[i]);
         r->folder = str_of(paths[i], strlen(paths[i]) - base.len); /* bounded: BASE is its end */
-        *p = (struct replaced_file){.path = arena_str(r->a, str_c(paths[i])).ptr,
-                                    .second_path = make_second_path(r, base)};
+        ckpt_str second = ARENA_CONCAT(r->a, r->folder, STR_LIT("."), base, STR_LIT(OLD_SUFFIX));
+        *p = (struct replaced_file){.path = arena_str(r->a, str_c(paths[i])).ptr, .second_path = second.ptr};
         CKPT_TRY_ALLOC(p->path && p->second_path, err);
         r->folder.ptr = p->path;
         p->base_name = get_base(p->path).ptr;

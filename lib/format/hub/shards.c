@@ -27,6 +27,7 @@
 #include "format/hub/write.h"
 #include "format/parts/part_files.h"
 #include "format/recognize.h"
+#include "format/registry.h"
 
 #define NO_INDEX     "its shards can be read without it"
 #define MAX_UNLISTED 64u         /* files next to an index that are searched for tensors of the set */

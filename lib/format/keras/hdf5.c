@@ -35,8 +35,7 @@ struct reading {
 static ckpt_status keep_value(struct reading *r, ckpt_str name, ckpt_value *v)
 {
     const struct value value = {name, v};
-    bool kept = name.ptr && v &&
-                arena_push(r->k->f->a, &r->values, &r->nvalues, &r->cap_values, &value, sizeof value);
+    bool kept = name.ptr && v && ARENA_PUSH(r->k->f->a, r, values, &value);
     return kept ? CKPT_OK : fail_memory(r->k->err);
 }
 

@@ -102,10 +102,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct kit_tensor t;
     uint64_t end;
     file_raise_budget(f, f->src->size);
-    ckpt_status st = numpy_describe(f, f->src, 0, &t, &end, err);
-    if (st != CKPT_OK)
-        error_add_position(err, 0, STR_LIT("header"));
-    CKPT_TRY(st);
+    CKPT_TRY(position_if_failed(numpy_describe(f, f->src, 0, &t, &end, err), 0, STR_LIT("header"), err));
     bool several = begins_array(f->src, end);
     f->producer = STR_LIT("numpy.save");
     CKPT_TRY(kit_begin(&k, f, value_new(f->a, several ? CKPT_V_LIST : CKPT_V_TENSOR, 0), err));

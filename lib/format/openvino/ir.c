@@ -356,10 +356,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(kit_read_metadata(f, f->src, 0, f->src->size, &text, err));
     xml_init(&r->x, text, f->a, err);
     CKPT_TRY(kit_begin(&r->k, f, value_new(f->a, CKPT_V_DICT, 0), err));
-    ckpt_status st = kit_end(&r->k, read_elements(r));
-    if (st != CKPT_OK)
-        error_add_position(err, CKPT_NO_OFFSET, STR_LIT("model"));
-    return st;
+    return position_if_failed(kit_end(&r->k, read_elements(r)), CKPT_NO_OFFSET, STR_LIT("model"), err);
 }
 
 const struct format format_openvino = {

@@ -244,9 +244,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         st = kit_end(&k, st);
     reader_free(&p.reader);
     f->producer = STR_LIT("paddle");
-    if (st != CKPT_OK)
-        error_add_position(err, 0, STR_LIT("tensors"));
-    return st;
+    return position_if_failed(st, 0, STR_LIT("tensors"), err);
 }
 
 /* --------------------------------------------------------------------------- folder */

@@ -59,12 +59,6 @@ static bool has_pairs(const struct pickle_facts *facts)
     return false;
 }
 
-static bool has_suffix(const char *path)
-{
-    return str_ends_any_case(str_c(path), STR_LIT(".pdparams")) ||
-           str_ends_any_case(str_c(path), STR_LIT(".pdopt"));
-}
-
 /* ------------------------------------------------------------------------- tensors */
 
 static struct paddle_tensor *add_tensor(struct paddle_pickle *paddle, ckpt_value *node)
@@ -251,7 +245,8 @@ ckpt_status paddle_make_tensors(struct paddle_pickle *paddle, ckpt_file *f, stru
     ckpt_value *root = f->root;
     bool in_pairs = has_pairs(facts), is_dict = root->type == CKPT_V_DICT;
     bool has_tables = is_dict && (value_get(root, NAMES_KEY) || value_get(root, SLICES_KEY));
-    *paddle = (struct paddle_pickle){.f = f, .is_paddle = in_pairs || has_tables || has_suffix(f->path)};
+    bool has_suffix = str_matches_word(str_c(f->path), ".pdparams .pdopt", str_ends_any_case);
+    *paddle = (struct paddle_pickle){.f = f, .is_paddle = in_pairs || has_tables || has_suffix};
     if (paddle->is_paddle)
         CKPT_TRY(make_tensors(paddle, facts, in_pairs, err));
     return has_tables ? read_state_dict(paddle, root, src, err) : CKPT_OK;

@@ -154,9 +154,7 @@ static ckpt_status add_entry(struct bundle *b, ckpt_str key, cursor value)
         error_add_where(b->err, "%.*s", STR_ARG(key));
         return file_report_lost(b->f, st, key, b->err);
     }
-    return arena_push(b->f->a, &b->entries, &b->nentries, &b->cap_entries, &entry, sizeof entry)
-               ? CKPT_OK
-               : fail_memory(b->err);
+    return ARENA_PUSH(b->f->a, b, entries, &entry) ? CKPT_OK : fail_memory(b->err);
 }
 
 static ckpt_status read_block(struct bundle *b, const struct sstable *t, size_t i)
@@ -527,9 +525,7 @@ static ckpt_status name_entries(struct bundle *b)
         st = read_variables(&naming);
     map_free(naming.entry_of);
     map_free(naming.first_entry_of);
-    if (st != CKPT_OK)
-        error_add_position(b->err, 0, STR_LIT(OBJECT_GRAPH));
-    return st;
+    return position_if_failed(st, 0, STR_LIT(OBJECT_GRAPH), b->err);
 }
 
 static ckpt_status index_slices(struct bundle *b)

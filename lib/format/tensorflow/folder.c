@@ -88,7 +88,7 @@ static bool add_time(struct state *state, ckpt_str number)
     memcpy(text, number.ptr, n);
     text[n] = 0;
     double seconds = strtod(text, NULL);
-    return arena_push(state->a, &state->times, &state->ntimes, &state->cap_times, &seconds, sizeof seconds);
+    return ARENA_PUSH(state->a, state, times, &seconds);
 }
 
 /* read_line - reads LINE into STATE; false: no memory, or a path without quotes. */
@@ -106,8 +106,7 @@ static bool read_line(struct state *state, ckpt_str line)
     ckpt_str path = unquote(state->a, value);
     if (latest)
         state->latest = path;
-    return path.ptr && (latest || arena_push(state->a, &state->paths, &state->npaths, &state->cap_paths,
-                                             &path, sizeof path));
+    return path.ptr && (latest || ARENA_PUSH(state->a, state, paths, &path));
 }
 
 static ckpt_status read_state(source *src, struct state *state, ckpt_error *err)

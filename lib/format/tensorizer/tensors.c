@@ -310,10 +310,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    ckpt_status st = read_file(f, err);
-    if (st != CKPT_OK)
-        error_add_position(err, CKPT_NO_OFFSET, STR_LIT("metadata"));
-    return st;
+    return position_if_failed(read_file(f, err), CKPT_NO_OFFSET, STR_LIT("metadata"), err);
 }
 
 static bool probe(const struct probe *p) { return recognize_as(p, SIGN_TENSORIZER); }

@@ -231,9 +231,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (st == CKPT_OK)
         st = kit_end(&t.k, read_nodes(&t));
     free(t.values);
-    if (st != CKPT_OK)
-        error_add_position(err, CKPT_NO_OFFSET, STR_LIT("MessagePack"));
-    return st;
+    return position_if_failed(st, CKPT_NO_OFFSET, STR_LIT("MessagePack"), err);
 }
 
 static bool probe(const struct probe *p) { return recognize_as(p, SIGN_THINC); }

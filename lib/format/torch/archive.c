@@ -243,8 +243,7 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
 
 static ckpt_status keep_pickle_source(struct torch_archive *ta, source *s, ckpt_error *err)
 {
-    if (arena_push(ta->f->a, &ta->pickle_sources, &ta->npickle_sources, &ta->cap_pickle_sources, &s,
-                   sizeof s))
+    if (ARENA_PUSH(ta->f->a, ta, pickle_sources, &s))
         return CKPT_OK;
     source_unref(s);
     return fail_memory(err);

@@ -80,8 +80,7 @@ static ckpt_status push_value(struct mobile *m, uint32_t index, const struct pen
     ckpt_str name = ARENA_CONCAT(a, parent->name, str_c(parent->name.len ? "." : ""),
                                  key); /* bounded: a key has at most 2^20 bytes */
     const struct pending_value p = {index, parent->depth + 1, name}; /* bounded: by max_depth */
-    bool ok = name.ptr && arena_push(a, &m->stack, &m->nstack, &m->cap_stack, &p, sizeof p);
-    return ok ? CKPT_OK : fail_memory(m->b.err);
+    return name.ptr && ARENA_PUSH(a, m, stack, &p) ? CKPT_OK : fail_memory(m->b.err);
 }
 
 /* read_sizes - sets *OUT to the numbers >= 0 in V, a vector of i32. */

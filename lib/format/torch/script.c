@@ -245,7 +245,7 @@ static ckpt_status get_detached_copy(struct script *s, ckpt_value *v, ckpt_value
     }
     *out = make_detached_copy(s, v);
     bool ok = *out && map_set_num(s->detached_of, ptr_key(v), (uint32_t)s->ndetached) &&
-              arena_push(s->f->a, &s->detached, &s->ndetached, &s->cap_detached, out, sizeof *out);
+              ARENA_PUSH(s->f->a, s, detached, out);
     return ok ? CKPT_OK : fail_memory(s->err);
 }
 

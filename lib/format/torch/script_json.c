@@ -81,17 +81,14 @@ static ckpt_status add_module(struct json_model *m, uint32_t parent, uint32_t *o
     const struct json_module module = {
         .prefix = {"", 0}, .parent = parent, .first_parameter = MAP_NONE, .last_parameter = MAP_NONE};
     *out = (uint32_t)m->nmodules;
-    return arena_push(m->a, &m->modules, &m->nmodules, &m->cap_modules, &module, sizeof module)
-               ? CKPT_OK
-               : fail_memory(m->err);
+    return ARENA_PUSH(m->a, m, modules, &module) ? CKPT_OK : fail_memory(m->err);
 }
 
 static ckpt_status add_parameter(struct json_model *m, uint32_t module, const struct json_parameter *p)
 {
     struct json_module *to = &m->modules[module];
     uint32_t number = (uint32_t)m->nparameters;
-    if (!arena_push(m->a, &m->parameters, &m->nparameters, &m->cap_parameters, p, sizeof *p))
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(ARENA_PUSH(m->a, m, parameters, p), m->err);
     if (to->last_parameter == MAP_NONE)
         to->first_parameter = number;
     else
@@ -229,8 +226,7 @@ static ckpt_status read_tensor(struct json_model *m)
     if (!x.nstrides)
         x.t.stride = NULL;
     x.t.ndim = x.ndim;
-    bool ok = arena_push(m->a, &m->tensors, &m->ntensors, &m->cap_tensors, &x, sizeof x);
-    return ok ? CKPT_OK : fail_memory(m->err);
+    return ARENA_PUSH(m->a, m, tensors, &x) ? CKPT_OK : fail_memory(m->err);
 }
 
 static ckpt_status read_tensors(struct json_model *m)

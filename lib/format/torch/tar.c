@@ -119,7 +119,7 @@ static ckpt_status add_object(struct tar_file *t, int64_t key, const struct tar_
 {
     uint32_t old_index;
     CKPT_TRY_ALLOC(map_put_num(t->object_of_key, (uint64_t)key, (uint32_t)t->nobjects, &old_index) &&
-                   arena_push(t->f->a, &t->objects, &t->nobjects, &t->cap_objects, o, sizeof *o), t->err);
+                   ARENA_PUSH(t->f->a, t, objects, o), t->err);
     if (old_index != MAP_NONE)
         return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "key %lld comes {twice}, {=once} is allowed",
                     (long long)key);

@@ -25,8 +25,7 @@ static ckpt_status map_node_storage(struct torch_writer *w, const ckpt_value *no
 {
     const struct torch_node_storage of = {s, in_cast_call};
     bool ok = map_set_num(w->storage_of, ptr_key(node), (uint32_t)w->nnode_storages) &&
-              arena_push(w->p->a, &w->node_storages, &w->nnode_storages, &w->cap_node_storages, &of,
-                         sizeof of);
+              ARENA_PUSH(w->p->a, w, node_storages, &of);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -128,7 +127,7 @@ static ckpt_status assign_storage_number(struct torch_writer *w, struct storage 
     *out = s->output_number ? s->output_number - 1 : (uint32_t)w->nstorages; /* output_number 0: none yet */
     if (s->output_number)
         return CKPT_OK;
-    CKPT_TRY_ALLOC(arena_push(w->p->a, &w->storages, &w->nstorages, &w->cap_storages, &s, sizeof s), err);
+    CKPT_TRY_ALLOC(ARENA_PUSH(w->p->a, w, storages, &s), err);
     s->output_number = (uint32_t)w->nstorages;
     return checked_add(w->storage_bytes, s->nbytes, &w->storage_bytes)
                ? CKPT_OK
@@ -153,7 +152,7 @@ static struct torch_mask *get_mask(struct torch_writer *w, const ckpt_value *nod
     uint32_t n = count_entries(node);
     const struct torch_mask mask = {arena_array(w->p->a, n, sizeof *mask.left_out), n};
     bool ok = mask.left_out && map_set_num(w->mask_of, ptr_key(node), (uint32_t)w->nmasks) &&
-              arena_push(w->p->a, &w->masks, &w->nmasks, &w->cap_masks, &mask, sizeof mask);
+              ARENA_PUSH(w->p->a, w, masks, &mask);
     return ok ? &w->masks[w->nmasks - 1] : NULL;
 }
 
@@ -616,16 +615,8 @@ static ckpt_status remember_rewritten(struct torch_writer *w, const ckpt_value *
                                       const ckpt_value *replacement, ckpt_error *err)
 {
     bool ok = map_set_num(w->replacement_of, ptr_key(v), (uint32_t)w->nreplacements) &&
-              arena_push(w->p->a, &w->replacements, &w->nreplacements, &w->cap_replacements, &replacement,
-                         sizeof replacement);
+              ARENA_PUSH(w->p->a, w, replacements, &replacement);
     return ok ? CKPT_OK : fail_memory(err);
-}
-
-/* find_replacement - returns what F writes instead of V, such as the state dict of a
- * module; else V. */
-static const ckpt_value *find_replacement(const ckpt_file *f, const ckpt_value *v)
-{
-    return v->flags & VALUE_WRAPS ? v : file_replacement_of(f, v);
 }
 
 /* check_argument_lists - sets w->bad_arguments if the arguments of CALL are a persistent id that names no
@@ -644,7 +635,9 @@ static const ckpt_value *replace_node(void *user, const ckpt_value *v)
 {
     ckpt_error ignored;
     struct torch_writer *w = user;
-    const ckpt_value *rewritten, *replacement = find_replacement(w->p->file, v);
+    const ckpt_value *rewritten, *replacement = v;
+    if (!(v->flags & VALUE_WRAPS))
+        replacement = file_replacement_of(w->p->file, v);
     if (replacement != v && replacement->type != CKPT_V_NONE && replacement->type != CKPT_V_TENSOR)
         plan_note_module(w->p);
     uint32_t i = w->nreplacements ? map_get_num(w->replacement_of, ptr_key(replacement)) : MAP_NONE;

@@ -105,10 +105,7 @@ static ckpt_status add_piece(struct assembly *array, const uint64_t *at, const s
     const struct block block = {chunk->src, chunk->offset, chunk->nbytes, array->meta.encoding.decoded_bytes,
                                 0,          chunk->file};
     if (array->meta.encoding.ncodecs) /* the piece is what the block decodes to */
-        return arena_push(array->f->a, &array->blocks, &array->nblocks, &array->cap_blocks, &block,
-                          sizeof block)
-                   ? CKPT_OK
-                   : fail_memory(array->err);
+        return ARENA_PUSH(array->f->a, array, blocks, &block) ? CKPT_OK : fail_memory(array->err);
     if (chunk->nbytes != array->meta.encoding.decoded_bytes)
         return fail(array->err, CKPT_EFORMAT, source_pos(chunk->src, chunk->offset),
                     "a chunk of {%" PRIu64 " bytes}, it must have {=%" PRIu64 "}", chunk->nbytes,

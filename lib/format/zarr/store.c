@@ -99,7 +99,7 @@ static bool add_entry(struct store *s, ckpt_str name)
     struct ocdbt *db = &s->db;
     const struct ocdbt_file file = {.path = name};
     const struct ocdbt_entry entry = {.key = name, .file = (uint32_t)db->nfiles, .n = STORE_WHOLE_FILE};
-    return arena_push(s->f->a, &db->files, &db->nfiles, &db->cap_files, &file, sizeof file) &&
+    return ARENA_PUSH(s->f->a, db, files, &file) &&
            arena_push(s->f->a, &db->entries, &db->n, &db->cap, &entry, sizeof entry);
 }
 
