@@ -315,6 +315,52 @@ void *arena_append(arena *a, void *array, size_t *n, size_t *cap, size_t size)
     return at + (*n)++ * size; /* bounded: it is in memory */
 }
 
+/* resize_apart - returns an array of OLD bytes with NEW instead. One of PAGE or more is a mapping, which may
+ * move without being copied; untouched pages cost no memory. NULL: out of memory. */
+static void *resize_apart(void *array, size_t old, size_t new)
+{
+    if (new < PAGE)
+        return realloc(array, new);
+    void *at = old < PAGE ? mmap(NULL, new, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                          : mremap(array, old, new, MREMAP_MAYMOVE);
+    if (at == MAP_FAILED)
+        return NULL;
+    if (old && old < PAGE) {
+        memcpy(at, array, old);
+        free(array);
+    }
+    return at;
+}
+
+void *arena_append_apart(arena *a, void *array, size_t *n, size_t *cap, size_t size)
+{
+    char *at;
+    memcpy(&at, array, sizeof at);
+    if (a->fail_countdown && --a->fail_countdown == 0)
+        return NULL;
+    if (size > a->max - a->used)
+        return refuse_allocation(a);
+    if (*n == *cap) {
+        size_t new_cap = *cap ? *cap * 2 : 16; /* bounded: the next line */
+        at = new_cap <= SIZE_MAX / size ? resize_apart(at, *cap * size, new_cap * size) : NULL;
+        if (!at)
+            return NULL;
+        memcpy(array, &at, sizeof at);
+        *cap = new_cap;
+    }
+    a->used += size;
+    return at + (*n)++ * size; /* bounded: it is in memory */
+}
+
+void arena_free_apart(arena *a, void *array, size_t n, size_t cap, size_t size)
+{
+    if (cap * size < PAGE) /* bounded: it is in memory */
+        free(array);
+    else
+        munmap(array, cap * size);
+    a->used -= n * size; /* bounded: as it was added */
+}
+
 bool arena_push(arena *a, void *array, size_t *n, size_t *cap, const void *element, size_t size)
 {
     void *at = arena_append(a, array, n, cap, size);

@@ -36,6 +36,10 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
 void *arena_append(arena *a, void *array, size_t *n, size_t *cap, size_t size);
 /* arena_push - appends the SIZE bytes at ELEMENT as arena_append does. False: out of memory. */
 bool arena_push(arena *a, void *array, size_t *n, size_t *cap, const void *element, size_t size);
+/* arena_append_apart - does the same for an array that is not in A, but whose elements count towards the
+ * ceiling: it leaves no copies when it grows, and arena_free_apart frees it before A. */
+void *arena_append_apart(arena *a, void *array, size_t *n, size_t *cap, size_t size);
+void arena_free_apart(arena *a, void *array, size_t n, size_t cap, size_t size);
 /* arena_shrink - keeps only the first N bytes of the allocation AT; if AT is large, the memory after them is
  * returned to the system. */
 void arena_shrink(arena *a, void *at, size_t n);

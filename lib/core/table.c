@@ -37,21 +37,10 @@ const char *ckpt_kind_name(ckpt_kind kind)
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "";
 }
 
-#define MAX_RESERVED 65536u /* maximum reserved in advance, because a file may announce any number */
-
-void table_reserve(struct table *t, size_t n)
-{
-    n = n < MAX_RESERVED ? n : MAX_RESERVED;
-    struct packed_row *rows = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + n, sizeof *rows);
-    struct storage *storages = arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + n,
-                                          sizeof *storages);
-    t->rows = rows ? rows : t->rows;
-    t->storages = storages ? storages : t->storages;
-}
-
 ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err)
 {
-    struct storage *added = arena_append(t->a, &t->storages, &t->nstorages, &t->cap_storages, sizeof *added);
+    struct storage *added =
+        arena_append_apart(t->a, &t->storages, &t->nstorages, &t->cap_storages, sizeof *added);
     if (!added) {
         source_unref(s->src);
         return fail_memory(err);
@@ -112,9 +101,12 @@ void table_close(struct table *t)
     table_check_nothing(t);
     for (size_t i = 0; i < t->nstorages; i++)
         source_unref(t->storages[i].src);
-    t->nstorages = 0;
+    if (t->rows)
+        arena_free_apart(t->a, t->rows, t->nrows, t->cap_rows, sizeof *t->rows);
+    if (t->storages)
+        arena_free_apart(t->a, t->storages, t->nstorages, t->cap_storages, sizeof *t->storages);
     map_free(t->shape_ids);
-    t->shape_ids = NULL;
+    *t = (struct table){.a = t->a};
 }
 
 ckpt_status path_elem_from_key(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err)
@@ -610,8 +602,10 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
         error_add_where(err, "%.*s", STR_ARG(v->name));
         return st;
     }
-    if (!arena_push(t->a, &t->rows, &t->nrows, &t->cap_rows, &packed, sizeof packed))
+    struct packed_row *added = arena_append_apart(t->a, &t->rows, &t->nrows, &t->cap_rows, sizeof *added);
+    if (!added)
         return fail_memory(err);
+    *added = packed;
     if (tensor_is_expanded(t, v))
         t->expanded_bytes = size_add(t->expanded_bytes, v->nbytes);
     if (index)

@@ -109,7 +109,7 @@ static inline const char *storage_loss(const struct storage *s)
 
 struct table {
     arena *a;
-    struct packed_row *rows;
+    struct packed_row *rows; /* not in the arena, nor are the storages: see table_close */
     size_t nrows, cap_rows;
     const struct shape **shapes;
     size_t nshapes, cap_shapes;
@@ -123,8 +123,6 @@ struct table {
     source *unchecked; /* see table_check_source; owned; NULL: none */
 };
 
-/* table_reserve - reserves room for about N rows and storages: a growing array leaves copies in the arena. */
-void table_reserve(struct table *t, size_t n);
 /* table_add_storage - adds S as storage *INDEX; takes over S's reference to its source, even on failure. */
 ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
 /* table_same_place - returns true if A and B are the same tensor, perhaps under two names: the same view and
@@ -200,7 +198,8 @@ static inline void table_set_alias(struct table *t, size_t i, uint32_t of) { t->
 bool table_replace_row(struct table *t, size_t i, const struct row *row);
 bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out);
 ckpt_str table_name(const struct table *t, size_t i); /* empty: there is none */
-void table_close(struct table *t);                      /* drops the source references */
+/* table_close - drops the source references, and frees rows and storages. */
+void table_close(struct table *t);
 /* path_elem_from_key - converts KEY of a mapping to a path element: text and ints as they are, other keys as
  * text in A. */
 ckpt_status path_elem_from_key(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);

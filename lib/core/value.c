@@ -147,12 +147,6 @@ bool value_append(arena *a, ckpt_value *v, ckpt_value *item)
     return extra && append(a, &extra->items, &extra->nitems, &extra->cap_items, &item, sizeof item);
 }
 
-void value_reserve(arena *a, ckpt_value *dict, uint32_t n)
-{
-    dict->u.dict.pairs = arena_array(a, n, sizeof *dict->u.dict.pairs);
-    dict->u.dict.cap = dict->u.dict.pairs ? n : 0;
-}
-
 bool value_put(arena *a, ckpt_value *v, ckpt_value *key, ckpt_value *val)
 {
     value_pair pair = {key, val};

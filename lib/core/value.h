@@ -183,9 +183,6 @@ static inline void value_init_call(ckpt_value *v, enum value_call_kind kind, ckp
 struct value_extra *value_make_extra(arena *a, ckpt_value *call);
 ckpt_value *value_ordered_dict(arena *a);
 bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item);
-/* value_reserve - makes room in DICT, which is empty, for N pairs: a growing array leaves copies in the
- * arena. */
-void value_reserve(arena *a, ckpt_value *dict, uint32_t n);
 bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *val);
 /* value_put_first - puts N PAIRS before all other entries of CALL, and before its BUILD. False: no memory. */
 bool value_put_first(arena *a, ckpt_value *call, const value_pair *pairs, uint32_t n);

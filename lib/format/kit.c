@@ -48,13 +48,6 @@ ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error 
     return root && make_room_for_entry(k) && (k->names = map_new(64)) ? CKPT_OK : fail_memory(err);
 }
 
-void kit_reserve(struct kit *k, size_t n)
-{
-    table_reserve(&k->f->table, n);
-    if (k->mapping->type == CKPT_V_DICT && n < UINT32_MAX)
-        value_reserve(k->f->a, k->mapping, (uint32_t)n);
-}
-
 ckpt_status kit_begin_mapping(struct kit *k, struct kit *parent, ckpt_str key)
 {
     arena *a = parent->f->a;

@@ -71,8 +71,6 @@ ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t 
                               ckpt_error *err);
 /* kit_begin - makes ROOT the root of F and begins to fill it. ROOT NULL: fails for lack of memory. */
 ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error *err);
-/* kit_reserve - makes room for N tensors, if nothing was added yet. */
-void kit_reserve(struct kit *k, size_t n);
 /* kit_begin_mapping - adds a new dict to the mapping of PARENT under KEY and begins to fill it. */
 ckpt_status kit_begin_mapping(struct kit *k, struct kit *parent, ckpt_str key);
 /* kit_end - ends the mapping of K and returns ST, the result of filling it, or its own failure. */

@@ -219,6 +219,26 @@ static void the_given_allocation_fails(void)
     arena_free(a);
 }
 
+static void an_array_apart_counts_towards_the_ceiling(void)
+{
+    arena *a = arena_new(400000);
+    uint32_t *list = NULL, *at;
+    size_t n = 0, cap = 0;
+    for (uint32_t i = 0; (at = arena_append_apart(a, &list, &n, &cap, sizeof *at)); i++)
+        *at = i;
+    CU_ASSERT_EQUAL(n, 100000);
+    CU_ASSERT(arena_full(a) && arena_used(a) == 400000 && list[16] == 16 && list[n - 1] == n - 1);
+    arena_free_apart(a, list, n, cap, sizeof *list);
+    CU_ASSERT_EQUAL(arena_used(a), 0);
+    n = cap = 0;
+    list = NULL;
+    arena_fail_at(a, 1);
+    CU_ASSERT_PTR_NULL(arena_append_apart(a, &list, &n, &cap, sizeof *list));
+    CU_ASSERT_PTR_NOT_NULL(arena_append_apart(a, &list, &n, &cap, sizeof *list));
+    arena_free_apart(a, list, n, cap, sizeof *list);
+    arena_free(a);
+}
+
 /* Appends to an array in an arena, then to an array from malloc (NULL as arena), then in an arena that is too
  * small. */
 static void elements_are_appended_one_by_one(void)
@@ -276,4 +296,5 @@ void suite_arena(void)
     UNIT(unused_memory_is_trimmed);
     UNIT(large_allocations_are_shrunk);
     UNIT(the_given_allocation_fails);
+    UNIT(an_array_apart_counts_towards_the_ceiling);
 }

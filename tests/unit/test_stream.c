@@ -21,8 +21,7 @@ static uint32_t random_below(uint32_t below)
 
 /* A table of one tensor. DATA are the bytes of its storage, and an unmapped page follows them. */
 static struct row row;
-static struct packed_row packed_row;
-static struct storage storage;
+static struct storage *storage; /* that of the table */
 static struct table table;
 static unsigned char *guarded, *data;
 static size_t guarded_size;
@@ -40,16 +39,16 @@ static void make_tensor(ckpt_dtype dt, size_t size)
     guarded = unit_guard(random_bytes, guarded_size);
     data = guarded + STORAGE_OFFSET;
     free(random_bytes);
-    row = (struct row){
-        .t = {.name = STR_LIT("w"), .dtype = (uint16_t)dt, .has_shape = true, .has_data = true}};
-    storage = (struct storage){.src = source_mem(guarded, guarded_size, 0), .off = STORAGE_OFFSET};
-    storage.nbytes = size;
-    storage.key = STR_LIT("key");
-    table = (struct table){.a = arena_new(UINT64_MAX),
-                           .rows = &packed_row,
-                           .nrows = 1,
-                           .storages = &storage,
-                           .nstorages = 1};
+    row = (struct row){.t = {.name = STR_LIT("w"), .dtype = CKPT_DT_U8}};
+    table = (struct table){.a = arena_new(UINT64_MAX), .max_rows = 1};
+    struct storage s = {.src = source_mem(guarded, guarded_size, 0), .off = STORAGE_OFFSET};
+    s.nbytes = size;
+    s.key = STR_LIT("key");
+    CU_ASSERT_FATAL(table_add_storage(&table, &s, &row.t.storage, &(ckpt_error){0}) == CKPT_OK);
+    CU_ASSERT_FATAL(table_add_row(&table, &row, NULL, &(ckpt_error){0}) == CKPT_OK);
+    row.t.dtype = (uint16_t)dt;
+    row.t.has_shape = row.t.has_data = true;
+    storage = table.storages;
 }
 
 static void free_tensor(void)
@@ -247,13 +246,13 @@ static void expanded_views_are_read_with_at_most_4_reads(void)
         make_tensor(CKPT_DT_F32, 4 * 64);
         set_shape(3, size[i], stride[i], 1);
         source counting = {.ops = &ops, .size = guarded_size, .refs = 1};
-        source *original = storage.src;
-        storage.src = &counting;
+        source *original = storage->src;
+        storage->src = &counting;
         table.max_expanded = UINT64_MAX;
         nreads = 0;
         CU_ASSERT(streams_as_defined(4));
         CU_ASSERT(nreads <= 4);
-        storage.src = original;
+        storage->src = original;
         free_tensor();
     }
 }
@@ -366,7 +365,7 @@ static void gathered_elements_are_conjugated_and_swapped(void)
 {
     unsigned char out[32], want[32];
     make_tensor(CKPT_DT_C64, 64);
-    storage.swap_width = 4; /* bytes of a real or imaginary number */
+    storage->swap_width = 4; /* bytes of a real or imaginary number */
     row.t.conj = true;
     put_row();
     set_shape(1, (uint64_t[]){4}, (uint64_t[]){2}, 1);
@@ -431,13 +430,13 @@ static void checksums_are_checked(void)
     for (size_t i = 0; i < 3; i++) {
         make_tensor(CKPT_DT_F32, 100000);
         set_shape(1, sizes[i], contiguous, 0);
-        storage.has_crc = true;
-        storage.crc = crc32_update(0, data, 100000);
-        storage.swap_width = 4;
-        CU_ASSERT(stream_all(NULL, &err) == CKPT_OK && storage.crc_checked);
-        storage.crc_checked = false;
-        storage.crc = 0xDEADBEEF;
-        CU_ASSERT(stream_all(NULL, &err) == CKPT_ECHECKSUM && !storage.crc_checked);
+        storage->has_crc = true;
+        storage->crc = crc32_update(0, data, 100000);
+        storage->swap_width = 4;
+        CU_ASSERT(stream_all(NULL, &err) == CKPT_OK && storage->crc_checked);
+        storage->crc_checked = false;
+        storage->crc = 0xDEADBEEF;
+        CU_ASSERT(stream_all(NULL, &err) == CKPT_ECHECKSUM && !storage->crc_checked);
         CU_ASSERT(strstr(err.what, "\"key\"") && strstr(err.what, "deadbeef") &&
                   strstr(err.hint, "--ignore-crc"));
         CU_ASSERT(storage_check_crc(&table, 0, NULL, &err) == CKPT_ECHECKSUM);

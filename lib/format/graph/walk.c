@@ -570,21 +570,11 @@ static void end_walk(struct walker *w)
     free(w->ancestors);
 }
 
-/* estimate_storage_count - estimates the number of storages in F. It is close to the number of tensors. */
-static size_t estimate_storage_count(const ckpt_file *f)
-{
-    size_t max = 0;
-    for (size_t i = 0; i < f->npickles; i++)
-        max = f->pickles[i]->npersids > max ? f->pickles[i]->npersids : max;
-    return max;
-}
-
 ckpt_status graph_walk(ckpt_file *f, ckpt_value *root, const struct graph_input *input, ckpt_error *err)
 {
     struct walker w = {.g = {.f = f, .input = input, .err = err}};
     struct pending_node top = {.v = root, .part_of = CKPT_NO_TENSOR};
     f->has_typed_keys = !input->has_text_keys;
-    table_reserve(&f->table, estimate_storage_count(f));
     ckpt_status st = push_pending(&w, &top);
     if (st == CKPT_OK)
         st = run_walk(&w);

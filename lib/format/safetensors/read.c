@@ -669,7 +669,6 @@ static ckpt_status add_rows(struct header *h)
     struct kit k;
     CKPT_TRY(kit_begin(&k, h->f, value_new(h->f->a, CKPT_V_DICT, 0), h->err));
     k.only_tensors = true;
-    kit_reserve(&k, h->nentries);
     return kit_end(&k, add_tensors(&k, h));
 }
 

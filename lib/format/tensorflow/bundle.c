@@ -540,7 +540,6 @@ static ckpt_status add_tensors(struct bundle *b)
 {
     CKPT_TRY(index_slices(b));
     CKPT_TRY(name_entries(b));
-    table_reserve(&b->f->table, b->nentries);
     for (size_t i = 0; i < b->nentries; i++) {
         if (is_slice_key(b->entries[i].key))
             continue;
