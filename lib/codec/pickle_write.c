@@ -74,7 +74,7 @@ static void begin_run(pickle_writer *w, struct pickle_frame *f, enum run_kind ki
 
 static value_pair get_pair(const ckpt_value *v, uint32_t i)
 {
-    return v->type == CKPT_V_CALL ? value_extra_of(v)->pairs[i] : v->u.dict.pairs[i];
+    return value_pairs(v, &(uint32_t){0})[i];
 }
 
 /* put_replacement - writes TEXT instead of V: as a Python 2 str if V is one, else as a text. */

@@ -80,6 +80,7 @@ void file_free(ckpt_file *f)
     map_free(f->storages.by_key);
     map_free(f->storages.by_node);
     map_free(f->replacements.index_of);
+    free(f->root_pairs);
     arena_free(f->a);
     arena_free(f->inspected.a);
     source_unref(f->src);

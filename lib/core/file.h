@@ -124,6 +124,8 @@ struct ckpt_file {
     const struct format *format;
     ckpt_limits limits; /* defaults filled in */
     ckpt_value *root;   /* NULL: the file has only tensors */
+    bool root_is_table; /* during reading: the pairs of ROOT, which has none yet, are the rows */
+    struct lazy_pairs *root_pairs; /* they are, since the file was read; else NULL */
     struct replacements replacements;
     struct table table;
     ckpt_leaf *leaves;

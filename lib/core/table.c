@@ -575,6 +575,12 @@ static ckpt_status set_nbytes(ckpt_tensor *v, ckpt_error *err)
                 (unsigned long long)v->elements, ckpt_tensor_dtype_name(v));
 }
 
+static ckpt_status fail_max_rows(const struct table *t, ckpt_error *err)
+{
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu tensors}",
+                (unsigned long long)t->max_rows);
+}
+
 ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err)
 {
     uint32_t shape;
@@ -582,8 +588,7 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
     struct row row = *r;
     ckpt_tensor *v = &row.t;
     if (t->nrows >= t->max_rows)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu tensors}",
-                    (unsigned long long)t->max_rows);
+        return fail_max_rows(t, err);
     v->alias_of = CKPT_NO_TENSOR;
     v->ndim = v->has_shape ? v->ndim : 0;
     if (!v->name.ptr)
@@ -611,6 +616,171 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
     if (index)
         *index = (uint32_t)t->nrows - 1;
     return CKPT_OK;
+}
+
+static bool copy_storages(struct table *t, const struct table *from)
+{
+    uint32_t index;
+    ckpt_error ignored;
+    for (size_t i = 0; i < from->nstorages; i++) {
+        struct storage copy = from->storages[i];
+        copy.in_key_index = false;
+        if (copy.src)
+            source_ref(copy.src);
+        if (table_add_storage(t, &copy, &index, &ignored) != CKPT_OK)
+            return false;
+    }
+    return true;
+}
+
+/* copy_shape - sets *ID, 0 at first, to 1 + the number in T of the shape of ROW of FROM. */
+static ckpt_status copy_shape(struct table *t, const struct table *from, size_t row, uint32_t *id,
+                              ckpt_error *err)
+{
+    const struct shape *shape = from->shapes[from->rows[row].shape];
+    if (*id)
+        return CKPT_OK;
+    CKPT_TRY(find_shape(t, &(ckpt_tensor){.ndim = shape->ndim, .shape = shape->size}, id, err));
+    ++*id; /* bounded: by memory */
+    return CKPT_OK;
+}
+
+static ckpt_status copy_rows(struct table *t, const struct table *from, size_t n, uint32_t *shape_ids,
+                             ckpt_error *err)
+{
+    uint32_t first_storage = (uint32_t)(t->nstorages - from->nstorages); /* bounded: just copied */
+    for (size_t i = 0; i < n; i++) {
+        uint32_t *id = &shape_ids[from->rows[i].shape];
+        CKPT_TRY(t->nrows < t->max_rows ? copy_shape(t, from, i, id, err) : fail_max_rows(t, err));
+        struct packed_row *row =
+            arena_append_apart(t->a, &t->rows, &t->nrows, &t->cap_rows, sizeof *row);
+        if (!row)
+            return fail_memory(err);
+        *row = from->rows[i];
+        row->shape = *id - 1;
+        row->storage += row->storage == CKPT_NO_STORAGE ? 0 : first_storage; /* bounded: by nstorages */
+        row->alias_of = CKPT_NO_TENSOR;
+    }
+    return CKPT_OK;
+}
+
+ckpt_status table_append(struct table *t, const struct table *from, size_t n, ckpt_error *err)
+{
+    uint32_t *shape_ids = calloc(from->nshapes + 1, sizeof *shape_ids);
+    ckpt_status st = shape_ids && copy_storages(t, from) ? copy_rows(t, from, n, shape_ids, err)
+                                                         : fail_memory(err);
+    free(shape_ids);
+    t->expanded_bytes = size_add(t->expanded_bytes, from->expanded_bytes);
+    return st;
+}
+
+/* permute - makes element ORDER[I] of ARRAY element I, for all N, one cycle of the permutation after the
+ * other. Sets ORDER[I] to I. */
+static void permute(void *array, uint32_t *order, size_t n, size_t size)
+{
+    char *at = array, first[sizeof(struct packed_row) + sizeof(struct storage)];
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t to = i;
+        if (order[i] == i)
+            continue;
+        memcpy(first, at + i * size, size);
+        for (uint32_t from; (from = order[to]) != i; to = from) {
+            memcpy(at + to * size, at + from * size, size);
+            order[to] = to;
+        }
+        memcpy(at + to * size, first, size);
+        order[to] = to;
+    }
+}
+
+/* complete_order - adds the numbers below TOTAL that are not among the N of ORDER, which has room for
+ * them. PLACE becomes the inverse of ORDER. */
+static void complete_order(uint32_t *order, uint32_t *place, size_t n, size_t total)
+{
+    memset(place, 0xff, total * sizeof *place);
+    for (size_t i = 0; i < n; i++)
+        place[order[i]] = (uint32_t)i;
+    for (size_t i = 0; i < total; i++)
+        if (place[i] == UINT32_MAX) {
+            place[i] = (uint32_t)n;
+            order[n++] = (uint32_t)i;
+        }
+}
+
+/* order_storages - sets ORDER to the storages of T in the order of the first N rows, and returns how many
+ * there are. PLACE, all UINT32_MAX, becomes the inverse of ORDER. */
+static size_t order_storages(const struct table *t, uint32_t *order, uint32_t *place, size_t n)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t s = t->rows[i].storage;
+        if (s == CKPT_NO_STORAGE || place[s] != UINT32_MAX)
+            continue;
+        place[s] = (uint32_t)used;
+        order[used++] = s;
+    }
+    return used;
+}
+
+/* reorder - does table_reorder. ORDER and PLACE have room for all rows and storages. */
+static void reorder(struct table *t, uint32_t *order, size_t n, uint32_t *place)
+{
+    complete_order(order, place, n, t->nrows);
+    permute(t->rows, order, t->nrows, sizeof *t->rows);
+    t->nrows = n;
+    memset(place, 0xff, t->nstorages * sizeof *place); /* bounded: allocated, all UINT32_MAX */
+    size_t used = order_storages(t, order, place, n);
+    complete_order(order, place, used, t->nstorages);
+    permute(t->storages, order, t->nstorages, sizeof *t->storages);
+    for (size_t i = 0; i < n; i++)
+        if (t->rows[i].storage != CKPT_NO_STORAGE)
+            t->rows[i].storage = place[t->rows[i].storage];
+    while (t->nstorages > used)
+        source_unref(t->storages[--t->nstorages].src);
+}
+
+bool table_reorder(struct table *t, const uint32_t *order, size_t n)
+{
+    size_t most = t->nrows > t->nstorages ? t->nrows : t->nstorages;
+    uint32_t *completed = calloc(most + 1, 2 * sizeof *completed);
+    if (!completed)
+        return false;
+    if (n)
+        memcpy(completed, order, n * sizeof *order);
+    reorder(t, completed, n, completed + most);
+    free(completed);
+    return true;
+}
+
+/* make_root_pairs - makes the pairs of table_root_pairs; the keys are after them. */
+static void make_root_pairs(struct lazy_pairs *lazy)
+{
+    const struct packed_row *row = lazy->from;
+    ckpt_value *key = (ckpt_value *)(void *)(lazy->pairs + lazy->n);
+    for (uint32_t i = 0; i < lazy->n; row++) {
+        if (!row->value)
+            continue;
+        value_init_str(&key[i], row->own.str);
+        lazy->pairs[i] = (value_pair){&key[i], (ckpt_value *)(uintptr_t)row->value};
+        i++; /* bounded: by N */
+    }
+}
+
+struct lazy_pairs *table_root_pairs(struct table *t, ckpt_value *root)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < t->nrows; i++) {
+        if (t->rows[i].value)
+            table_set_step(t, i, root, n++); /* bounded: by nrows */
+    }
+    struct lazy_pairs *lazy = malloc(sizeof *lazy + n * (sizeof *lazy->pairs + sizeof(ckpt_value)));
+    if (!lazy)
+        return NULL;
+    *lazy = (struct lazy_pairs){.make = make_root_pairs, .from = t->rows, .n = n};
+    root->flags |= VALUE_LAZY_PAIRS;
+    root->u.dict.pairs = lazy->pairs;
+    root->u.dict.n = root->u.dict.cap = n;
+    return lazy;
 }
 
 static bool is_view_contiguous(const ckpt_tensor *t)

@@ -194,10 +194,25 @@ static inline const struct step *table_steps_of(const struct table *t, size_t i)
 /* table_set_… - change one field of row I. */
 static inline void table_set_has_data(struct table *t, size_t i, bool has) { t->rows[i].has_data = has; }
 static inline void table_set_alias(struct table *t, size_t i, uint32_t of) { t->rows[i].alias_of = of; }
+static inline void table_set_step(struct table *t, size_t i, const ckpt_value *node, uint32_t index)
+{
+    t->rows[i].own_step = (struct step){node, index};
+    t->rows[i].has_steps = true;
+}
 /* table_replace_row - makes ROW row I, as it stands: it is not checked. False: no memory. */
 bool table_replace_row(struct table *t, size_t i, const struct row *row);
 bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out);
 ckpt_str table_name(const struct table *t, size_t i); /* empty: there is none */
+/* table_append - adds the first N rows of FROM, which are not components, and all its storages to T. The
+ * arena of FROM must live as long as T. */
+ckpt_status table_append(struct table *t, const struct table *from, size_t n, ckpt_error *err);
+/* table_reorder - makes row ORDER[I] of T row I, of N. Removes the other rows, and the storages that no
+ * row has; the others are in the order of the rows then. False: no memory. */
+bool table_reorder(struct table *t, const uint32_t *order, size_t n);
+/* table_root_pairs - makes the rows of T that have values the pairs of ROOT, an empty DICT; they are made
+ * from the rows when they are first needed. The caller frees the result when ROOT is not used any more.
+ * NULL: no memory. */
+struct lazy_pairs *table_root_pairs(struct table *t, ckpt_value *root);
 /* table_close - drops the source references, and frees rows and storages. */
 void table_close(struct table *t);
 /* path_elem_from_key - converts KEY of a mapping to a path element: text and ints as they are, other keys as

@@ -2,6 +2,9 @@
  * a hostile file can put any node anywhere. */
 #include "core/value.h"
 
+#include <pthread.h>
+#include <stddef.h>
+
 #include "base/store.h"
 #include "base/utf8.h"
 #include "core/number.h"
@@ -23,10 +26,18 @@ static ckpt_value *copy_scalar(arena *a, ckpt_value scalar)
     return v;
 }
 
-ckpt_value *value_str(arena *a, ckpt_str s)
+void value_init_str(ckpt_value *v, ckpt_str s)
 {
     uint8_t type = utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8;
-    return copy_scalar(a, (ckpt_value){.type = type, .u.str = s});
+    *v = (ckpt_value){.type = type, .u.str = s};
+}
+
+ckpt_value *value_str(arena *a, ckpt_str s)
+{
+    ckpt_value *v = ARENA_NEW(a, ckpt_value);
+    if (v)
+        value_init_str(v, s);
+    return v;
 }
 
 ckpt_value *value_int(arena *a, int64_t i)
@@ -139,6 +150,21 @@ static const struct value_call *as_call(const ckpt_value *v)
     return v && v->type == CKPT_V_CALL ? &v->u.call : NULL;
 }
 
+/* make_pairs - makes the pairs of DICT, which has VALUE_LAZY_PAIRS, unless that was done. */
+static void make_pairs(const ckpt_value *dict)
+{
+    static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+    char *pairs = (char *)dict->u.dict.pairs;
+    struct lazy_pairs *lazy = (struct lazy_pairs *)(void *)(pairs - offsetof(struct lazy_pairs, pairs));
+    if (atomic_load_explicit(&lazy->is_made, memory_order_acquire))
+        return;
+    pthread_mutex_lock(&making);
+    if (!lazy->is_made)
+        lazy->make(lazy);
+    atomic_store_explicit(&lazy->is_made, true, memory_order_release);
+    pthread_mutex_unlock(&making);
+}
+
 bool value_append(arena *a, ckpt_value *v, ckpt_value *item)
 {
     if (value_is_sequence(v))
@@ -150,6 +176,10 @@ bool value_append(arena *a, ckpt_value *v, ckpt_value *item)
 bool value_put(arena *a, ckpt_value *v, ckpt_value *key, ckpt_value *val)
 {
     value_pair pair = {key, val};
+    if (v->flags & VALUE_LAZY_PAIRS) { /* the larger array will be in the arena */
+        make_pairs(v);
+        v->flags &= (uint8_t)~VALUE_LAZY_PAIRS;
+    }
     if (v->type == CKPT_V_DICT)
         return append(a, &v->u.dict.pairs, &v->u.dict.n, &v->u.dict.cap, &pair, sizeof pair);
     struct value_extra *extra = as_call(v) ? value_make_extra(a, v) : NULL;
@@ -214,6 +244,8 @@ uint32_t value_count(const ckpt_value *v)
     uint32_t n;
     if (value_is_sequence(v))
         return v->u.seq.n;
+    if (v && v->type == CKPT_V_DICT)
+        return v->u.dict.n;
     value_pairs(v, &n);
     const struct value_call *c = as_call(v);
     return n == 0 && c ? value_extra_of(v)->nitems : n;
@@ -223,6 +255,8 @@ const value_pair *value_pairs(const ckpt_value *v, uint32_t *n)
 {
     const struct value_call *c = as_call(v);
     if (v && v->type == CKPT_V_DICT) {
+        if (v->flags & VALUE_LAZY_PAIRS)
+            make_pairs(v);
         *n = v->u.dict.n;
         return v->u.dict.pairs;
     }

@@ -3,6 +3,8 @@
 #ifndef CORE_VALUE_H
 #define CORE_VALUE_H
 
+#include <stdatomic.h>
+
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/map.h"
@@ -20,12 +22,23 @@ enum value_flag {
     VALUE_ON_PATH = 16, /* other nodes: on the path from the root to the node that graph/walk.c visits */
     VALUE_ROW = 32,     /* TENSOR created for a plan: ROW is in the table of the plan's own file */
     VALUE_WRAPS = 128, /* CALL that is read as the value in it, view_content() */
+    VALUE_LAZY_PAIRS = 8, /* DICT whose pairs value_pairs makes: they are in a struct lazy_pairs */
     VALUE_ABBREVIATED = 64 /* STR in place of a value of the metadata that is too long to be shown */
 };
 
 typedef struct {
     ckpt_value *key, *val;
 } value_pair;
+
+/* The pairs of a DICT that are made when they are first needed, by any thread: most commands that list
+ * tensors need none. MAKE cannot fail, as all memory is allocated. */
+struct lazy_pairs {
+    void (*make)(struct lazy_pairs *);
+    const void *from;
+    atomic_bool is_made;
+    uint32_t n;
+    value_pair pairs[];
+};
 
 /* Text or bytes that were left in the file. */
 struct value_span {
@@ -158,6 +171,7 @@ static inline enum value_call_kind value_call_kind_of(const ckpt_value *call)
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset);
 /* value_str - returns a STR that refers to the bytes of S; a STR8, as of Python 2, if S is not UTF-8. */
 ckpt_value *value_str(arena *a, ckpt_str s);
+void value_init_str(ckpt_value *v, ckpt_str s); /* makes V such a node */
 ckpt_value *value_int(arena *a, int64_t i);
 ckpt_value *value_uint(arena *a, uint64_t u); /* a BIGINT above INT64_MAX */
 ckpt_value *value_float(arena *a, double f);

@@ -137,8 +137,9 @@ static struct view view_sequence(const ckpt_value *v, bool of_pairs)
 static struct view view_mapping(const ckpt_value *v, enum view_kind kind)
 {
     struct view view = {kind, false, {{0}}, 0};
+    uint32_t n;
     if (v && v->type == CKPT_V_DICT)
-        add_array(&view, v->u.dict.pairs, NULL, false, v->u.dict.n);
+        add_array(&view, value_pairs(v, &n), NULL, false, v->u.dict.n);
     return view;
 }
 

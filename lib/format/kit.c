@@ -67,6 +67,7 @@ ckpt_status kit_end(struct kit *k, ckpt_status st)
     const ckpt_path_elem *path = k->npath ? k->path : arena_array(k->f->a, 1, sizeof *path);
     map_free(k->names);
     k->names = NULL;
+    k->f->root_is_table = k->only_tensors;
     if (st != CKPT_OK || k->only_tensors || k->mapping->type == CKPT_V_TENSOR || value_count(k->mapping))
         return st;
     return path ? file_add_leaf(k->f, path, k->npath, k->mapping, k->err) : fail_memory(k->err);
@@ -209,7 +210,7 @@ static ckpt_status register_name(struct kit *k, ckpt_str name, uint64_t entry, b
 
 static ckpt_status add_to_mapping(struct kit *k, ckpt_str name, ckpt_value *v)
 {
-    if (k->mapping->type == CKPT_V_TENSOR)
+    if (k->mapping->type == CKPT_V_TENSOR || k->only_tensors)
         return CKPT_OK;
     if (k->mapping->type == CKPT_V_LIST)
         return value_append(k->f->a, k->mapping, v) ? CKPT_OK : fail_memory(k->err);
@@ -281,7 +282,7 @@ static ckpt_status make_row(struct kit *k, const struct kit_tensor *x, ckpt_valu
 {
     uint64_t n;
     set_entry(k, x->name);
-    *row = (struct row){.t = x->t, .steps = k->steps};
+    *row = (struct row){.t = x->t, .steps = k->only_tensors ? NULL : k->steps};
     row->t.path = k->path;
     row->t.npath = k->mapping->type == CKPT_V_TENSOR ? 0 : k->npath + 1;
     row->t.value = v;

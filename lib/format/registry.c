@@ -179,6 +179,9 @@ static ckpt_status finish_table(ckpt_file *f, ckpt_error *err)
         table_check_first(&f->table, f->archive);
     if (f->table.unchecked && (f->check || f->salvage || table_has_checksums(&f->table)))
         table_check_nothing(&f->table);
+    if (f->root_is_table && !(f->root_pairs = table_root_pairs(&f->table, f->root)))
+        return fail_memory(err);
+    f->root_is_table = false;
     file_set_view_limit(f); /* now that the sizes of all files in a folder are known */
     return CKPT_OK;
 }

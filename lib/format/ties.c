@@ -44,11 +44,11 @@ static ckpt_status add_alias(ckpt_file *f, ckpt_value *key, ckpt_str name, uint3
     row.t.path = &alias->path;
     row.t.npath = 1;
     if (row.t.value) { /* a row that is lost with its shard has no value */
-        alias->step = (struct step){.node = f->root, .index = value_count(f->root)};
         value_init(&alias->val, CKPT_V_TENSOR, value_offset(row.t.value));
-        row.steps = &alias->step;
+        alias->step = (struct step){.node = f->root, .index = value_count(f->root)};
+        row.steps = f->root_is_table ? NULL : &alias->step;
         row.t.value = &alias->val;
-        CKPT_TRY_ALLOC(value_put(f->a, f->root, key, &alias->val), err);
+        CKPT_TRY_ALLOC(f->root_is_table || value_put(f->a, f->root, key, &alias->val), err);
     }
     CKPT_TRY(file_add_row(f, &row, &new_row, err));
     value_set_row(&alias->val, new_row);

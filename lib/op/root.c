@@ -225,6 +225,8 @@ ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *cons
     CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, file && has_no_null(globs, nglobs));
     struct narrowing job = {.f = file, .names = {globs, nglobs, file->ignore_case}};
+    uint32_t npairs;
+    (void)value_pairs(file->root, &npairs); /* the pairs are made of all rows */
     CKPT_TRY(root_find(file, root, &job.root, err));
     bool automatic = root && strcmp(root, "auto") == 0;
     if (root && *root && !automatic && !job.root.name.len) {

@@ -314,13 +314,29 @@ static ckpt_status fail_two_entries(const struct index *x, const struct shard *s
                 STR_ARG(s->name), STR_ARG(key));
 }
 
+/* get_key - sets *KEY to the key of pair K of S. False: it is no text. */
+static bool get_key(const struct index *x, const struct shard *s, uint32_t k, ckpt_str *key)
+{
+    if (!s->is_table)
+        return value_text(s->pairs[k].key, key);
+    *key = table_name(&x->f->table, s->first_row + k); /* bounded: a row of S */
+    return true;
+}
+
+/* get_value - returns the value of pair K of S. */
+static const ckpt_value *get_value(const struct index *x, const struct shard *s, uint32_t k)
+{
+    return s->is_table ? table_value_of(&x->f->table, s->first_row + k) /* bounded: a row of S */
+                       : file_replacement_of(s->file, s->pairs[k].val);
+}
+
 /* index_pairs - sets the pair of each weight that the index lists for S, and s->pair_of for the others. */
 static ckpt_status index_pairs(struct index *x, const struct shard *s)
 {
     for (uint32_t k = 0; k < s->npairs; k++) {
         ckpt_str key;
         uint32_t before;
-        if (!value_text(s->pairs[k].key, &key))
+        if (!get_key(x, s, k, &key))
             continue;
         uint32_t i = map_get(x->keys, key);
         struct weight *w = i == MAP_NONE ? NULL : &x->weights[i];
@@ -350,43 +366,6 @@ static ckpt_status index_keys(struct index *x, const struct shard *s, const valu
     return CKPT_OK;
 }
 
-static ckpt_status index_shard(struct index *x, struct shard *s)
-{
-    arena *a = x->f->a;
-    uint32_t nmetadata = 0;
-    const value_pair *metadata = s->file->metadata ? value_pairs(s->file->metadata, &nmetadata) : NULL;
-    s->part.node = s->file->root;
-    if (x->merging)
-        CKPT_TRY(x->merging->find_part(s->file, x->merging->root, &s->part, x->err));
-    s->mapping = s->part.node ? file_replacement_of(s->file, s->part.node) : NULL;
-    s->pairs = s->mapping ? value_pairs(s->mapping, &s->npairs) : NULL;
-    s->npairs -= s->file->nties; /* bounded: ties are the last pairs; the set has its own ties */
-    s->pair_of = map_new(0);
-    s->metadata_of = map_new(nmetadata);
-    s->is_merged = arena_array(a, s->npairs, sizeof *s->is_merged);
-    s->row_of = arena_array(a, s->npairs, sizeof *s->row_of);
-    s->leaf_of = arena_array(a, s->npairs, sizeof *s->leaf_of);
-    s->own_row = arena_array(a, s->file->table.nrows, sizeof *s->own_row);
-    s->pair_of_row = arena_array(a, s->file->table.nrows, sizeof *s->pair_of_row);
-    s->storages = arena_array(a, s->file->table.nstorages, sizeof *s->storages);
-    s->extra = ARENA_NEW(a, struct storage_extra);
-    if (!s->pair_of || !s->metadata_of || !s->is_merged || !s->row_of || !s->leaf_of || !s->own_row ||
-        !s->pair_of_row || !s->storages || !s->extra)
-        return fail_memory(x->err);
-    s->extra->file = s->name;
-    memset(s->storages, 0xff, s->file->table.nstorages * sizeof *s->storages); /* all MAP_NONE */
-    memset(s->row_of, 0xff, s->npairs * sizeof *s->row_of);
-    memset(s->leaf_of, 0xff, s->npairs * sizeof *s->leaf_of);
-    CKPT_TRY(index_pairs(x, s));
-    CKPT_TRY(index_keys(x, s, metadata, nmetadata, s->metadata_of));
-    index_rows(x, s);
-    if (x->merging)
-        note_adapter(x, s);
-    return x->merging ? note_part(x, s) : CKPT_OK;
-}
-
-/* ------------------------------------------------------------------ merge */
-
 /* set_storage_file - sets the name of S as the file of the storage TO, for errors and for lost tensors. */
 static ckpt_status set_storage_file(struct index *x, const struct shard *s, struct storage *to)
 {
@@ -404,6 +383,76 @@ static ckpt_status set_storage_file(struct index *x, const struct shard *s, stru
     return CKPT_OK;
 }
 
+/* take_rows - moves the rows of S, which has only tensors, to the set: their order is not known yet, but
+ * the memory that they take is not needed twice. */
+static ckpt_status take_rows(struct index *x, struct shard *s)
+{
+    struct table *from = &s->file->table, *t = &x->f->table;
+    size_t first_storage = t->nstorages;
+    s->is_table = true;
+    s->first_row = t->nrows;
+    s->npairs = (uint32_t)(from->nrows - s->file->nties); /* bounded: ties are rows. The set has its own */
+    s->nrows_of_part = from->nrows;
+    CKPT_TRY(table_append(t, from, s->npairs, x->err));
+    for (size_t i = first_storage; i < t->nstorages; i++)
+        CKPT_TRY(set_storage_file(x, s, &t->storages[i]));
+    free(s->file->root_pairs);
+    s->file->root_pairs = NULL;
+    s->file->root = value_new(s->file->a, CKPT_V_DICT, 0);
+    if (!s->file->nties) /* records_tie reads these rows */
+        table_close(from);
+    return s->file->root ? CKPT_OK : fail_memory(x->err);
+}
+
+/* index_graph - sets the pairs of S, and the rows and leaves of each. */
+static ckpt_status index_graph(struct index *x, struct shard *s)
+{
+    arena *a = x->temp;
+    x->has_graph = true;
+    s->part.node = s->file->root;
+    if (x->merging)
+        CKPT_TRY(x->merging->find_part(s->file, x->merging->root, &s->part, x->err));
+    s->mapping = s->part.node ? file_replacement_of(s->file, s->part.node) : NULL;
+    s->pairs = s->mapping ? value_pairs(s->mapping, &s->npairs) : NULL;
+    s->npairs -= s->file->nties; /* bounded: ties are the last pairs; the set has its own ties */
+    s->row_of = arena_array(a, s->npairs, sizeof *s->row_of);
+    s->leaf_of = arena_array(a, s->npairs, sizeof *s->leaf_of);
+    s->own_row = arena_array(a, s->file->table.nrows, sizeof *s->own_row);
+    s->pair_of_row = arena_array(a, s->file->table.nrows, sizeof *s->pair_of_row);
+    s->storages = arena_array(a, s->file->table.nstorages, sizeof *s->storages);
+    if (!s->row_of || !s->leaf_of || !s->own_row || !s->pair_of_row || !s->storages)
+        return fail_memory(x->err);
+    memset(s->storages, 0xff, s->file->table.nstorages * sizeof *s->storages); /* all MAP_NONE */
+    memset(s->row_of, 0xff, s->npairs * sizeof *s->row_of);
+    memset(s->leaf_of, 0xff, s->npairs * sizeof *s->leaf_of);
+    return CKPT_OK;
+}
+
+static ckpt_status index_shard(struct index *x, struct shard *s)
+{
+    uint32_t nmetadata = 0;
+    const value_pair *metadata = s->file->metadata ? value_pairs(s->file->metadata, &nmetadata) : NULL;
+    s->extra = ARENA_NEW(x->f->a, struct storage_extra);
+    s->pair_of = map_new(0);
+    s->metadata_of = map_new(nmetadata);
+    if (!s->extra || !s->pair_of || !s->metadata_of)
+        return fail_memory(x->err);
+    s->extra->file = s->name;
+    CKPT_TRY(s->file->root_pairs && !x->merging ? take_rows(x, s) : index_graph(x, s));
+    s->is_merged = arena_array(x->temp, s->npairs, sizeof *s->is_merged);
+    if (!s->is_merged)
+        return fail_memory(x->err);
+    CKPT_TRY(index_pairs(x, s));
+    CKPT_TRY(index_keys(x, s, metadata, nmetadata, s->metadata_of));
+    if (!s->is_table)
+        index_rows(x, s);
+    if (x->merging)
+        note_adapter(x, s);
+    return x->merging ? note_part(x, s) : CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ merge */
+
 static ckpt_status add_shard_storage(struct index *x, struct shard *s, uint32_t *storage)
 {
     if (*storage == CKPT_NO_STORAGE)
@@ -419,6 +468,19 @@ static ckpt_status add_shard_storage(struct index *x, struct shard *s, uint32_t 
     }
     *storage = *to;
     return CKPT_OK;
+}
+
+/* put_in_order - makes row AT, of S or NULL, the next row of the set. VALUE is the node that it is the row
+ * of, or NULL. */
+static ckpt_status put_in_order(struct index *x, struct shard *s, uint32_t at, const ckpt_value *value)
+{
+    if (value)
+        value_set_row((ckpt_value *)(uintptr_t)value, (uint32_t)x->norder);
+    s->nrows++;
+    uint32_t *added = arena_append_apart(x->temp, &x->order, &x->norder, &x->cap_order, sizeof *added);
+    if (added)
+        *added = at;
+    return added ? CKPT_OK : fail_memory(x->err);
 }
 
 /* add_shard_row - adds row I of S below pair PAIR of the set. */
@@ -441,24 +503,29 @@ static ckpt_status add_shard_row(struct index *x, struct shard *s, uint32_t i, u
         steps[0] = first;
     r.steps = steps ? steps : &first;
     if (r.t.part_of != CKPT_NO_TENSOR) /* rows of one pair keep their distances */
-        r.t.part_of = (uint32_t)(t->nrows - (i - r.t.part_of));
+        r.t.part_of = (uint32_t)(x->norder - (i - r.t.part_of));
     CKPT_TRY(add_shard_storage(x, s, &r.t.storage));
     CKPT_TRY(table_add_row(t, &r, &at, x->err));
-    s->nrows++;
-    if (s->own_row[i])
-        value_set_row((ckpt_value *)(uintptr_t)r.t.value, at);
-    return CKPT_OK;
+    return put_in_order(x, s, at, s->own_row[i] ? r.t.value : NULL);
 }
 
 /* add_pair - adds pair K of S, with its rows and leaves, to the set. */
 static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
 {
     ckpt_file *f = x->f;
-    const ckpt_value *val = file_replacement_of(s->file, s->pairs[k].val);
+    const ckpt_value *val = get_value(x, s, k);
     uint32_t pair = value_count(f->root);
     s->is_merged[k] = true;
-    if (!value_put(f->a, f->root, s->pairs[k].key, (ckpt_value *)(uintptr_t)val))
-        return fail_memory(x->err);
+    if (x->has_graph) {
+        ckpt_value *key = s->pairs ? s->pairs[k].key
+                                   : value_str(f->a, table_name(&f->table, s->first_row + k));
+        if (!key || !value_put(f->a, f->root, key, (ckpt_value *)(uintptr_t)val))
+            return fail_memory(x->err);
+    }
+    if (s->is_table) {
+        table_set_step(&f->table, s->first_row + k, f->root, pair); /* bounded: a row of S */
+        return put_in_order(x, s, (uint32_t)s->first_row + k, val);
+    }
     for (uint32_t i = s->row_of[k]; i < s->file->table.nrows && s->pair_of_row[i] == k; i++)
         CKPT_TRY(add_shard_row(x, s, i, pair));
     for (size_t i = s->leaf_of[k]; i < s->file->nleaves; i++) {
@@ -504,7 +571,9 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
     path->str = w->key;
     r.t.path = path;
     r.t.kind = CKPT_UNINITIALIZED;
-    return table_add_row(&f->table, &r, NULL, x->err);
+    uint32_t at;
+    CKPT_TRY(table_add_row(&f->table, &r, &at, x->err));
+    return put_in_order(x, s, at, NULL);
 }
 
 static bool is_hdf5(const struct shard *s) { return strcmp(s->file->format->name, "hdf5") == 0; }
@@ -580,7 +649,7 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
                                          folder_is_checkpoint, x->err);
         if (x->has_no_index)
             return fail_twice(x, key, w->shard, s,
-                              value_pairs(s->pairs[k].val, &(uint32_t){0})
+                              value_pairs(get_value(x, s, k), &(uint32_t){0})
                                   ? "first write each by `ckpt convert FILE -o FLAT.safetensors`: then only "
                                     "names of tensors count"
                                   : "ckpt add PREFIX FILE -o OUT renames the tensors of one of them");
@@ -594,9 +663,7 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
         CKPT_TRY(report_extra(x, s, key));
     const struct weight w = {
         .key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards), .pair = k};
-    if (!arena_push(x->f->a, &x->weights, &x->nweights, &x->cap_weights, &w, sizeof w))
-        return fail_memory(x->err);
-    return add_pair(x, s, k);
+    return shards_add_weight(x, &w) ? add_pair(x, s, k) : fail_memory(x->err);
 }
 
 /* find_group - returns true if the index has a group that KEY ("group/name" or "group@name") is in, and sets
@@ -631,8 +698,9 @@ static ckpt_status check_groups(struct index *x, size_t nlisted)
  * the weights, or is in an earlier file, too: the attributes of HDF5, or a value of files that are merged. */
 static bool is_left_out(struct index *x, const struct shard *s, uint32_t k, ckpt_str key)
 {
-    if (s->row_of[k] != MAP_NONE || s->part.only_own_tensors)
-        return s->row_of[k] == MAP_NONE;
+    bool has_row = s->is_table || s->row_of[k] != MAP_NONE;
+    if (has_row || s->part.only_own_tensors)
+        return !has_row;
     if (map_get(x->keys, key) == MAP_NONE || !(is_hdf5(s) || x->merging))
         return false;
     x->f->leaves_out |= x->merging != NULL;
@@ -647,7 +715,7 @@ static ckpt_status add_unlisted_pairs(struct index *x, struct shard *s)
     size_t extra = 0;
     ckpt_str key, first = STR_LIT("");
     for (uint32_t k = 0; k < s->npairs; k++)
-        if (!s->is_merged[k] && value_text(s->pairs[k].key, &key) && !is_left_out(x, s, k, key)) {
+        if (!s->is_merged[k] && get_key(x, s, k, &key) && !is_left_out(x, s, k, key)) {
             bool is_expected = x->has_no_index || find_group(x, key) ||
                                (is_hdf5(s) && s->row_of[k] == MAP_NONE);
             if (!is_expected && extra++ == 0)
@@ -836,6 +904,9 @@ ckpt_status shards_merge(struct index *x)
         if (x->shards[i].file)
             CKPT_TRY(add_unlisted_pairs(x, &x->shards[i]));
     CKPT_TRY(check_groups(x, listed));
+    if (!table_reorder(&x->f->table, x->order, x->norder))
+        return fail_memory(x->err);
+    x->f->root_is_table = !x->has_graph;
     CKPT_TRY(check_total(x));
     if (get_first_file(x))
         x->f->producer = get_first_file(x)->producer;

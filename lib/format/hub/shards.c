@@ -186,6 +186,15 @@ static bool prefers_single_file(const struct folder *d)
            (str_is(single, "pytorch_model.bin") && is_bin) || (single.len && is_h5);
 }
 
+bool shards_add_weight(struct index *x, const struct weight *w)
+{
+    struct weight *added =
+        arena_append_apart(x->temp, &x->weights, &x->nweights, &x->cap_weights, sizeof *added);
+    if (added)
+        *added = *w;
+    return added != NULL;
+}
+
 static void free_index(struct index *x)
 {
     for (size_t i = 0; i < x->nshards; i++) {
@@ -195,6 +204,11 @@ static void free_index(struct index *x)
     map_free(x->keys);
     map_free(x->names);
     map_free(x->metadata_keys);
+    if (x->weights)
+        arena_free_apart(x->temp, x->weights, x->nweights, x->cap_weights, sizeof *x->weights);
+    if (x->order)
+        arena_free_apart(x->temp, x->order, x->norder, x->cap_order, sizeof *x->order);
+    arena_free(x->temp);
 }
 
 /* merge_files - merges the shards of X, which has no index, and frees what X has. */
@@ -204,8 +218,9 @@ static ckpt_status merge_files(struct index *x, ckpt_status st)
     x->f->dots_are_literal = true;
     x->keys = map_new(1024);
     x->metadata_keys = map_new(16);
+    x->temp = arena_new(UINT64_MAX); /* bounded: by the shards, whose memory is */
     if (st == CKPT_OK)
-        st = x->keys && x->metadata_keys ? shards_merge(x) : fail_memory(x->err);
+        st = x->keys && x->metadata_keys && x->temp ? shards_merge(x) : fail_memory(x->err);
     free_index(x);
     return st;
 }
@@ -353,10 +368,10 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
         return CKPT_OK;
     if (x->nshards == MAX_SHARDS)
         return fail(x->err, CKPT_ELIMIT, x->j.event_at, "{more} than {=%u shards}", MAX_SHARDS);
-    const struct shard s = {.name = name, .at = x->j.event_at};
+    const struct shard s = {.name = arena_str(x->f->a, name), .at = x->j.event_at};
     *out = (uint32_t)x->nshards;
-    return arena_push(x->f->a, &x->shards, &x->nshards, &x->cap_shards, &s, sizeof s) ? CKPT_OK
-                                                                                      : fail_memory(x->err);
+    bool ok = s.name.ptr && arena_push(x->temp, &x->shards, &x->nshards, &x->cap_shards, &s, sizeof s);
+    return ok ? CKPT_OK : fail_memory(x->err);
 }
 
 /* add_listed - adds KEY, whose file is the text of the current event. */
@@ -364,8 +379,7 @@ static ckpt_status add_listed(struct index *x, ckpt_str key, uint64_t at, bool i
 {
     struct weight w = {.key = key, .at = at, .pair = MAP_NONE, .is_group = is_group};
     CKPT_TRY(find_shard(x, x->j.str, &w.shard));
-    bool ok = arena_push(x->f->a, &x->weights, &x->nweights, &x->cap_weights, &w, sizeof w);
-    return ok ? CKPT_OK : fail_memory(x->err);
+    return shards_add_weight(x, &w) ? CKPT_OK : fail_memory(x->err);
 }
 
 /* read_group - reads the list of files of the group KEY. */
@@ -421,8 +435,9 @@ static ckpt_status read_metadata_pair(struct index *x, ckpt_str key, enum json_e
     if (e != JSON_STRING || str_is(key, "total_parameters"))
         return json_skip(&x->j, e);
     ckpt_str name = arena_str(x->f->a, key); /* a row of that name needs its NUL */
-    ckpt_value *k = name.ptr ? value_str(x->f->a, name) : NULL, *v = value_str(x->f->a, x->j.str);
-    return k && v ? shards_add_metadata(x, k, v) : fail_memory(x->err);
+    ckpt_str text = arena_str(x->f->a, x->j.str);
+    ckpt_value *k = value_str(x->f->a, name), *v = value_str(x->f->a, text);
+    return name.ptr && text.ptr && k && v ? shards_add_metadata(x, k, v) : fail_memory(x->err);
 }
 
 static ckpt_status read_metadata(struct index *x)
@@ -575,13 +590,14 @@ static ckpt_status read_index_file(struct index *x, source *src)
         return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of {%llu bytes}; the limit is {=%llu}",
                     (unsigned long long)src->size, (unsigned long long)f->limits.max_header);
     file_raise_budget(f, src->size);
-    char *text = arena_alloc(f->a, (size_t)src->size);
+    x->temp = arena_new(UINT64_MAX); /* bounded: by the size of the index, and by the shards */
+    char *text = x->temp ? arena_alloc(x->temp, (size_t)src->size) : NULL;
     x->keys = map_new((size_t)src->size / 128);
     x->names = map_new(16);
     x->metadata_keys = map_new(16);
     CKPT_TRY_ALLOC(text && x->keys && x->names && x->metadata_keys, x->err);
     CKPT_TRY(source_read(src, 0, text, (size_t)src->size, x->err));
-    json_init(&x->j, str_of(text, (size_t)src->size), 0, f->a, x->err);
+    json_init(&x->j, str_of(text, (size_t)src->size), 0, x->temp, x->err);
     ckpt_status st = read_index(x);
     if (st == CKPT_OK) {
         mark_unwanted(x);

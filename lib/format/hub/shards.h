@@ -19,6 +19,8 @@ struct shard {
     const value_pair *pairs;
     uint32_t npairs;
     const ckpt_value *mapping; /* the node whose entries are PAIRS */
+    bool is_table;         /* it has only tensors: they are rows of the set, from FIRST_ROW on, until these */
+    size_t first_row;      /* are ordered, in place of PAIRS */
     map *pair_of;          /* key -> pair, for keys that the index does not list for this shard */
     map *metadata_of;      /* key -> pair of the metadata of the shard */
     bool is_missing;       /* the file does not exist */
@@ -49,6 +51,7 @@ struct weight {
 struct index {
     ckpt_file *f;
     json_scan j;
+    arena *temp; /* what is not needed after merging */
     struct weight *weights;
     size_t nweights, cap_weights;
     struct shard *shards;
@@ -60,6 +63,9 @@ struct index {
     const struct merging *merging; /* the shards are checkpoints of any kind, to be merged; NULL: a set */
     bool is_guess;      /* that they are a set is a guess, which fails if a name comes twice */
     bool is_partial;    /* there are unwanted shards */
+    bool has_graph;     /* there are shards that have more than tensors */
+    uint32_t *order;    /* the rows of the set in the order they will have */
+    size_t norder, cap_order;
     bool is_incomplete; /* in `verify` and salvage: tensors are missing, which was reported */
     uint64_t total_size, total_size_at;
     ckpt_error *err;
@@ -67,6 +73,8 @@ struct index {
 
 /* shards_is_index - returns true if P is a JSON object with a weight_map. */
 bool shards_is_index(const struct probe *p);
+/* shards_add_weight - adds W to the weights of X. False: no memory. */
+bool shards_add_weight(struct index *x, const struct weight *w);
 /* shards_find_next_file - moves J, at the beginning of the text of an index, to the next file name in the
  * weight_map, and sets *KEY to the name of the tensor in it. *FOUND_MAP is false before the first call.
  * False: there are no more, or J has an error. */
