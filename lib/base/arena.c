@@ -332,33 +332,38 @@ static void *resize_apart(void *array, size_t old, size_t new)
     return at;
 }
 
-void *arena_append_apart(arena *a, void *array, size_t *n, size_t *cap, size_t size)
+bool arena_grow_apart(arena *a, void *array, size_t *cap, size_t size)
 {
-    char *at;
+    void *at;
+    uint64_t left = (a->max - a->used) / size;
+    size_t more = *cap ? *cap : 64;
     memcpy(&at, array, sizeof at);
     if (a->fail_countdown && --a->fail_countdown == 0)
-        return NULL;
-    if (size > a->max - a->used)
-        return refuse_allocation(a);
-    if (*n == *cap) {
-        size_t new_cap = *cap ? *cap * 2 : 16; /* bounded: the next line */
-        at = new_cap <= SIZE_MAX / size ? resize_apart(at, *cap * size, new_cap * size) : NULL;
-        if (!at)
-            return NULL;
-        memcpy(array, &at, sizeof at);
-        *cap = new_cap;
-    }
-    a->used += size;
-    return at + (*n)++ * size; /* bounded: it is in memory */
+        return false;
+    if (!left)
+        return refuse_allocation(a) != NULL;
+    more = more <= left ? more : (size_t)(left + 1) / 2; /* something is left for others */
+    if (more > SIZE_MAX / size - *cap || !(at = resize_apart(at, *cap * size, (*cap + more) * size)))
+        return false;
+    memcpy(array, &at, sizeof at);
+    *cap += more;
+    a->used += more * size;
+    return true;
 }
 
-void arena_free_apart(arena *a, void *array, size_t n, size_t cap, size_t size)
+void arena_free_apart(arena *a, void *array, size_t cap, size_t size)
 {
     if (cap * size < PAGE) /* bounded: it is in memory */
         free(array);
     else
         munmap(array, cap * size);
-    a->used -= n * size; /* bounded: as it was added */
+    a->used -= cap * size; /* bounded: as it was added */
+}
+
+void arena_discard_apart(void *array, size_t bytes, size_t capacity)
+{
+    if (capacity >= PAGE && bytes >= PAGE)
+        (void)madvise(array, bytes & ~(PAGE - 1), MADV_DONTNEED);
 }
 
 bool arena_push(arena *a, void *array, size_t *n, size_t *cap, const void *element, size_t size)

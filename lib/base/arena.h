@@ -36,10 +36,15 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
 void *arena_append(arena *a, void *array, size_t *n, size_t *cap, size_t size);
 /* arena_push - appends the SIZE bytes at ELEMENT as arena_append does. False: out of memory. */
 bool arena_push(arena *a, void *array, size_t *n, size_t *cap, const void *element, size_t size);
-/* arena_append_apart - does the same for an array that is not in A, but whose elements count towards the
- * ceiling: it leaves no copies when it grows, and arena_free_apart frees it before A. */
-void *arena_append_apart(arena *a, void *array, size_t *n, size_t *cap, size_t size);
-void arena_free_apart(arena *a, void *array, size_t n, size_t cap, size_t size);
+/* arena_grow_apart - makes room for more elements in an array that is not in A, but counts towards the
+ * ceiling: it leaves no copies when it grows, and arena_free_apart frees it. ARRAY is the address of the
+ * pointer to it, *CAP, 0 at first, the number of elements of SIZE bytes that there is room for. The array may
+ * move; elements that were not set have any value. False: out of memory. */
+bool arena_grow_apart(arena *a, void *array, size_t *cap, size_t size);
+void arena_free_apart(arena *a, void *array, size_t cap, size_t size);
+/* arena_discard_apart - returns to the system the memory of the first BYTES of such an array, which has
+ * CAPACITY bytes; they are not read again. */
+void arena_discard_apart(void *array, size_t bytes, size_t capacity);
 /* arena_shrink - keeps only the first N bytes of the allocation AT; if AT is large, the memory after them is
  * returned to the system. */
 void arena_shrink(arena *a, void *at, size_t n);

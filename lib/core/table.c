@@ -39,15 +39,32 @@ const char *ckpt_kind_name(ckpt_kind kind)
 
 ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err)
 {
-    struct storage *added =
-        arena_append_apart(t->a, &t->storages, &t->nstorages, &t->cap_storages, sizeof *added);
-    if (!added) {
+    if (t->nstorages == t->cap_storages &&
+        !arena_grow_apart(t->a, &t->storages, &t->cap_storages, sizeof *t->storages)) {
         source_unref(s->src);
         return fail_memory(err);
     }
-    *index = (uint32_t)(added - t->storages);
-    *added = *s;
+    *index = (uint32_t)t->nstorages;
+    t->storages[t->nstorages++] = *s;
     return CKPT_OK;
+}
+
+bool table_set_location(struct table *t, struct storage *s, ckpt_str location)
+{
+    const struct storage_extra *last = t->nstorages ? t->storages[t->nstorages - 1].extra : NULL;
+    if (!location.len)
+        return true;
+    if (last && !last->lost_why && str_eq(last->location, location) && str_eq(last->file, storage_file(s))) {
+        s->extra = last;
+        return true;
+    }
+    struct storage_extra *extra = ARENA_NEW(t->a, struct storage_extra);
+    if (!extra)
+        return false;
+    extra->file = storage_file(s);
+    extra->location = location;
+    s->extra = extra;
+    return true;
 }
 
 bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out)
@@ -58,7 +75,7 @@ bool table_copy_storage(const struct table *t, uint32_t i, ckpt_storage *out)
         *out = (ckpt_storage){.nbytes = s->nbytes,
                               .file_offset = storage_file_offset(s),
                               .key = s->key,
-                              .location = s->location,
+                              .location = storage_location(s),
                               .file = storage_file(s),
                               .has_crc = s->has_crc};
     return s != NULL;
@@ -102,9 +119,9 @@ void table_close(struct table *t)
     for (size_t i = 0; i < t->nstorages; i++)
         source_unref(t->storages[i].src);
     if (t->rows)
-        arena_free_apart(t->a, t->rows, t->nrows, t->cap_rows, sizeof *t->rows);
+        arena_free_apart(t->a, t->rows, t->cap_rows, sizeof *t->rows);
     if (t->storages)
-        arena_free_apart(t->a, t->storages, t->nstorages, t->cap_storages, sizeof *t->storages);
+        arena_free_apart(t->a, t->storages, t->cap_storages, sizeof *t->storages);
     map_free(t->shape_ids);
     *t = (struct table){.a = t->a};
 }
@@ -321,7 +338,10 @@ ckpt_status table_set_lost(struct table *t, struct storage *s, const ckpt_error 
     s->has_crc = false;
     if (!extra || !text.ptr)
         return fail_memory(err);
-    *extra = (struct storage_extra){.file = storage_file(s), .lost_why = text.ptr, .lost_at = why->offset};
+    *extra = (struct storage_extra){.file = storage_file(s),
+                                    .location = storage_location(s),
+                                    .lost_why = text.ptr,
+                                    .lost_at = why->offset};
     s->extra = extra;
     return CKPT_OK;
 }
@@ -413,7 +433,7 @@ static uint64_t get_derived_nbytes(ckpt_dtype dtype, bool has_shape, uint64_t el
 
 static ckpt_str get_location(const struct table *t, uint32_t storage)
 {
-    return storage == CKPT_NO_STORAGE ? str_of("", 0) : t->storages[storage].location;
+    return storage == CKPT_NO_STORAGE ? str_of("", 0) : storage_location(&t->storages[storage]);
 }
 
 static bool has_location_of_storage(const struct table *t, const ckpt_tensor *v)
@@ -476,6 +496,8 @@ static bool pack_path(struct table *t, const struct row *row, struct packed_row 
     p->own.str = row->t.name;
     return true;
 }
+
+_Static_assert(DTYPE_COUNT <= UINT8_MAX + 1, "rows and storages store a dtype in 8 bits");
 
 /* pack - sets *P to ROW, whose shape is number SHAPE. False: no memory. */
 static bool pack(struct table *t, const struct row *row, uint32_t shape, struct packed_row *p)
@@ -575,6 +597,13 @@ static ckpt_status set_nbytes(ckpt_tensor *v, ckpt_error *err)
                 (unsigned long long)v->elements, ckpt_tensor_dtype_name(v));
 }
 
+/* append_row - returns the next row, which is counted already; NULL: no memory. */
+static struct packed_row *append_row(struct table *t)
+{
+    bool ok = t->nrows < t->cap_rows || arena_grow_apart(t->a, &t->rows, &t->cap_rows, sizeof *t->rows);
+    return ok ? &t->rows[t->nrows++] : NULL;
+}
+
 static ckpt_status fail_max_rows(const struct table *t, ckpt_error *err)
 {
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu tensors}",
@@ -607,7 +636,7 @@ ckpt_status table_add_row(struct table *t, const struct row *r, uint32_t *index,
         error_add_where(err, "%.*s", STR_ARG(v->name));
         return st;
     }
-    struct packed_row *added = arena_append_apart(t->a, &t->rows, &t->nrows, &t->cap_rows, sizeof *added);
+    struct packed_row *added = append_row(t);
     if (!added)
         return fail_memory(err);
     *added = packed;
@@ -652,8 +681,7 @@ static ckpt_status copy_rows(struct table *t, const struct table *from, size_t n
     for (size_t i = 0; i < n; i++) {
         uint32_t *id = &shape_ids[from->rows[i].shape];
         CKPT_TRY(t->nrows < t->max_rows ? copy_shape(t, from, i, id, err) : fail_max_rows(t, err));
-        struct packed_row *row =
-            arena_append_apart(t->a, &t->rows, &t->nrows, &t->cap_rows, sizeof *row);
+        struct packed_row *row = append_row(t);
         if (!row)
             return fail_memory(err);
         *row = from->rows[i];

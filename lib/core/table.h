@@ -59,24 +59,23 @@ struct packed_row {
     bool has_steps : 1;
 };
 
-/* What few storages have. */
+/* What few storages have, or many have in common. */
 struct storage_extra {
-    ckpt_str file;    /* name of its shard, or empty */
+    ckpt_str file;     /* name of its shard, or empty */
+    ckpt_str location; /* as in ckpt_storage */
     const char *lost_why; /* salvage: why its bytes are lost (src is NULL then), or NULL */
     uint64_t lost_at; /* offset of the damage in the file, or CKPT_NO_OFFSET */
 };
 
 struct storage {
     uint64_t nbytes;
-    ckpt_str key, location; /* as in ckpt_storage */
+    ckpt_str key; /* as in ckpt_storage */
     source *src; /* the storage is [off, off + nbytes) of it; owned reference; NULL: no bytes (meta, lost) */
     uint64_t off;
-    uint64_t numel;                  /* the size in its persistent id, in elements of DTYPE */
-    const ckpt_value *pid;           /* PERSID node, or NULL */
     const struct storage_extra *extra; /* or NULL */
     uint32_t crc;                    /* valid if has_crc */
     uint32_t output_number;          /* while a file is written: 1 + its number there; 0: none yet */
-    uint32_t dtype;                  /* ckpt_dtype of its storage class; U8: untyped */
+    uint8_t dtype;                   /* ckpt_dtype of its storage class; U8: untyped */
     atomic_bool crc_checked;         /* its bytes were compared with CRC, by any thread */
     uint8_t swap_width;      /* bytes of the unit that reading reverses; 0: little-endian already */
     bool has_crc : 1;
@@ -86,10 +85,17 @@ struct storage {
     bool in_key_index : 1;  /* file_storage_find finds it by its key */
 };
 
+_Static_assert(sizeof(struct storage) <= 64, "files have a hundred thousand storages");
+
 /* storage_file - returns the name of the shard of S, or empty. */
 static inline ckpt_str storage_file(const struct storage *s)
 {
     return s->extra ? s->extra->file : str_of("", 0);
+}
+/* storage_location - returns the location of S, or empty. */
+static inline ckpt_str storage_location(const struct storage *s)
+{
+    return s->extra ? s->extra->location : str_of("", 0);
 }
 /* storage_file_offset - returns the absolute offset of S's first byte; CKPT_NO_OFFSET if it has no bytes, is
  * encoded, or was not located yet. */
@@ -125,6 +131,8 @@ struct table {
 
 /* table_add_storage - adds S as storage *INDEX; takes over S's reference to its source, even on failure. */
 ckpt_status table_add_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
+/* table_set_location - sets the location of S, the next storage of T. False: no memory. */
+bool table_set_location(struct table *t, struct storage *s, ckpt_str location);
 /* table_same_place - returns true if A and B are the same tensor, perhaps under two names: the same view and
  * dtype at the same file offset. Call table_locate first. */
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b);

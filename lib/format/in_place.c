@@ -96,7 +96,7 @@ static bool has_same_storages(const struct table *a, const struct table *b)
     bool same = a->nstorages == b->nstorages;
     for (size_t i = 0; same && i < a->nstorages; i++) {
         const struct storage *s = &a->storages[i], *t = &b->storages[i];
-        same = s->nbytes == t->nbytes && s->numel == t->numel && s->has_crc == t->has_crc &&
+        same = s->nbytes == t->nbytes && s->dtype == t->dtype && s->has_crc == t->has_crc &&
                s->crc == t->crc;
     }
     return same;

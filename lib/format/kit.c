@@ -145,7 +145,7 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
 {
     ckpt_file *f = k->f;
     const struct dtype_info *d = dtype_info((ckpt_dtype)x->t.dtype);
-    struct storage s = {.dtype = x->t.dtype,
+    struct storage s = {.dtype = (uint8_t)x->t.dtype,
                         .has_crc = x->crc != NULL,
                         .crc = x->crc ? *x->crc : 0,
                         .is_crc32c = x->is_crc32c,
@@ -153,10 +153,11 @@ static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, 
                         .pieces_have_crcs = x->checks_itself,
                         .checks_itself = x->checks_itself};
     s.key = x->key.len ? x->key : x->name; /* for messages: without a key of its own, no key finds it */
-    s.location = x->t.location;
     uint8_t unit = x->t.dtype == CKPT_DT_NAMED ? x->swap_bytes : d->swap_bytes;
     s.swap_width = x->big_endian && unit > 1 ? unit : 0;
     ckpt_error why;
+    if (!table_set_location(&f->table, &s, x->t.location))
+        return fail_memory(k->err);
     ckpt_status st = x->lost     ? table_set_lost(&f->table, &s, x->lost, k->err)
                      : x->pieces ? set_storage_pieces(k, x, &s)
                                  : set_storage_bytes(k, x, &s);

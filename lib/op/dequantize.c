@@ -78,13 +78,13 @@ static ckpt_status set_row(ckpt_plan *p, uint32_t row, const struct dequantized 
 {
     struct row changed = table_row(&p->file->table, row);
     ckpt_tensor *t = &changed.t;
-    const struct storage storage = {.src = from,
-                                    .nbytes = from->size,
-                                    .key = t->name,
-                                    .location = t->location,
-                                    .dtype = d->recipe.dtype,
-                                    .numel = d->recipe.rows * d->recipe.cols}; /* bounded: by its source */
+    struct storage storage = {
+        .src = from, .nbytes = from->size, .key = t->name, .dtype = (uint8_t)d->recipe.dtype};
     uint32_t index;
+    if (!table_set_location(&p->file->table, &storage, t->location)) {
+        source_unref(from);
+        return fail_memory(err);
+    }
     CKPT_TRY(table_add_storage(&p->file->table, &storage, &index, err));
     t->dtype = (uint16_t)d->recipe.dtype;
     t->kind = CKPT_DENSE;
@@ -93,7 +93,7 @@ static ckpt_status set_row(ckpt_plan *p, uint32_t row, const struct dequantized 
     t->shape = d->shape;
     t->ndim = d->ndim;
     t->stride = d->stride;
-    t->elements = storage.numel;
+    t->elements = d->recipe.rows * d->recipe.cols; /* bounded: by its source */
     t->nbytes = from->size;
     t->storage = index;
     t->storage_offset = 0;

@@ -222,20 +222,22 @@ static void the_given_allocation_fails(void)
 static void an_array_apart_counts_towards_the_ceiling(void)
 {
     arena *a = arena_new(400000);
-    uint32_t *list = NULL, *at;
+    uint32_t *list = NULL;
     size_t n = 0, cap = 0;
-    for (uint32_t i = 0; (at = arena_append_apart(a, &list, &n, &cap, sizeof *at)); i++)
-        *at = i;
-    CU_ASSERT_EQUAL(n, 100000);
-    CU_ASSERT(arena_full(a) && arena_used(a) == 400000 && list[16] == 16 && list[n - 1] == n - 1);
-    arena_free_apart(a, list, n, cap, sizeof *list);
+    for (; n < cap || arena_grow_apart(a, &list, &cap, sizeof *list); n++)
+        list[n] = (uint32_t)n;
+    CU_ASSERT(n == 100000 && arena_full(a) && arena_used(a) == 400000);
+    CU_ASSERT(list[63] == 63 && list[64] == 64 && list[n - 1] == n - 1);
+    arena_discard_apart(list, 70000 * sizeof *list, cap * sizeof *list);
+    CU_ASSERT(list[70000] == 70000);
+    arena_free_apart(a, list, cap, sizeof *list);
     CU_ASSERT_EQUAL(arena_used(a), 0);
-    n = cap = 0;
+    cap = 0;
     list = NULL;
     arena_fail_at(a, 1);
-    CU_ASSERT_PTR_NULL(arena_append_apart(a, &list, &n, &cap, sizeof *list));
-    CU_ASSERT_PTR_NOT_NULL(arena_append_apart(a, &list, &n, &cap, sizeof *list));
-    arena_free_apart(a, list, n, cap, sizeof *list);
+    CU_ASSERT(!arena_grow_apart(a, &list, &cap, sizeof *list));
+    CU_ASSERT(arena_grow_apart(a, &list, &cap, sizeof *list) && cap == 64);
+    arena_free_apart(a, list, cap, sizeof *list);
     arena_free(a);
 }
 

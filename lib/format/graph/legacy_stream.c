@@ -201,9 +201,8 @@ ckpt_status legacy_stream_read_storage(ckpt_file *f, source *bytes, struct stora
     if (st == CKPT_OK)
         st = legacy_stream_find_storage(&l, &pid, s, err);
     if (st == CKPT_OK) {
-        s->dtype = pid.dtype;
-        s->numel = pid.numel;
-        s->location = pid.location;
+        s->dtype = (uint8_t)pid.dtype;
+        st = table_set_location(&f->table, s, pid.location) ? CKPT_OK : fail_memory(err);
     }
     map_free(l.storage_of_key);
     return st;

@@ -37,7 +37,7 @@ static ckpt_status add_array_storage(struct graph *g, const ckpt_value *v, const
                           (unsigned long long)nbytes);
     }
     uint8_t swap = numpy_swap_bytes(d);
-    struct storage s = {.src = bytes, .dtype = t->dtype, .numel = t->elements, .pid = NULL};
+    struct storage s = {.src = bytes, .dtype = (uint8_t)t->dtype};
     s.nbytes = bytes->size;
     s.key = key;
     s.swap_width = d->big_endian && swap > 1 ? swap : 0;

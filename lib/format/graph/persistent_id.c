@@ -149,13 +149,13 @@ static ckpt_status require_storage_bytes(struct graph *g, const ckpt_value *v, c
                 (unsigned long long)numel, ckpt_dtype_name(dtype));
 }
 
-/* get_location - returns LOCATION, or an empty text if it is not UTF-8, as names of devices are. Mostly it is
- * that of the storage before, at the same place in memory. */
-static ckpt_str get_location(const struct table *t, ckpt_str location)
+/* set_location - sets the location of S to LOCATION, unless it is not UTF-8, as names of devices are. Mostly
+ * it is that of the storage before, at the same place in memory. False: no memory. */
+static bool set_location(struct table *t, struct storage *s, ckpt_str location)
 {
-    ckpt_str last = t->nstorages ? t->storages[t->nstorages - 1].location : str_of("", 0);
-    bool is_last = last.ptr == location.ptr && last.len == location.len;
-    return is_last || utf8_check(location, false, NULL) ? location : str_of("", 0);
+    const struct storage_extra *last = t->nstorages ? t->storages[t->nstorages - 1].extra : NULL;
+    bool is_last = last && last->location.ptr == location.ptr && last->location.len == location.len;
+    return (!is_last && !utf8_check(location, false, NULL)) || table_set_location(t, s, location);
 }
 
 /* add_storage_by_key - adds the storage that PID names to the table. In a big-endian archive, a typed storage
@@ -165,10 +165,9 @@ static ckpt_status add_storage_by_key(struct graph *g, const ckpt_value *v, cons
 {
     struct storage s = {0};
     s.key = pid->key;
-    s.location = get_location(&g->f->table, pid->location);
-    s.dtype = pid->dtype;
-    s.numel = pid->numel;
-    s.pid = v;
+    s.dtype = (uint8_t)pid->dtype;
+    if (!set_location(&g->f->table, &s, pid->location))
+        return fail_memory(g->err);
     ckpt_status st = g->input->find_storage(g->input->user, pid, &s, g->err);
     if (st != CKPT_OK)
         error_add_position(g->err, graph_offset(g, v), str_of("", 0));
@@ -210,7 +209,6 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     source_unref(bytes);
     CKPT_TRY(st);
     s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)value_offset(v));
-    s.pid = v;
     CKPT_TRY(table_add_storage(&g->f->table, &s, index, g->err));
     return s.key.ptr && map_set_num(g->f->storages.by_node, ptr_key(v), *index) ? CKPT_OK
                                                                                : fail_memory(g->err);
@@ -235,8 +233,10 @@ ckpt_status graph_get_storage(struct graph *g, const ckpt_value *v, uint32_t *in
     *view_offset = 0;
     if (value_calls(v, "torch.storage", "_load_from_bytes", 1)) {
         CKPT_TRY(get_storage_in_bytes(g, v, index));
-        *dtype = (ckpt_dtype)g->f->table.storages[*index].dtype;
-        *numel = g->f->table.storages[*index].numel;
+        const struct storage *s = &g->f->table.storages[*index];
+        const struct dtype_info *d = dtype_info(s->dtype);
+        *dtype = s->dtype;
+        *numel = d->block_elems == 1 ? s->nbytes / d->block_bytes : s->nbytes; /* as torch_storage_bytes */
         return CKPT_OK;
     }
     if (!torch_pid_parse(v, &pid))
@@ -256,13 +256,12 @@ ckpt_status graph_get_storage(struct graph *g, const ckpt_value *v, uint32_t *in
     return CKPT_OK;
 }
 
-ckpt_status graph_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel,
+ckpt_status graph_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype,
                                      uint32_t *index)
 {
     struct storage s = {.nbytes = bytes.len,
                         .src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET),
-                        .dtype = dtype,
-                        .numel = numel};
+                        .dtype = (uint8_t)dtype};
     return s.src ? table_add_storage(&g->f->table, &s, index, g->err) : fail_memory(g->err);
 }
 

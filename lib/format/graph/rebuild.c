@@ -129,7 +129,7 @@ static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dt
     struct storage *s = &g->f->table.storages[t->storage];
     CKPT_TRY(set_untyped_swap(g, call, s, (ckpt_dtype)t->dtype));
     t->storage_offset += view_offset; /* bounded: both were int64_t */
-    t->location = s->location;
+    t->location = storage_location(s);
     t->has_data = s->src != NULL;
     if (!s->src)
         t->kind = CKPT_META;
@@ -252,8 +252,7 @@ ckpt_status graph_describe_numbers(struct graph *g, const ckpt_value *v, struct 
     *m = (struct tensor_description){.is_tensor = true};
     m->row.t = (ckpt_tensor){
         .dtype = (uint16_t)dtype, .ndim = 1, .shape = shape, .has_shape = true, .has_data = true, .value = v};
-    return graph_add_memory_storage(g, str_of((const char *)bytes, 8 * (size_t)n), dtype, n,
-                                    &m->row.t.storage);
+    return graph_add_memory_storage(g, str_of((const char *)bytes, 8 * (size_t)n), dtype, &m->row.t.storage);
 }
 
 static ckpt_kind get_layout_kind(const ckpt_value *layout)
@@ -594,7 +593,7 @@ static ckpt_status describe_storage(struct graph *g, const ckpt_value *v, struct
     t->shape = shape;
     t->has_shape = true;
     t->has_data = s->src != NULL;
-    t->location = s->location;
+    t->location = storage_location(s);
     m->is_tensor = true;
     return CKPT_OK;
 }

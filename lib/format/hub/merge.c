@@ -367,19 +367,20 @@ static ckpt_status index_keys(struct index *x, const struct shard *s, const valu
 }
 
 /* set_storage_file - sets the name of S as the file of the storage TO, for errors and for lost tensors. */
-static ckpt_status set_storage_file(struct index *x, const struct shard *s, struct storage *to)
+static ckpt_status set_storage_file(struct index *x, struct shard *s, struct storage *to)
 {
-    if (!storage_loss(to)) {
+    if (!storage_loss(to) && str_eq(storage_location(to), s->extra->location)) {
         to->extra = s->extra;
         return CKPT_OK;
     }
     struct storage_extra *own = ARENA_NEW(x->f->a, struct storage_extra);
     if (!own)
         return fail_memory(x->err);
-    *own = *to->extra;
+    *own = to->extra ? *to->extra : (struct storage_extra){0};
     own->file = s->name;
     to->extra = own;
-    x->is_incomplete = true;
+    x->is_incomplete |= own->lost_why != NULL;
+    s->extra = own->lost_why ? s->extra : own; /* mostly it is shared by those that follow */
     return CKPT_OK;
 }
 
@@ -477,10 +478,10 @@ static ckpt_status put_in_order(struct index *x, struct shard *s, uint32_t at, c
     if (value)
         value_set_row((ckpt_value *)(uintptr_t)value, (uint32_t)x->norder);
     s->nrows++;
-    uint32_t *added = arena_append_apart(x->temp, &x->order, &x->norder, &x->cap_order, sizeof *added);
-    if (added)
-        *added = at;
-    return added ? CKPT_OK : fail_memory(x->err);
+    if (x->norder == x->cap_order && !arena_grow_apart(x->temp, &x->order, &x->cap_order, sizeof *x->order))
+        return fail_memory(x->err);
+    x->order[x->norder++] = at;
+    return CKPT_OK;
 }
 
 /* add_shard_row - adds row I of S below pair PAIR of the set. */

@@ -188,11 +188,11 @@ static bool prefers_single_file(const struct folder *d)
 
 bool shards_add_weight(struct index *x, const struct weight *w)
 {
-    struct weight *added =
-        arena_append_apart(x->temp, &x->weights, &x->nweights, &x->cap_weights, sizeof *added);
-    if (added)
-        *added = *w;
-    return added != NULL;
+    if (x->nweights == x->cap_weights &&
+        !arena_grow_apart(x->temp, &x->weights, &x->cap_weights, sizeof *x->weights))
+        return false;
+    x->weights[x->nweights++] = *w;
+    return true;
 }
 
 static void free_index(struct index *x)
@@ -205,9 +205,9 @@ static void free_index(struct index *x)
     map_free(x->names);
     map_free(x->metadata_keys);
     if (x->weights)
-        arena_free_apart(x->temp, x->weights, x->nweights, x->cap_weights, sizeof *x->weights);
+        arena_free_apart(x->temp, x->weights, x->cap_weights, sizeof *x->weights);
     if (x->order)
-        arena_free_apart(x->temp, x->order, x->norder, x->cap_order, sizeof *x->order);
+        arena_free_apart(x->temp, x->order, x->cap_order, sizeof *x->order);
     arena_free(x->temp);
 }
 

@@ -34,7 +34,7 @@ struct shard {
     uint32_t *pair_of_row;       /* by row: its pair, or MAP_NONE */
     uint32_t *row_of;            /* by pair: its first row, or MAP_NONE; the others follow */
     uint32_t *leaf_of;           /* by pair: its first leaf, or MAP_NONE; the others follow */
-    struct storage_extra *extra; /* what its storages share: the name of the shard */
+    struct storage_extra *extra; /* what its storages share: the name of the shard, and a location */
     uint32_t *storages;          /* storage of the shard -> storage of the set; MAP_NONE: not added yet */
 };
 

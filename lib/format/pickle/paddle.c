@@ -262,7 +262,7 @@ static ckpt_status describe_array(struct graph *g, const ckpt_value *v, struct t
     ckpt_tensor *t = &m->row.t;
     t->kind = CKPT_DENSE;
     t->dtype = (uint16_t)paddle_dtype((ckpt_dtype)t->dtype);
-    g->f->table.storages[t->storage].dtype = t->dtype;
+    g->f->table.storages[t->storage].dtype = (uint8_t)t->dtype;
     return CKPT_OK;
 }
 
@@ -301,7 +301,7 @@ static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *tenso
 {
     uint64_t elements;
     const uint64_t *shape;
-    struct storage s = {.dtype = row->dtype, .numel = total};
+    struct storage s = {.dtype = (uint8_t)row->dtype};
     struct pieces p = {.shape = &total, .ndim = 1, .piece = piece, .n = tensor->nslices};
     p.width = dtype_info((ckpt_dtype)row->dtype)->block_bytes;
     CKPT_TRY(graph_read_sizes(g, tensor->shape, "OriginShape", &row->ndim, &shape));

@@ -44,6 +44,7 @@
 #define USUAL_DIMS 8u
 #define LONGEST_DTYPE 16u /* with its quote */
 #define MAX_COPIED 4096u /* bytes of a text that is copied from the header */
+#define DISCARD    4096u /* entries that are discarded at once */
 #define R_KEY  "..r" /* of the metadata that R's torch writes */
 #define DTYPES "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
 
@@ -315,18 +316,17 @@ static ckpt_status read_tensor(struct header *h)
         return fail(h->err, CKPT_ELIMIT, get_event_pos(h), "{more} than {=%llu tensors}",
                     (unsigned long long)h->f->limits.max_tensors);
     uint32_t before;
-    struct header_entry *grown = arena_grow(h->temp, h->entries, n, &h->cap_entries, n + 1, sizeof *grown);
-    if (!grown)
+    if (n == h->cap_entries && !arena_grow_apart(h->temp, &h->entries, &h->cap_entries, sizeof *h->entries))
         return fail_memory(h->err);
-    h->entries = grown;
-    grown[n] = (struct header_entry){.name = keep_text(h), .pos = get_event_pos(h)};
-    if (!grown[n].name.ptr || !map_put(h->names, grown[n].name, (uint32_t)n, &before))
+    struct header_entry *x = &h->entries[n];
+    *x = (struct header_entry){.name = keep_text(h), .pos = get_event_pos(h)};
+    if (!x->name.ptr || !map_put(h->names, x->name, (uint32_t)n, &before))
         return fail_memory(h->err);
     if (before != MAP_NONE)
-        CKPT_TRY(report_duplicate(h, &grown[n]));
-    CKPT_TRY(read_entry(h, &grown[n]));
+        CKPT_TRY(report_duplicate(h, x));
+    CKPT_TRY(read_entry(h, x));
     if (before != MAP_NONE) /* the last one counts */
-        grown[before] = grown[n];
+        h->entries[before] = *x;
     else
         h->nentries++;
     return CKPT_OK;
@@ -657,9 +657,12 @@ static ckpt_status add_tensor(struct kit *k, struct header *h, const struct head
 
 static ckpt_status add_tensors(struct kit *k, struct header *h)
 {
-    for (size_t i = 0; i < h->nentries; i++)
+    for (size_t i = 0; i < h->nentries; i++) {
+        if (i % DISCARD == 0) /* rows take the place of entries */
+            arena_discard_apart(h->entries, i * sizeof *h->entries, h->cap_entries * sizeof *h->entries);
         if (!h->entries[i].is_faulty)
             CKPT_TRY(add_tensor(k, h, &h->entries[i]));
+    }
     return CKPT_OK;
 }
 
@@ -745,11 +748,10 @@ static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
 
 static ckpt_status read_entries(struct header *h, const char *text, size_t n)
 {
-    size_t likely = n / 96 + 1; /* entries: 96 bytes are usual for one */
+    size_t likely = n / 144 + 1; /* entries: 144 bytes are usual for one */
     json_init(&h->j, str_of(text, n), source_pos(h->f->src, 8), h->text, h->err);
-    h->entries = arena_grow(h->temp, NULL, 0, &h->cap_entries, likely, sizeof *h->entries);
     h->names = map_new_index(likely, get_entry_name, h);
-    ckpt_status st = h->entries && h->names ? read_header(h) : fail_memory(h->err);
+    ckpt_status st = h->names ? read_header(h) : fail_memory(h->err);
     map_free(h->names);
     CKPT_TRY(st);
     sort_entries(h);
@@ -780,6 +782,8 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
         st = add_rows(&h);
     if (st == CKPT_OK && h.has_ties)
         st = ties_add_rows(f, err);
+    if (h.entries)
+        arena_free_apart(h.temp, h.entries, h.cap_entries, sizeof *h.entries);
     arena_free(h.temp);
     if (st != CKPT_OK)
         error_add_position(err, source_pos(f->src, 8), STR_LIT("header"));

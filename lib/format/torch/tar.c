@@ -161,9 +161,10 @@ static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint
 
 /* add_keyed_lost_storage - when salvaging, adds S under KEY as lost because of t->err. Even then returns the
  * status of t->err, or a new error. */
-static ckpt_status add_keyed_lost_storage(struct tar_file *t, int64_t key, struct storage *s)
+static ckpt_status add_keyed_lost_storage(struct tar_file *t, int64_t key, uint64_t numel,
+                                          struct storage *s)
 {
-    struct tar_object o = {.numel = s->numel};
+    struct tar_object o = {.numel = numel};
     ckpt_status st = t->err->status;
     if (!t->f->salvage)
         return st;
@@ -185,23 +186,24 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     struct torch_tar_numbers n;
     struct storage storage = {0};
     struct tar_object o = {0};
+    ckpt_str location = str_of("", 0);
     CKPT_TRY(read_next_pickle(t, s, pos, &v));
     if (!get_key_number(value_item(v, 0), &key) ||
-        (storage.dtype = dtype_by_storage(value_name(value_item(v, 2)))) == CKPT_DT_NONE)
+        (storage.dtype = (uint8_t)dtype_by_storage(value_name(value_item(v, 2)))) == CKPT_DT_NONE)
         return fail_entry_format(t, s, v, "a storage must be", "(key, location, class)");
-    if (!value_text(value_item(v, 1), &storage.location))
-        storage.location = str_of("", 0);
+    (void)value_text(value_item(v, 1), &location);
     ckpt_status st = torch_tar_read_numbers(s, v, false, *pos, &n, t->err);
-    storage.numel = n.count;
+    if (!table_set_location(&t->f->table, &storage, location))
+        return fail_memory(t->err);
     if (st != CKPT_OK) /* n.offset is 0 if not even the count could be read */
-        return n.offset ? add_keyed_lost_storage(t, key, &storage) : st;
+        return n.offset ? add_keyed_lost_storage(t, key, n.count, &storage) : st;
     storage.off = n.offset;
     storage.nbytes = n.nbytes;
     *pos = n.offset + n.nbytes; /* bounded: in the member */
     storage.key = arena_printf(t->f->a, "%lld", (long long)key);
     CKPT_TRY(storage.key.ptr ? CKPT_OK : fail_memory(t->err));
     storage.src = source_ref(s);
-    o.numel = storage.numel;
+    o.numel = n.count;
     CKPT_TRY(table_add_storage(&t->f->table, &storage, &o.storage, t->err));
     return add_object(t, key, &o);
 }
@@ -289,7 +291,7 @@ static ckpt_status add_missing_storage(struct tar_file *t, const ckpt_value *v)
         return CKPT_OK;
     (void)fail(t->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=storage %lld} is {not in the archive}",
                (long long)key);
-    ckpt_status st = add_keyed_lost_storage(t, key, &s);
+    ckpt_status st = add_keyed_lost_storage(t, key, 0, &s);
     return st == CKPT_ETRUNCATED ? CKPT_OK : st;
 }
 
@@ -315,7 +317,7 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
     o.row.t.storage = o.storage;
     o.row.t.part_of = CKPT_NO_TENSOR;
     o.row.t.dtype = (uint16_t)t->f->table.storages[o.storage].dtype;
-    o.row.t.location = t->f->table.storages[o.storage].location;
+    o.row.t.location = storage_location(&t->f->table.storages[o.storage]);
     o.row.t.has_shape = true;
     o.row.t.has_data = t->f->table.storages[o.storage].src != NULL;
     return add_object(t, key, &o);

@@ -232,7 +232,7 @@ static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct
     else
         pickle_put_global(pw, module.len ? module : STR_LIT("torch"), klass.len ? klass : str_c(d->storage));
     pickle_put_text(pw, format_number(n, key));
-    pickle_put_text(pw, s->location.len ? s->location : STR_LIT("cpu"));
+    pickle_put_text(pw, storage_location(s).len ? storage_location(s) : STR_LIT("cpu"));
     pickle_put_uint(pw, untyped ? nbytes : nbytes / item_size);
     pickle_put_op(pw, PICKLE_TUPLE);
     pickle_put_op(pw, PICKLE_BINPERSID);

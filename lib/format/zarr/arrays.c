@@ -299,7 +299,7 @@ ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source 
     if (st == CKPT_EUNSUPPORTED && arrays->lists_unsupported)
         return list_unsupported(arrays, from->name, tensor);
     s.nbytes = array.meta.nbytes;
-    s.dtype = array.meta.dtype;
+    s.dtype = (uint8_t)array.meta.dtype;
     s.swap_width = get_swap_unit(&array.meta);
     s.pieces_have_crcs = s.checks_itself = zarr_has_checksums(&array.meta.encoding);
     if (st == CKPT_OK)
