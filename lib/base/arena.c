@@ -336,7 +336,7 @@ bool arena_grow_apart(arena *a, void *array, size_t *cap, size_t size)
 {
     void *at;
     uint64_t left = (a->max - a->used) / size;
-    size_t more = *cap ? *cap : 64;
+    size_t more = !*cap ? 64 : *cap * size < PAGE ? 3 * *cap : *cap; /* bounded: it is in memory */
     memcpy(&at, array, sizeof at);
     if (a->fail_countdown && --a->fail_countdown == 0)
         return false;

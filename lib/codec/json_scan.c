@@ -10,6 +10,7 @@
 #include <stdarg.h>
 
 #include "base/checked.h"
+#include "base/cursor.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -125,18 +126,18 @@ bool json_resync(json_scan *j)
     return true;
 }
 
-/* is_unescaped8 - returns true if the eight bytes at P are ASCII characters that need no escape in a string.
- * Each of the four terms sets the high bit of the bytes it excludes. A borrow may set that of a valid byte,
- * too: false is then returned, and the caller checks one byte at a time. */
-static inline bool is_unescaped8(const unsigned char *p)
+/* count_unescaped8 - returns how many of the eight bytes at P, from the first on, are ASCII characters that
+ * need no escape in a string. Each of the four terms sets the high bit of the bytes it excludes. A borrow may
+ * set that of a valid byte, too, but only after one that is excluded. */
+static inline unsigned count_unescaped8(const unsigned char *p)
 {
     const uint64_t ones = 0x0101010101010101u, high_bits = 0x8080808080808080u;
-    uint64_t bytes;
-    memcpy(&bytes, p, 8);
+    uint64_t bytes = load_u64le(p);
     uint64_t quotes = bytes ^ ones * '"', slashes = bytes ^ ones * '\\'; /* 0 at these characters */
     uint64_t non_ascii = bytes, control = bytes - ones * ' ';
     uint64_t quote = (quotes - ones) & ~quotes, slash = (slashes - ones) & ~slashes;
-    return ((non_ascii | control | quote | slash) & high_bits) == 0;
+    uint64_t excluded = (non_ascii | control | quote | slash) & high_bits;
+    return excluded ? (unsigned)__builtin_ctzll(excluded) / 8 : 8;
 }
 
 /* parse_hex4 - returns the value of the four hexadecimal digits at POS, before END; -1 if there are fewer. */
@@ -240,8 +241,8 @@ static bool scan_string(json_scan *j)
     bool has_escapes = false;
     unsigned char non_ascii = 0; /* not 0 if a byte of the string is above 7f */
     for (;;) {
-        while (j->len - pos >= 8 && is_unescaped8(j->text + pos))
-            pos += 8;
+        for (unsigned n = 8; n == 8 && j->len - pos >= 8; pos += n)
+            n = count_unescaped8(j->text + pos);
         if (pos >= j->len)
             return fail_syntax(j, pos, "the end of a string"), false;
         unsigned char c = j->text[pos];

@@ -333,12 +333,15 @@ static const ckpt_value *get_value(const struct index *x, const struct shard *s,
 /* index_pairs - sets the pair of each weight that the index lists for S, and s->pair_of for the others. */
 static ckpt_status index_pairs(struct index *x, const struct shard *s)
 {
+    uint32_t next = 0;
     for (uint32_t k = 0; k < s->npairs; k++) {
         ckpt_str key;
         uint32_t before;
         if (!get_key(x, s, k, &key))
             continue;
-        uint32_t i = map_get(x->keys, key);
+        bool is_next = next < x->nweights && str_eq(x->weights[next].key, key); /* mostly it is */
+        uint32_t i = is_next ? next : map_get(x->keys, key);
+        next = i == MAP_NONE ? next : i + 1; /* bounded: by nweights */
         struct weight *w = i == MAP_NONE ? NULL : &x->weights[i];
         if (w && !w->is_group && &x->shards[w->shard] == s) {
             before = w->pair;

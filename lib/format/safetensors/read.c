@@ -229,11 +229,10 @@ static bool read_usual_numbers(ckpt_str *text, uint64_t *out, uint32_t max, uint
     if (str_take(text, STR_LIT("]")))
         return true;
     for (; *n < max; str_take(text, STR_LIT(","))) {
-        size_t digits = 0;
+        size_t digits = 0, most = text->len < 18 ? text->len : 18;
         uint64_t number = 0;
-        for (; digits < text->len && digits < 18 && text->ptr[digits] >= '0' && text->ptr[digits] <= '9';
-             digits++)
-            number = number * 10 + (uint64_t)(text->ptr[digits] - '0'); /* bounded: 18 digits */
+        for (unsigned digit; digits < most && (digit = (unsigned char)text->ptr[digits] - '0') < 10; digits++)
+            number = number * 10 + digit; /* bounded: 18 digits */
         if (!digits || digits + 1 >= text->len || (digits > 1 && text->ptr[0] == '0'))
             return false;
         *text = str_skip(*text, digits);
