@@ -159,6 +159,21 @@ check_in_place()
 
 # ------------------------------------------------------------- many shards
 
+# check_memory_of_names N - checks the peak memory of ls for N tensors in one file of safetensors and in shards: 8 MiB
+# + 400 bytes for each tensor + 1 MiB
+check_memory_of_names()
+{
+    make_file -n "$1" -b "${1}K" --sparse -p module. "$tmp/one.safetensors" || exit 2
+    kib_limit=$((8192 + 400 * $1 / 1024 + 1024))
+    measure "ls of $1 tensors in a file" "$ckpt" ls "$tmp/one.safetensors" &&
+        check_limit "ls of $1 tensors in a file: peak KiB" "$kib" $kib_limit
+    mkdir "$tmp/set"
+    "$ckpt" convert -q --no-sync --max-shard-size 1M "$tmp/one.safetensors" -o "$tmp/set/m.safetensors" || return
+    measure "ls of $1 tensors in shards" "$ckpt" ls "$tmp/set" &&
+        check_limit "ls of $1 tensors in shards: peak KiB" "$kib" $kib_limit
+    rm -rf "$tmp/set" "$tmp/one.safetensors"
+}
+
 # check_shards N - converts N shards to N shards, and checks that the number of system calls for each does not depend
 # on N, and that `show` reads the index and one shard
 check_shards()
@@ -375,6 +390,7 @@ if [ $? -eq 77 ]; then
 fi
 check_start
 check_shards 400
+check_memory_of_names 60000
 # After KIND, and the 4000 and 20000 tensors of check_in_place, are limits of instructions.
 check_huge pt 40000000 38000000
 check_huge safetensors 25000000 34000000

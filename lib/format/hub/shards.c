@@ -186,6 +186,12 @@ static bool prefers_single_file(const struct folder *d)
            (str_is(single, "pytorch_model.bin") && is_bin) || (single.len && is_h5);
 }
 
+static ckpt_str get_weight_key(const void *user, uint32_t i)
+{
+    const struct index *x = user;
+    return i < x->nweights ? x->weights[i].key : str_of("", 0); /* a group without files has no weight */
+}
+
 bool shards_add_weight(struct index *x, const struct weight *w)
 {
     if (x->nweights == x->cap_weights &&
@@ -216,7 +222,7 @@ static ckpt_status merge_files(struct index *x, ckpt_status st)
 {
     x->has_no_index = true;
     x->f->dots_are_literal = true;
-    x->keys = map_new(1024);
+    x->keys = map_new_index(1024, get_weight_key, x);
     x->metadata_keys = map_new(16);
     x->temp = arena_new(UINT64_MAX); /* bounded: by the shards, whose memory is */
     if (st == CKPT_OK)
@@ -592,7 +598,7 @@ static ckpt_status read_index_file(struct index *x, source *src)
     file_raise_budget(f, src->size);
     x->temp = arena_new(UINT64_MAX); /* bounded: by the size of the index, and by the shards */
     char *text = x->temp ? arena_alloc(x->temp, (size_t)src->size) : NULL;
-    x->keys = map_new((size_t)src->size / 128);
+    x->keys = map_new_index((size_t)src->size / 128, get_weight_key, x);
     x->names = map_new(16);
     x->metadata_keys = map_new(16);
     CKPT_TRY_ALLOC(text && x->keys && x->names && x->metadata_keys, x->err);
