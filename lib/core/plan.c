@@ -107,9 +107,9 @@ ckpt_status plan_index_entry_rows(ckpt_plan *p, ckpt_error *err)
     struct entry_row *list = arena_array(p->a, t->nrows, sizeof *list);
     CKPT_TRY_ALLOC(list, err);
     for (uint32_t i = 0; i < t->nrows; i++) {
-        const struct row r = table_row(t, i);
-        const struct step *last = r.steps && r.t.npath ? &r.steps[r.t.npath - 1] : NULL;
-        if (last && last->node && r.t.part_of == CKPT_NO_TENSOR)
+        uint32_t n = table_npath_of(t, i);
+        const struct step *steps = table_steps_of(t, i), *last = steps && n ? &steps[n - 1] : NULL;
+        if (last && last->node && table_part_of(t, i) == CKPT_NO_TENSOR)
             list[p->nentry_rows++] = (struct entry_row){ptr_key(last->node), last->index, i};
     }
     qsort(list, p->nentry_rows, sizeof *list, compare_entry_rows);
@@ -157,9 +157,10 @@ uint32_t plan_find_entry_row(const ckpt_plan *p, const ckpt_value *node, uint32_
                              const ckpt_path_elem *path, uint32_t n)
 {
     for (size_t i = first_entry_row(p, node, index); is_row_of_entry(p, i, node, index); i++) {
-        const ckpt_tensor t = table_tensor(&p->file->table, p->entry_rows[i].row);
-        if (t.npath == n + 1 && path_begins(t.path, t.npath, path, n)) /* bounded: by the limit of depth */
-            return p->entry_rows[i].row;
+        const struct table *t = &p->file->table;
+        uint32_t row = p->entry_rows[i].row, npath = table_npath_of(t, row);
+        if (npath == n + 1 && path_begins(table_path_of(t, row), npath, path, n)) /* bounded: by the depth */
+            return row;
     }
     return CKPT_NO_TENSOR;
 }
@@ -174,19 +175,22 @@ bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf)
     return !p->omits_values && leaf->npath > p->root_depth && plan_is_below_root(p, leaf->path, leaf->npath);
 }
 
-bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed)
+bool plan_edit_path(const ckpt_plan *p, size_t row, ckpt_path_elem *out, bool *changed)
 {
+    const struct table *t = &p->file->table;
+    const ckpt_path_elem *path = table_path_of(t, row);
+    const struct step *steps = table_steps_of(t, row);
     *changed = p->root_depth != 0;
-    for (uint32_t k = p->root_depth; k < row->t.npath; k++) {
-        const struct edit *e = row->steps ? plan_find_edit(p, row->steps[k].node) : NULL;
-        uint32_t i = e ? row->steps[k].index : 0;
+    for (uint32_t k = p->root_depth; k < table_npath_of(t, row); k++) {
+        const struct edit *e = steps ? plan_find_edit(p, steps[k].node) : NULL;
+        uint32_t i = e ? steps[k].index : 0;
         bool has_edit = e && i < e->n;
         if (has_edit && e->dropped[i])
             return false;
         bool renamed = has_edit && e->names[i].ptr;
         *changed |= renamed;
         if (out)
-            out[k - p->root_depth] = renamed ? (ckpt_path_elem){.str = e->names[i]} : row->t.path[k];
+            out[k - p->root_depth] = renamed ? (ckpt_path_elem){.str = e->names[i]} : path[k];
     }
     return true;
 }
@@ -194,19 +198,21 @@ bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *o
 /* is_row_written - returns true if tensor I is written; PATH and CHANGED as in plan_edit_path. */
 static bool is_row_written(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
 {
-    const struct row row = table_row(&p->file->table, i);
-    return p->keep[i] && plan_is_below_root(p, row.t.path, row.t.npath) &&
-           plan_edit_path(p, &row, path, changed);
+    const struct table *t = &p->file->table;
+    return p->keep[i] && plan_is_below_root(p, table_path_of(t, i), table_npath_of(t, i)) &&
+           plan_edit_path(p, i, path, changed);
 }
 
 static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckpt_error *err)
 {
-    const struct row row = table_row(&p->file->table, i);
+    const struct table *t = &p->file->table;
     bool changed;
     if (!is_row_written(p, i, path, &changed))
         return CKPT_OK;
-    uint32_t n = row.t.npath - p->root_depth;
-    ckpt_str name = !changed ? row.t.name : n == 1 && !path->is_int ? path->str : path_join(p->a, path, n);
+    uint32_t n = table_npath_of(t, i) - p->root_depth;
+    ckpt_str name = table_name(t, i);
+    if (changed)
+        name = n == 1 && !path->is_int ? path->str : path_join(p->a, path, n);
     CKPT_TRY_ALLOC(name.ptr, err);
     p->entries[p->nentries++] = (struct plan_entry){.row = i, .name = name};
     return CKPT_OK;

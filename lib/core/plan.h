@@ -164,9 +164,9 @@ uint32_t plan_find_entry_row(const ckpt_plan *p, const ckpt_value *node, uint32_
 bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
 /* plan_includes_leaf - returns true if LEAF is below the root and `--root auto` does not leave it out. */
 bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);
-/* plan_edit_path - applies the edits to ROW's path below the root. OUT gets the new path and has room for
- * it, or is NULL. *CHANGED: an edit applied, or there is a root. False: the tensor is dropped. */
-bool plan_edit_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed);
+/* plan_edit_path - applies the edits to the path of row ROW below the root. OUT gets the new path and has
+ * room for it, or is NULL. *CHANGED: an edit applied, or there is a root. False: the tensor is dropped. */
+bool plan_edit_path(const ckpt_plan *p, size_t row, ckpt_path_elem *out, bool *changed);
 ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
 /* plan_narrow - makes ENTRIES, N of those that plan_update_entries made, all that is written. Takes time for
  * the entries before and after, not for all rows of the file. */

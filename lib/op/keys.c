@@ -426,11 +426,12 @@ static ckpt_status apply_renames(struct renaming *job, ckpt_error *err)
 
 /* ---- report */
 
-/* find_optimizer_group - returns the group of ROW's optimizer, by GROUPS (node -> group), or UINT32_MAX. */
-static uint32_t find_optimizer_group(const map *groups, const struct row *row)
+/* find_optimizer_group - returns the group of row I's optimizer, by GROUPS (node -> group), or UINT32_MAX. */
+static uint32_t find_optimizer_group(const map *groups, const struct table *t, size_t i)
 {
-    for (uint32_t k = 0; row->steps && k < row->t.npath; k++) {
-        uint32_t g = row->steps[k].node ? map_get_num(groups, ptr_key(row->steps[k].node)) : MAP_NONE;
+    const struct step *steps = table_steps_of(t, i);
+    for (uint32_t k = 0; steps && k < table_npath_of(t, i); k++) {
+        uint32_t g = steps[k].node ? map_get_num(groups, ptr_key(steps[k].node)) : MAP_NONE;
         if (g != MAP_NONE)
             return g;
     }
@@ -454,8 +455,7 @@ static ckpt_status assign_rows_to_groups(struct renaming *job, ckpt_error *err)
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
         bool is_entry = container[i] != NO_CONTAINER && job->containers.list[container[i]].is_mapping;
-        const struct row row = table_row(t, i);
-        p->renames.mapping_of[i] = is_entry ? group_of[container[i]] : find_optimizer_group(optimizers, &row);
+        p->renames.mapping_of[i] = is_entry ? group_of[container[i]] : find_optimizer_group(optimizers, t, i);
     }
     map_free(optimizers);
     return ok ? CKPT_OK : fail_memory(err);

@@ -327,7 +327,7 @@ static void torch_shards_keep_their_ties(void)
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
         CU_ASSERT_EQUAL(ckpt_value_tensor(tensor_at(f, i).value),
                         i == tied ? weight : i); /* tied names share a tensor object */
-    CU_ASSERT(f->loading.by);
+    CU_ASSERT_PTR_NOT_NULL(f->loading.by);
     close_open_files();
 }
 

@@ -88,13 +88,13 @@ static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struc
                             ckpt_error *err)
 {
     struct flax_output *output = w->user;
-    const struct row row = table_row(&w->p->file->table, x->row);
-    uint32_t n = row.t.npath - w->p->root_depth; /* bounded: an entry is below the root */
+    const struct table *table = &w->p->file->table;
+    uint32_t n = table_npath_of(table, x->row) - w->p->root_depth; /* bounded: an entry is below the root */
     ckpt_path_elem *path = arena_array(t->a, n, sizeof *path);
     ckpt_value *v = value_new(t->a, CKPT_V_TENSOR, 0);
     bool changed;
     CKPT_TRY_ALLOC(path && v, err);
-    (void)plan_edit_path(w->p, &row, path, &changed);
+    (void)plan_edit_path(w->p, x->row, path, &changed);
     value_set_row(v, x->row);
     for (uint32_t k = 0; k < n; k++)
         if (path[k].is_int) {
