@@ -36,25 +36,27 @@ static bool is_worth_scanning(const struct scanner *x, ckpt_str text, const stru
 }
 
 /* scan_decoded - scans D, decoded from TEXT at AT, if it may be a file; then sets *FOUND to true. */
-static ckpt_status scan_decoded(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
+static ckpt_status scan_decoded(const struct scanned *in, struct scan_text_value value,
                                 const struct decoded *d, bool *found, ckpt_error *err)
 {
+    struct scanner *x = in->x;
     uint64_t known_bytes = 0;
-    ckpt_str inner;
-    source *bytes = d->n ? source_mem(d->bytes, d->n, CKPT_NO_OFFSET) : NULL;
+    if (!d->n)
+        return CKPT_OK;
+    struct scanned inner = {x, source_mem(d->bytes, d->n, CKPT_NO_OFFSET), STR_LIT("")};
     ckpt_status st = CKPT_OK;
-    if (d->n && !bytes)
+    if (!inner.src)
         return fail_memory(err);
-    if (bytes && is_worth_scanning(x, value.text, d, bytes, value.is_serialized)) {
+    if (is_worth_scanning(x, value.text, d, inner.src, value.is_serialized)) {
         *found = true;
-        st = scan_join_names(x, where, arena_printf(x->a, "text@0x%zx", value.at), &inner, err);
+        st = scan_join_offset(in, "text", value.at, &inner.where, err);
         if (st == CKPT_OK && x->depth >= x->scan->opts->max_depth)
-            st = scan_found(x->scan, SCAN_NOT_OPENED, inner, src, value.at,
+            st = scan_found(x->scan, SCAN_NOT_OPENED, inner.where, in->src, value.at,
                             "is nested too deep to be opened");
         else if (st == CKPT_OK)
-            st = scan_bytes(x, bytes, inner, SCAN_VALUE, &known_bytes, err);
+            st = scan_bytes(&inner, SCAN_VALUE, &known_bytes, err);
     }
-    source_unref(bytes);
+    source_unref(inner.src);
     return st;
 }
 
@@ -69,8 +71,7 @@ static ckpt_str skip_prefix(ckpt_str text)
     return rest.len && strchr(":,", *rest.ptr) && *rest.ptr ? str_skip(rest, 1) : text;
 }
 
-ckpt_status scan_base64(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
-                        ckpt_error *err)
+ckpt_status scan_base64(const struct scanned *in, struct scan_text_value value, ckpt_error *err)
 {
     bool found = false;
     value.text = value.is_serialized ? value.text : skip_prefix(value.text);
@@ -81,14 +82,14 @@ ckpt_status scan_base64(struct scanner *x, source *src, ckpt_str where, struct s
     if (!d.bytes)
         return fail_memory(err);
     d.skipped = !text_decode_base64(text, false, d.bytes, &d.n);
-    ckpt_status st = scan_decoded(x, src, where, value, &d, &found, err);
+    ckpt_status st = scan_decoded(in, value, &d, &found, err);
     if (st == CKPT_OK && text.len && (memchr(text.ptr, '-', text.len) || memchr(text.ptr, '_', text.len))) {
         d.skipped = !text_decode_base64(text, true, d.bytes, &d.n);
-        st = scan_decoded(x, src, where, value, &d, &found, err);
+        st = scan_decoded(in, value, &d, &found, err);
     }
     free(d.bytes);
     return st != CKPT_OK || found || !value.is_serialized
                ? st
-               : scan_found(x->scan, SCAN_NOT_OPENED, where, src, value.at,
+               : SCAN_FOUND(in, SCAN_NOT_OPENED, value.at,
                             "the value of \":serialized:\" is not a {=pickle in base64}");
 }

@@ -26,23 +26,23 @@
 #define LZ4_UNCOMPRESSED     0x80000000u /* of a block's size */
 
 struct compressed_data {
-    struct scanner *x;
-    ckpt_str where;
+    const struct scanned *in;
     bool all_bytes_known; /* each byte of each member has a known purpose */
 };
 
 static ckpt_status scan_unpacked_member(void *user, ckpt_str name, source *bytes, ckpt_error *err)
 {
     struct compressed_data *p = user;
-    struct scanner *x = p->x;
+    struct scanner *x = p->in->x;
+    struct scanned member = {.x = x};
     uint64_t known_bytes = 0;
-    ckpt_str where;
-    CKPT_TRY(scan_join_names(x, p->where, name, &where, err));
-    CKPT_TRY(scan_check_member_name(x, NULL, where, CKPT_NO_OFFSET, name));
+    CKPT_TRY(scan_join_names(p->in, name, &member.where, err));
+    CKPT_TRY(scan_check_member_name(&member, CKPT_NO_OFFSET, name));
+    member.src = bytes;
     x->scan->result->members++;
     x->unpacked += bytes->size; /* bounded: by max_unpacked */
-    CKPT_TRY(scan_hash_member(x, bytes, where, 0, NULL, err));
-    ckpt_status st = scan_bytes(x, bytes, where, x->in_chunk ? SCAN_CHUNK : SCAN_MEMBER, &known_bytes, err);
+    CKPT_TRY(scan_hash_member(&member, 0, NULL, err));
+    ckpt_status st = scan_bytes(&member, x->in_chunk ? SCAN_CHUNK : SCAN_MEMBER, &known_bytes, err);
     p->all_bytes_known = p->all_bytes_known && known_bytes >= bytes->size;
     return st;
 }
@@ -57,14 +57,13 @@ uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size)
     return max < left ? max : left;
 }
 
-/* inflate_zlib - returns what the zlib data SRC inflate to, at most MAX bytes, and sets *ST to how it ended.
- * NULL: nothing. */
-static source *inflate_zlib(struct scanner *x, source *src, uint64_t max, ckpt_status *st)
+/* inflate - returns what SRC inflates to, at most MAX bytes, and sets *ST to how it ended. NULL: nothing. */
+static source *inflate(struct scanner *x, source *src, enum inflate_kind kind, uint64_t max, ckpt_status *st)
 {
     uint64_t used;
     ckpt_error why;
     spool *unpacked = spool_new(max);
-    *st = unpacked ? inflate_into(src, 0, src->size, INFLATE_ZLIB, unpacked, &used, &why) : fail_memory(&why);
+    *st = unpacked ? inflate_into(src, 0, src->size, kind, unpacked, &used, &why) : fail_memory(&why);
     (void)scan_note_system_failure(x->scan, *st, &why);
     if (unpacked && spool_size(unpacked))
         return spool_source(unpacked);
@@ -76,17 +75,17 @@ bool scan_is_zlib(struct scanner *x, source *src, bool text)
 {
     ckpt_status ignored;
     uint64_t max = text ? scan_max_unpacked(x, src->size) : 64; /* some bytes are enough */
-    source *bytes = inflate_zlib(x, src, max, &ignored);
+    source *bytes = inflate(x, src, INFLATE_ZLIB, max, &ignored);
     bool is_zlib = bytes && (!text || scan_is_pickle(x, bytes, 0, bytes->size, true));
     source_unref(bytes);
     return is_zlib;
 }
 
-static ckpt_status scan_deflated(struct compressed_data *p, source *src, enum inflate_kind kind,
-                                 ckpt_error *err)
+static ckpt_status scan_deflated(struct compressed_data *p, enum inflate_kind kind, ckpt_error *err)
 {
+    source *src = p->in->src;
     uint64_t used;
-    spool *unpacked = spool_new(scan_max_unpacked(p->x, src->size));
+    spool *unpacked = spool_new(scan_max_unpacked(p->in->x, src->size));
     if (!unpacked)
         return fail_memory(err);
     ckpt_status st = inflate_into(src, 0, src->size, kind, unpacked, &used, err);
@@ -180,22 +179,19 @@ static ckpt_status count_unpacked(void *user, ckpt_str name, source *bytes, ckpt
 
 bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
 {
-    uint64_t unpacked_size = 0, used = 0, max = scan_max_unpacked(x, src->size);
+    uint64_t unpacked_size = 0, max = scan_max_unpacked(x, src->size);
     struct unpack u = {.max_bytes = max, .member = count_unpacked, .user = &unpacked_size};
     bool zlib = strcmp(kind, "zlib") == 0;
     ckpt_error why;
     ckpt_status st;
-    if (!zlib && strcmp(kind, "gzip") != 0) {
-        st = unpack_archive(src, &u, &why);
+    if (zlib || strcmp(kind, "gzip") == 0) {
+        source *bytes = inflate(x, src, zlib ? INFLATE_ZLIB : INFLATE_GZIP, max, &st);
+        unpacked_size = bytes ? bytes->size : 0;
+        source_unref(bytes);
     } else {
-        spool *unpacked = spool_new(max);
-        st = unpacked
-                 ? inflate_into(src, 0, src->size, zlib ? INFLATE_ZLIB : INFLATE_GZIP, unpacked, &used, &why)
-                 : fail_memory(&why);
-        unpacked_size = unpacked ? spool_size(unpacked) : 0;
-        spool_free(unpacked);
+        st = unpack_archive(src, &u, &why);
+        (void)scan_note_system_failure(x->scan, st, &why);
     }
-    (void)scan_note_system_failure(x->scan, st, &why);
     return st == CKPT_OK && unpacked_size > 0;
 }
 
@@ -227,7 +223,7 @@ static bool inflates_to_file(struct scanner *x, source *src)
     struct packed_file f = {.x = x};
     ckpt_status st;
     ckpt_error why;
-    source *bytes = inflate_zlib(x, src, scan_max_unpacked(x, src->size), &st);
+    source *bytes = inflate(x, src, INFLATE_ZLIB, scan_max_unpacked(x, src->size), &st);
     if (bytes && st == CKPT_OK)
         (void)scan_note_system_failure(x->scan, note_if_file(&f, STR_LIT(""), bytes, &why), &why);
     else if (bytes)
@@ -256,29 +252,30 @@ const char *scan_find_packed_file(struct scanner *x, source *src)
     return f.is_file || st == CKPT_ELIMIT ? "lzma" : NULL;
 }
 
-ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,
-                            uint64_t *known_bytes, ckpt_error *err)
+ckpt_status scan_compressed(const struct scanned *in, const char *kind, uint64_t *known_bytes,
+                            ckpt_error *err)
 {
-    struct compressed_data p = {x, where, true};
+    struct scanner *x = in->x;
+    struct compressed_data p = {in, true};
     struct unpack u = {
-        .max_bytes = scan_max_unpacked(x, src->size), .member = scan_unpacked_member, .user = &p};
+        .max_bytes = scan_max_unpacked(x, in->src->size), .member = scan_unpacked_member, .user = &p};
     ckpt_error why;
     x->format = x->depth ? x->format : kind;
     ckpt_status st;
     if (x->depth >= x->scan->opts->max_depth)
         st = fail(&why, CKPT_ELIMIT, CKPT_NO_OFFSET, "it is nested too deep");
     else if (strcmp(kind, "gzip") == 0 || strcmp(kind, "zlib") == 0)
-        st = scan_deflated(&p, src, kind[0] == 'g' ? INFLATE_GZIP : INFLATE_ZLIB, &why);
+        st = scan_deflated(&p, kind[0] == 'g' ? INFLATE_GZIP : INFLATE_ZLIB, &why);
     else
-        st = unpack_with_libarchive(x->scan, src, kind, &u, &why);
+        st = unpack_with_libarchive(x->scan, in->src, kind, &u, &why);
     if (st == CKPT_EIO || st == CKPT_ENOMEM || st == CKPT_ECANCELLED) {
         *err = why;
         return st;
     }
     if (st == CKPT_OK && p.all_bytes_known)
-        *known_bytes += src->size; /* bounded: the caller's sum is at most the size of its source */
+        *known_bytes += in->src->size; /* bounded: the caller's sum is at most the size of its source */
     if (st == CKPT_OK)
-        return scan_found(x->scan, SCAN_ARCHIVE_OPENED, where, src, 0, "%s data, unpacked and scanned", kind);
-    return scan_found(x->scan, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_MALFORMED : SCAN_NOT_OPENED,
-                      where, src, 0, "%s data: %s", kind, why.what);
+        return SCAN_FOUND(in, SCAN_ARCHIVE_OPENED, 0, "%s data, unpacked and scanned", kind);
+    return SCAN_FOUND(in, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_MALFORMED : SCAN_NOT_OPENED, 0,
+                      "%s data: %s", kind, why.what);
 }

@@ -82,30 +82,27 @@ static enum target_kind judge_path(ckpt_str path)
     size_t dot = str_find(path, STR_LIT("."), 0);
     ckpt_str package = str_of(path.ptr, dot == SIZE_MAX ? path.len : dot);
     bool is_private = str_starts(package, STR_LIT("_")) && !str_is(package, "__main__");
-    return !is_path(path) || is_private || str_matches_word(package, python_library, str_eq)
-               ? TARGET_UNUSUAL
-               : TARGET_FOREIGN;
+    return !is_path(path) || is_private || str_matches_word(package, python_library, str_eq) ? TARGET_UNUSUAL
+                                                                                             : TARGET_FOREIGN;
 }
 
-ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target)
+ckpt_status scan_config_target(const struct scanned *in, uint64_t at, ckpt_str target)
 {
     enum target_kind kind = judge_path(target);
     if (kind == TARGET_HARMLESS)
         return CKPT_OK;
     if (kind == TARGET_RUNS_CODE)
-        return scan_found(x->scan, SCAN_CONFIG_EXEC, where, src, at, "it names %.*s", STR_ARG(target));
-    return target.ptr
-               ? scan_found(x->scan, SCAN_CONFIG_TARGET, where, src, at, "it names %.*s", STR_ARG(target))
-               : scan_found(x->scan, SCAN_CONFIG_TARGET, where, src, at,
-                            "it names what is computed while loading");
+        return SCAN_FOUND(in, SCAN_CONFIG_EXEC, at, "it names %.*s", STR_ARG(target));
+    return target.ptr ? SCAN_FOUND(in, SCAN_CONFIG_TARGET, at, "it names %.*s", STR_ARG(target))
+                      : SCAN_FOUND(in, SCAN_CONFIG_TARGET, at, "it names what is computed while loading");
 }
 
-ckpt_status scan_stored_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target)
+ckpt_status scan_stored_target(const struct scanned *in, uint64_t at, ckpt_str target)
 {
     return judge_path(target) != TARGET_FOREIGN
-               ? scan_config_target(x, src, where, at, target)
-               : scan_found(x->scan, SCAN_LOADER_CODE, where, src, at,
-                            "it names %.*s, for a program to import and call", STR_ARG(target));
+               ? scan_config_target(in, at, target)
+               : SCAN_FOUND(in, SCAN_LOADER_CODE, at, "it names %.*s, for a program to import and call",
+                            STR_ARG(target));
 }
 
 enum scan_key scan_target_key(ckpt_str key)
@@ -146,11 +143,10 @@ void scan_note_target(struct target_object *o, uint64_t at, ckpt_str target)
     o->target_at = at;
 }
 
-ckpt_status scan_judge_object(struct scanner *x, source *src, ckpt_str where, const struct target_object *o)
+ckpt_status scan_judge_object(const struct scanned *in, const struct target_object *o)
 {
-    return o->has_target && (o->has_params || o->nkeys == 1)
-               ? scan_config_target(x, src, where, o->target_at, o->target)
-               : CKPT_OK;
+    return o->has_target && (o->has_params || o->nkeys == 1) ? scan_config_target(in, o->target_at, o->target)
+                                                             : CKPT_OK;
 }
 
 bool scan_is_dotted_name(ckpt_str text)

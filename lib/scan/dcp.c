@@ -19,9 +19,7 @@
 #define REREAD_MAX      16u                   /* how often the bytes of files may be scanned as values */
 
 struct dcp_scan {
-    struct scanner *x;
-    source *src; /* .metadata */
-    ckpt_str where;
+    const struct scanned *in; /* .metadata */
     const struct scan_siblings *siblings;
     struct dcp_metadata meta;
     map *tensors, *values;  /* names with an entry of a tensor, of anything else */
@@ -83,32 +81,30 @@ static source *find_file(const struct dcp_scan *d, ckpt_str name)
 
 static ckpt_status report_not_opened(struct dcp_scan *d, ckpt_str name, const char *why)
 {
-    return scan_found(d->x->scan, SCAN_NOT_OPENED, d->where, d->src, 0, "the value \"%.*s\": %s",
-                      STR_ARG(name), why);
+    return SCAN_FOUND(d->in, SCAN_NOT_OPENED, 0, "the value \"%.*s\": %s", STR_ARG(name), why);
 }
 
 /* scan_value - scans the N bytes at OFFSET of FILE, called FILE_NAME, which are the value NAME. */
 static ckpt_status scan_value(struct dcp_scan *d, ckpt_str name, source *file, ckpt_str file_name,
                               uint64_t offset, uint64_t n)
 {
-    source *bytes;
+    struct scanner *x = d->in->x;
     uint64_t known_bytes = 0, end;
-    ckpt_str where, shown = ARENA_CONCAT(d->x->a, d->siblings->folder, file_name);
+    struct scanned bytes = {.x = x}, all = {x, file, ARENA_CONCAT(x->a, d->siblings->folder, file_name)};
     if (!checked_add(offset, n, &end) || end > file->size)
-        return scan_found(d->x->scan, SCAN_MALFORMED, d->where, d->src, 0,
+        return SCAN_FOUND(d->in, SCAN_MALFORMED, 0,
                           "the value \"%.*s\" is outside of its file: {%" PRIu64 " bytes at %" PRIu64
                           "} of {=%" PRIu64 "}",
                           STR_ARG(name), n, offset, file->size);
     if (n > d->left)
         return report_not_opened(d, name, "the values overlap, and take too long to scan");
     d->left -= n;
-    CKPT_TRY(
-        scan_join_names(d->x, shown, arena_printf(d->x->a, "bytes@0x%" PRIx64, offset), &where, d->err));
-    CKPT_TRY(source_slice(file, offset, n, &bytes, d->err));
-    ckpt_status st = scan_bytes(d->x, bytes, where, SCAN_MEMBER, &known_bytes, d->err);
+    CKPT_TRY(scan_join_offset(&all, "bytes", offset, &bytes.where, d->err));
+    CKPT_TRY(source_slice(file, offset, n, &bytes.src, d->err));
+    ckpt_status st = scan_bytes(&bytes, SCAN_MEMBER, &known_bytes, d->err);
     if (st == CKPT_OK && known_bytes < n)
         st = report_not_opened(d, name, "the purpose of some of its bytes is unknown");
-    source_unref(bytes);
+    source_unref(bytes.src);
     return st;
 }
 
@@ -125,7 +121,7 @@ static ckpt_status scan_item(struct dcp_scan *d, dcp_word key, dcp_word info)
         !dcp_int(dcp_field(&d->meta, info, DCP_STORAGE_INFO, INFO_LENGTH), &n))
         return report_not_opened(d, name, "its file, offset or length is not in the file");
     if (scan_path_leaves_folder(path))
-        return scan_found(d->x->scan, SCAN_EXTERNAL_PATH, d->where, d->src, 0,
+        return SCAN_FOUND(d->in, SCAN_EXTERNAL_PATH, 0,
                           "the value \"%.*s\" is in \"%.*s\", outside of the folder", STR_ARG(name),
                           STR_ARG(path));
     source *file = find_file(d, path);
@@ -178,18 +174,17 @@ static uint64_t get_total(const struct scan_siblings *siblings)
     return total;
 }
 
-ckpt_status scan_dcp_values(struct scanner *x, source *src, ckpt_str where,
-                            const struct scan_siblings *siblings, ckpt_error *err)
+ckpt_status scan_dcp_values(const struct scanned *in, const struct scan_siblings *siblings, ckpt_error *err)
 {
     ckpt_error why;
-    struct dcp_scan d = {.x = x, .src = src, .where = where, .siblings = siblings, .err = err};
+    struct dcp_scan d = {.in = in, .siblings = siblings, .err = err};
     arena *a = arena_new(METADATA_MEMORY);
     d.tensors = map_new(0);
     d.values = map_new(0);
     d.left = siblings->left ? *siblings->left : get_budget(get_total(siblings));
     ckpt_status st = a && d.tensors && d.values ? CKPT_OK : fail_memory(err);
-    ckpt_status read = st == CKPT_OK ? dcp_metadata_read(a, src, METADATA_MEMORY, &d.meta, &why) : st;
-    if (st == CKPT_OK && scan_note_system_failure(x->scan, read, &why)) {
+    ckpt_status read = st == CKPT_OK ? dcp_metadata_read(a, in->src, METADATA_MEMORY, &d.meta, &why) : st;
+    if (st == CKPT_OK && scan_note_system_failure(in->x->scan, read, &why)) {
         *err = why;
         st = read;
     } else if (st == CKPT_OK) {
@@ -208,29 +203,28 @@ ckpt_status scan_dcp_values(struct scanner *x, source *src, ckpt_str where,
 
 /* An archive with .metadata. */
 struct dcp_archive {
-    struct scanner *x;
+    const struct scanned *in;
     source *members;
-    ckpt_str where;
     arena *a;
     uint64_t left;       /* as in scan_siblings */
     uint64_t files_left; /* how many files may still be opened */
     ckpt_error *err;
 };
 
-/* scan_metadata - scans the values that SRC, the member NAME at WHERE, lists. */
-static ckpt_status scan_metadata(struct dcp_archive *d, source *src, ckpt_str name, ckpt_str where)
+/* scan_metadata - scans the values that IN, the member NAME, lists. */
+static ckpt_status scan_metadata(struct dcp_archive *d, const struct scanned *in, ckpt_str name)
 {
     struct scan_siblings siblings = {.left = &d->left};
-    size_t nopened = d->x->nopened_zips;
+    size_t nopened = in->x->nopened_zips;
     ckpt_str folder = ARENA_CONCAT(d->a, STR_LIT("!"), str_folder(name));
-    CKPT_TRY(scan_join_names(d->x, d->where, str_folder(name), &siblings.folder, d->err));
-    ckpt_status st = folder.ptr ? scan_siblings_open(d->a, d->members, folder.ptr, d->files_left, &siblings,
-                                                     d->err)
-                                : fail_memory(d->err);
+    CKPT_TRY(scan_join_names(d->in, str_folder(name), &siblings.folder, d->err));
+    ckpt_status st = folder.ptr
+                         ? scan_siblings_open(d->a, d->members, folder.ptr, d->files_left, &siblings, d->err)
+                         : fail_memory(d->err);
     d->files_left -= siblings.n < d->files_left ? siblings.n : d->files_left; /* bounded: the lesser */
     if (st == CKPT_OK)
-        st = scan_dcp_values(d->x, src, where, &siblings, d->err);
-    d->x->nopened_zips = nopened; /* those that were added are in files that are closed now */
+        st = scan_dcp_values(in, &siblings, d->err);
+    in->x->nopened_zips = nopened; /* those that were added are in files that are closed now */
     scan_siblings_close(&siblings);
     return st;
 }
@@ -238,43 +232,40 @@ static ckpt_status scan_metadata(struct dcp_archive *d, source *src, ckpt_str na
 /* open_and_scan_metadata - does that, if the member NAME is a pickle. */
 static ckpt_status open_and_scan_metadata(struct dcp_archive *d, ckpt_str name)
 {
-    source *src;
+    struct scanned in = {.x = d->in->x};
     ckpt_error why;
-    ckpt_str where, path = ARENA_CONCAT(d->a, STR_LIT("!"), name);
-    CKPT_TRY(scan_join_names(d->x, d->where, name, &where, d->err));
+    ckpt_str path = ARENA_CONCAT(d->a, STR_LIT("!"), name);
+    CKPT_TRY(scan_join_names(d->in, name, &in.where, d->err));
     if (!path.ptr)
         return fail_memory(d->err);
-    ckpt_status st = members_open_file(d->members, path.ptr, &src, &why);
-    if (scan_note_system_failure(d->x->scan, st, &why)) {
+    ckpt_status st = members_open_file(d->members, path.ptr, &in.src, &why);
+    if (scan_note_system_failure(in.x->scan, st, &why)) {
         *d->err = why;
         return st;
     }
-    if (!src)
-        return scan_found(d->x->scan, SCAN_NOT_OPENED, where, NULL, CKPT_NO_OFFSET,
+    if (!in.src)
+        return scan_found(in.x->scan, SCAN_NOT_OPENED, in.where, NULL, CKPT_NO_OFFSET,
                           "the values that it lists: %s", why.what);
-    if (scan_is_pickle(d->x, src, 0, src->size, true))
-        st = scan_metadata(d, src, name, where);
-    source_unref(src);
+    if (scan_is_pickle(in.x, in.src, 0, in.src->size, true))
+        st = scan_metadata(d, &in, name);
+    source_unref(in.src);
     return st;
 }
 
-ckpt_status scan_dcp_in_archive(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+ckpt_status scan_dcp_in_archive(const struct scanned *in, ckpt_error *err)
 {
+    struct scanner *x = in->x;
     ckpt_error why;
-    struct dcp_archive d = {.x = x,
-                            .where = where,
-                            .a = arena_new(METADATA_MEMORY),
-                            .left = get_budget(src->size),
-                            .err = err};
+    struct dcp_archive d = {
+        .in = in, .a = arena_new(METADATA_MEMORY), .left = get_budget(in->src->size), .err = err};
     ckpt_status st = d.a ? CKPT_OK : fail_memory(err);
-    ckpt_status opened = st == CKPT_OK
-                             ? members_open(src, "", scan_max_unpacked(x, src->size), &d.members, &why)
-                             : st;
+    ckpt_status opened =
+        st == CKPT_OK ? members_open(in->src, "", scan_max_unpacked(x, in->src->size), &d.members, &why) : st;
     if (st == CKPT_OK && scan_note_system_failure(x->scan, opened, &why)) {
         *err = why;
         st = opened;
     } else if (st == CKPT_OK && opened != CKPT_OK) {
-        st = scan_found(x->scan, SCAN_NOT_OPENED, where, NULL, CKPT_NO_OFFSET,
+        st = scan_found(x->scan, SCAN_NOT_OPENED, in->where, NULL, CKPT_NO_OFFSET,
                         "the values of the distributed checkpoint in it: %s", why.what);
     }
     size_t n = opened == CKPT_OK ? members_count(d.members) : 0;

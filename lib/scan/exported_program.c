@@ -158,32 +158,29 @@ static bool is_file_operation(ckpt_str name)
                            take_component(&rest));
 }
 
-ckpt_status exported_judge_text(struct scanner *x, source *src, ckpt_str where,
-                                const struct exported_text *t)
+ckpt_status exported_judge_text(const struct scanned *in, const struct exported_text *t)
 {
     const struct text_kind *kind = find_kind(t);
     if (!kind)
         return CKPT_OK;
     if (!kind->is_allowed(t->text))
-        return scan_found(x->scan, SCAN_EVALUATED_TEXT, where, src, t->at,
+        return SCAN_FOUND(in, SCAN_EVALUATED_TEXT, t->at,
                           "the \"%.*s\" {%.*s} is not {=%s}, and torch writes it into Python code",
                           STR_ARG(t->key), STR_ARG(t->text), kind->what);
     if (kind->is_allowed != is_function_name)
         return CKPT_OK;
     if (is_file_operation(t->text))
-        return scan_found(x->scan, SCAN_GRAPH_CODE, where, src, t->at,
+        return SCAN_FOUND(in, SCAN_GRAPH_CODE, t->at,
                           "the operation %.*s reads or writes a file of its choice", STR_ARG(t->text));
-    return is_known_function(t->text) ? CKPT_OK
-                                      : scan_found(x->scan, SCAN_CONFIG_TARGET, where, src, t->at,
-                                                   "a graph calls %.*s", STR_ARG(t->text));
+    return is_known_function(t->text)
+               ? CKPT_OK
+               : SCAN_FOUND(in, SCAN_CONFIG_TARGET, t->at, "a graph calls %.*s", STR_ARG(t->text));
 }
 
 /* ----------------------------------------------------------- example inputs */
 
 struct example_inputs {
-    struct scanner *x;
-    source *src;
-    ckpt_str where;
+    const struct scanned *in;
     ckpt_status st; /* of reporting */
 };
 
@@ -195,7 +192,7 @@ static bool judge_value(void *user, const ckpt_value *v)
     if (!is_text || (!(v->flags & VALUE_SPAN) && exported_is_constant(v->u.str)))
         return true;
     ckpt_str shown = v->flags & VALUE_SPAN ? STR_LIT("a long text") : v->u.str;
-    e->st = scan_found(e->x->scan, SCAN_EVALUATED_TEXT, e->where, e->src, CKPT_NO_OFFSET,
+    e->st = SCAN_FOUND(e->in, SCAN_EVALUATED_TEXT, CKPT_NO_OFFSET,
                        "{%.*s} in the example inputs is not {=%s}, and torch writes keys into Python code",
                        STR_ARG(shown), constant_kind.what);
     return e->st == CKPT_OK;
@@ -212,19 +209,19 @@ static ckpt_status judge_values(struct example_inputs *e, const ckpt_value *root
     return ok ? e->st : fail_memory(err);
 }
 
-ckpt_status exported_judge_example_inputs(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+ckpt_status exported_judge_example_inputs(const struct scanned *in, ckpt_error *err)
 {
     ckpt_file *f;
     ckpt_error why;
-    struct example_inputs e = {.x = x, .src = src, .where = where, .st = CKPT_OK};
-    const struct opening o = {.path = x->path, .src = source_ref(src)};
+    struct example_inputs e = {.in = in, .st = CKPT_OK};
+    const struct opening o = {.path = in->x->path, .src = source_ref(in->src)};
     ckpt_status st = format_open(&o, &f, &why);
     if (st == CKPT_ENOMEM || st == CKPT_EIO || st == CKPT_ECANCELLED) {
         *err = why;
         return st;
     }
     if (st != CKPT_OK)
-        return scan_found(x->scan, SCAN_NOT_OPENED, where, src, CKPT_NO_OFFSET,
+        return SCAN_FOUND(in, SCAN_NOT_OPENED, CKPT_NO_OFFSET,
                           "keys in the example inputs, which torch writes into Python code, were not read: "
                           "%s",
                           why.what);

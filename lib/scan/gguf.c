@@ -10,37 +10,32 @@
 #include "base/utf8.h"
 #include "scan/scan.h"
 
-struct gguf_visit {
-    struct scanner *x;
-    source *src;
-    ckpt_str where;
-};
-
 static ckpt_status visit_text(void *user, ckpt_str text, uint64_t at, const char *what, ckpt_error *err)
 {
-    const struct gguf_visit *v = user;
+    const struct scanned *in = user;
     (void)err;
     uint32_t control;
     return utf8_find_control(text, &control)
-               ? scan_found(v->x->scan, SCAN_CONTROL_CHARACTER, v->where, v->src, at,
-                            "%s holds the character {0x%02" PRIx32 "}", what, control)
+               ? SCAN_FOUND(in, SCAN_CONTROL_CHARACTER, at, "%s holds the character {0x%02" PRIx32 "}", what,
+                            control)
                : CKPT_OK;
 }
 
 static ckpt_status visit_pair(void *user, const struct gguf_pair *p, ckpt_error *err)
 {
-    const struct gguf_visit *v = user;
+    const struct scanned *in = user;
     (void)err;
     if (p->type != GGUF_STRING || str_find(p->key, STR_LIT("chat_template"), 0) == SIZE_MAX)
         return CKPT_OK;
-    return scan_found(v->x->scan, SCAN_CHAT_TEMPLATE, v->where, v->src, p->value_offset,
-                      "a chat template of %" PRIu64 " bytes", p->value_size);
+    return SCAN_FOUND(in, SCAN_CHAT_TEMPLATE, p->value_offset, "a chat template of %" PRIu64 " bytes",
+                      p->value_size);
 }
 
-ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
+ckpt_status scan_gguf(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err)
 {
-    struct gguf_visit v = {x, src, where};
-    struct gguf g = {.src = src, .a = x->a, .on_text = visit_text, .on_pair = visit_pair, .user = &v};
+    struct scanner *x = in->x;
+    struct scanned file = *in;
+    struct gguf g = {.src = in->src, .a = x->a, .on_text = visit_text, .on_pair = visit_pair, .user = &file};
     ckpt_error why;
     x->format = x->depth ? x->format : "gguf";
     ckpt_status st = gguf_read(&g, &why);
@@ -52,11 +47,11 @@ ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *
         st = gguf_check_end(&g, &why);
     }
     if (st == CKPT_OK) {
-        bool has_data = g.data_offset < src->size; /* false if all tensors are empty */
-        scan_count_bytes(src, &x->scan->result->in_tensors,
-                         has_data ? src->size - g.data_offset : 0); /* bounded: by HAS_DATA */
-        *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
+        bool has_data = g.data_offset < in->src->size; /* false if all tensors are empty */
+        scan_count_bytes(in->src, &x->scan->result->in_tensors,
+                         has_data ? in->src->size - g.data_offset : 0); /* bounded: by HAS_DATA */
+        *known_bytes += in->src->size; /* bounded: the sum is at most the size of the file */
         return CKPT_OK;
     }
-    return scan_report_read_error(x, (struct scan_place){src, g.error_offset}, where, &why, err);
+    return scan_report_read_error(in, g.error_offset, &why, err);
 }

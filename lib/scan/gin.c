@@ -19,9 +19,7 @@ static const char packages[] =
     "__gin__ clu flax gin jax mesh_tensorflow seqio t5 t5x tensor2tensor tensorflow trax";
 
 struct gin {
-    struct scanner *x;
-    source *src;
-    ckpt_str where;
+    const struct scanned *in;
     ckpt_str text;      /* of the configuration */
     ckpt_str statement; /* that text without what is in comments and strings: see mask_text */
     ckpt_str names[IMPORTS_MAX], modules[IMPORTS_MAX]; /* by which a module is named, and the module */
@@ -56,8 +54,7 @@ static ckpt_status note_import(struct gin *g, uint64_t at, ckpt_str module, ckpt
     }
     return str_matches_word(str_first(module, dot), packages, str_eq)
                ? CKPT_OK
-               : scan_found(g->x->scan, SCAN_LOADER_CODE, g->where, g->src, at, "%.*s, what gin imports",
-                            STR_ARG(module));
+               : SCAN_FOUND(g->in, SCAN_LOADER_CODE, at, "%.*s, what gin imports", STR_ARG(module));
 }
 
 /* read_import - reads the rest LINE of an import statement; from PACKAGE, if that is not empty. */
@@ -65,9 +62,9 @@ static ckpt_status read_import(struct gin *g, uint64_t at, ckpt_str line, ckpt_s
 {
     ckpt_str module = take_path(&line), name = module;
     if (package.len)
-        module = ARENA_CONCAT(g->x->a, package, STR_LIT("."), module);
+        module = ARENA_CONCAT(g->in->x->a, package, STR_LIT("."), module);
     if (!module.ptr)
-        return scan_note_system_failure(g->x->scan, CKPT_ENOMEM, NULL) ? CKPT_OK : CKPT_ENOMEM;
+        return scan_note_system_failure(g->in->x->scan, CKPT_ENOMEM, NULL) ? CKPT_OK : CKPT_ENOMEM;
     if (str_is(take_path(&line), "as"))
         name = take_path(&line);
     return module.len ? note_import(g, at, module, name) : CKPT_OK;
@@ -80,11 +77,11 @@ static ckpt_status judge_reference(const struct gin *g, uint64_t at, ckpt_str pa
         size_t n = g->names[i].len;
         if (!str_starts(path, g->names[i]) || path.len <= n || path.ptr[n] != '.')
             continue;
-        ckpt_str full = ARENA_CONCAT(g->x->a, g->modules[i], str_skip(path, n));
+        ckpt_str full = ARENA_CONCAT(g->in->x->a, g->modules[i], str_skip(path, n));
         if (!full.ptr || scan_target_runs_code(full))
-            return scan_config_target(g->x, g->src, g->where, at, full.ptr ? full : path);
+            return scan_config_target(g->in, at, full.ptr ? full : path);
     }
-    return scan_target_runs_code(path) ? scan_config_target(g->x, g->src, g->where, at, path) : CKPT_OK;
+    return scan_target_runs_code(path) ? scan_config_target(g->in, at, path) : CKPT_OK;
 }
 
 /* read_references - judges what LINE, which begins at AT, names after each "@". */
@@ -97,7 +94,7 @@ static ckpt_status read_references(const struct gin *g, uint64_t at, ckpt_str li
             rest = str_skip(rest, 1);
             path = take_path(&rest);
         }
-        CKPT_TRY(judge_reference(g, at + from, path));     /* bounded: inside the text */
+        CKPT_TRY(judge_reference(g, at + from, path)); /* bounded: inside the text */
         from = str_find(line, STR_LIT("@"), from + 1); /* bounded: inside the line */
     }
     return CKPT_OK;
@@ -114,7 +111,7 @@ static ckpt_status read_include(const struct gin *g, uint64_t at, ckpt_str line)
     while (line.len && strchr(" \t\r\n'\"", line.ptr[line.len - 1]))
         line.len--;
     return scan_path_leaves_folder(line) || str_find(line, STR_LIT("\\"), 0) != SIZE_MAX
-               ? scan_found(g->x->scan, SCAN_EXTERNAL_PATH, g->where, g->src, at,
+               ? SCAN_FOUND(g->in, SCAN_EXTERNAL_PATH, at,
                             "a configuration that gin reads is \"%.*s\", outside of the folder",
                             STR_ARG(line))
                : CKPT_OK;
@@ -190,7 +187,7 @@ static void mask_text(char *text, size_t n)
             text[i] = ' ';
         } else if ((text[i] == '"' || text[i] == '\'') && i >= *limit) {
             end = find_string_end(all, i, limit);
-            if (end - i > 2) /* bounded: END is after I */
+            if (end - i > 2)                            /* bounded: END is after I */
                 memset(text + i + 1, '_', end - i - 2); /* bounded: between the quotes */
         } else if (text[i] == '\r' && (end == n || text[end] != '\n')) {
             text[i] = '\n';
@@ -198,12 +195,12 @@ static void mask_text(char *text, size_t n)
     }
 }
 
-ckpt_status gin_scan(struct scanner *x, const struct yaml_file *f, ckpt_error *err)
+ckpt_status gin_scan(const struct yaml_file *f, ckpt_error *err)
 {
     char *statement = malloc(f->text.len ? f->text.len : 1);
     if (!statement)
         return fail_memory(err);
-    struct gin g = {.x = x, .src = f->src, .where = f->where, .text = f->text};
+    struct gin g = {.in = f->in, .text = f->text};
     if (f->text.len)
         memcpy(statement, f->text.ptr, f->text.len);
     mask_text(statement, f->text.len);

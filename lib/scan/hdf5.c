@@ -9,9 +9,7 @@
 #include "scan/scan.h"
 
 struct hdf5_scan {
-    struct scanner *x;
-    ckpt_str where;
-    source *src;
+    const struct scanned *in;
     bool all_read; /* no object and no attribute was left out */
 };
 
@@ -32,13 +30,14 @@ static ckpt_status scan_attribute(void *user, ckpt_str path, ckpt_str name, ckpt
     s->all_read &= !why;
     if (!value || !value_text(value, &text) || !may_be_json(text))
         return CKPT_OK;
-    ckpt_str where = ARENA_CONCAT(s->x->a, s->where, str_c(s->where.len ? ": " : ""), path, STR_LIT("@"),
-                                  name);
-    source *bytes = where.ptr ? source_mem(text.ptr, text.len, CKPT_NO_OFFSET) : NULL;
-    if (!bytes)
+    struct scanned inner = {.x = s->in->x};
+    ckpt_str outer = s->in->where;
+    inner.where = ARENA_CONCAT(inner.x->a, outer, str_c(outer.len ? ": " : ""), path, STR_LIT("@"), name);
+    inner.src = inner.where.ptr ? source_mem(text.ptr, text.len, CKPT_NO_OFFSET) : NULL;
+    if (!inner.src)
         return fail_memory(err);
-    ckpt_status st = scan_text(s->x, bytes, where, &known_bytes, err);
-    source_unref(bytes);
+    ckpt_status st = scan_text(&inner, &known_bytes, err);
+    source_unref(inner.src);
     return st;
 }
 
@@ -48,23 +47,23 @@ static ckpt_status scan_link(void *user, ckpt_str path, const char *kind, ckpt_s
     (void)err;
     if (strcmp(kind, "external link") != 0 || !scan_path_leaves_folder(target))
         return CKPT_OK;
-    return scan_found(s->x->scan, SCAN_EXTERNAL_PATH, s->where, s->src, 0,
-                      "\"%.*s\" is a link out of the folder: %.*s", STR_ARG(path), STR_ARG(target));
+    return SCAN_FOUND(s->in, SCAN_EXTERNAL_PATH, 0, "\"%.*s\" is a link out of the folder: %.*s",
+                      STR_ARG(path), STR_ARG(target));
 }
 
 static ckpt_status check_name(void *user, const struct hdf5_dataset *d, ckpt_error *err)
 {
     struct hdf5_scan *s = user;
     (void)err;
-    return scan_check_tensor_name(s->x, s->src, s->where, 0, d->path);
+    return scan_check_tensor_name(s->in, 0, d->path);
 }
 
 static ckpt_status report_other_files(void *user, ckpt_str path, const char *kind, ckpt_error *err)
 {
     struct hdf5_scan *s = user;
     (void)err;
-    return scan_found(s->x->scan, SCAN_EXTERNAL_PATH, s->where, s->src, 0,
-                      "the elements of \"%.*s\" are in other files (%s)", STR_ARG(path), kind);
+    return SCAN_FOUND(s->in, SCAN_EXTERNAL_PATH, 0, "the elements of \"%.*s\" are in other files (%s)",
+                      STR_ARG(path), kind);
 }
 
 static ckpt_status skip_fault(void *user, ckpt_str path, ckpt_status st, ckpt_error *err)
@@ -72,13 +71,13 @@ static ckpt_status skip_fault(void *user, ckpt_str path, ckpt_status st, ckpt_er
     struct hdf5_scan *s = user;
     (void)path;
     s->all_read = false;
-    return scan_note_system_failure(s->x->scan, st, err) ? st : CKPT_OK;
+    return scan_note_system_failure(s->in->x->scan, st, err) ? st : CKPT_OK;
 }
 
-ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err)
+ckpt_status scan_hdf5(const struct scanned *in, bool *all_read, ckpt_error *err)
 {
     ckpt_error why;
-    struct hdf5_scan s = {.x = x, .where = where, .src = src, .all_read = true};
+    struct hdf5_scan s = {.in = in, .all_read = true};
     const struct hdf5_visitor visitor = {.user = &s,
                                          .on_dataset = check_name,
                                          .on_attribute = scan_attribute,
@@ -86,10 +85,10 @@ ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_
                                          .on_other_files = report_other_files,
                                          .on_fault = skip_fault};
     arena *a = arena_new((uint64_t)1 << 30);
-    ckpt_status st = a ? hdf5_visit(src, a, &visitor, &why) : fail_memory(&why);
+    ckpt_status st = a ? hdf5_visit(in->src, a, &visitor, &why) : fail_memory(&why);
     arena_free(a);
     *all_read = s.all_read && st == CKPT_OK;
-    if (st == CKPT_ECANCELLED || (st != CKPT_OK && scan_note_system_failure(x->scan, st, &why)))
+    if (st == CKPT_ECANCELLED || (st != CKPT_OK && scan_note_system_failure(in->x->scan, st, &why)))
         return fail(err, st, CKPT_NO_OFFSET, "%s", why.what);
     return CKPT_OK;
 }

@@ -217,9 +217,9 @@ static bool is_made_of_array(struct full_name name, const struct trace_node *arg
     bool is_mapping = (str_is(name.module, "builtins") && str_is(name.name, "dict")) ||
                       (str_is(name.module, "collections") &&
                        str_matches_word(name.name, "OrderedDict defaultdict Counter", str_eq));
-    bool is_sequence =
-        (str_is(name.module, "builtins") && str_matches_word(name.name, "list tuple frozenset", str_eq)) ||
-        (str_is(name.module, "collections") && str_is(name.name, "deque"));
+    bool is_sequence = (str_is(name.module, "builtins") &&
+                        str_matches_word(name.name, "list tuple frozenset", str_eq)) ||
+                       (str_is(name.module, "collections") && str_is(name.name, "deque"));
     for (uint32_t i = 0; (is_mapping || is_sequence) && i < args->nkept; i++)
         if (is_array(args->items[i]) || (is_mapping && holds_unusual_pairs(args->items[i])))
             return true;

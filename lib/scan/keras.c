@@ -93,8 +93,7 @@ void keras_note_text(struct keras_object *o, ckpt_str key, ckpt_str text)
         o->file_key = key;
 }
 
-ckpt_status keras_judge(struct scanner *x, const struct keras_object *o, source *src, ckpt_str where,
-                        size_t at)
+ckpt_status keras_judge(const struct scanned *in, const struct keras_object *o, size_t at)
 {
     bool is_function = is_listed(o->class_name, "function type __typespec__");
     struct full_name name = {o->module, is_function && o->function.len ? o->function : o->class_name};
@@ -102,17 +101,16 @@ ckpt_status keras_judge(struct scanner *x, const struct keras_object *o, source 
     if (!o->class_name.len)
         return CKPT_OK;
     if (what)
-        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at, "%s", what);
+        return SCAN_FOUND(in, SCAN_KERAS_CODE, at, "%s", what);
     if (o->module.len && !get_area(name).len)
-        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at, "the class %.*s of the module %.*s",
+        return SCAN_FOUND(in, SCAN_KERAS_CODE, at, "the class %.*s of the module %.*s",
                           STR_ARG(o->class_name), STR_ARG(o->module));
     if (o->module.len && acts_outside(name, is_function))
-        return scan_found(x->scan, SCAN_KERAS_CODE, where, src, at,
-                          "a %s of %.*s (%.*s), which may act outside the model",
+        return SCAN_FOUND(in, SCAN_KERAS_CODE, at, "a %s of %.*s (%.*s), which may act outside the model",
                           is_function ? "function" : "class", STR_ARG(o->module), STR_ARG(name.name));
     return !o->config_file_key.len
                ? CKPT_OK
-               : scan_found(x->scan, SCAN_KERAS_CODE, where, src, at,
+               : SCAN_FOUND(in, SCAN_KERAS_CODE, at,
                             "the class %.*s, which reads the file that its \"%.*s\" names",
                             STR_ARG(name.name), STR_ARG(o->config_file_key));
 }

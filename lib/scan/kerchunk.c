@@ -41,8 +41,7 @@ static bool is_plain(ckpt_str code)
 
 /* visit_texts - reports the templates of F if REPORTING. Sets *FOUND to whether F has the keys that fsspec
  * needs. */
-static ckpt_status visit_texts(struct scanner *x, const struct yaml_file *f, bool reporting, bool *found,
-                               arena *a)
+static ckpt_status visit_texts(const struct yaml_file *f, bool reporting, bool *found, arena *a)
 {
     json_scan json;
     ckpt_error ignored;
@@ -63,7 +62,7 @@ static ckpt_status visit_texts(struct scanner *x, const struct yaml_file *f, boo
         while (code.ptr && is_plain(code))
             code = get_code(json.str, &pos);
         if (code.ptr)
-            st = scan_found(x->scan, SCAN_EVALUATED_TEXT, f->where, f->src, json.event_at,
+            st = SCAN_FOUND(f->in, SCAN_EVALUATED_TEXT, json.event_at,
                             "{%.*s} is more than {=names and numbers}, and fsspec renders it by Jinja",
                             STR_ARG(code));
     }
@@ -71,7 +70,7 @@ static ckpt_status visit_texts(struct scanner *x, const struct yaml_file *f, boo
     return st;
 }
 
-ckpt_status kerchunk_scan_json(struct scanner *x, const struct yaml_file *f, ckpt_error *err)
+ckpt_status kerchunk_scan_json(const struct yaml_file *f, ckpt_error *err)
 {
     bool found = false;
     bool may_have_template = str_find(f->text, STR_LIT("{{"), 0) != SIZE_MAX ||
@@ -82,9 +81,9 @@ ckpt_status kerchunk_scan_json(struct scanner *x, const struct yaml_file *f, ckp
     arena *a = arena_new(2 * (uint64_t)f->text.len + 65536); /* bounded: the text is in memory */
     if (!a)
         return fail_memory(err);
-    ckpt_status st = visit_texts(x, f, false, &found, a);
+    ckpt_status st = visit_texts(f, false, &found, a);
     if (st == CKPT_OK && found)
-        st = visit_texts(x, f, true, &found, a);
+        st = visit_texts(f, true, &found, a);
     arena_free(a);
     return st;
 }

@@ -22,34 +22,34 @@ static ckpt_status read_block(const struct sstable *t, size_t i, ckpt_error *err
     return st;
 }
 
-ckpt_status scan_sstable(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
-                         ckpt_error *err)
+ckpt_status scan_sstable(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err)
 {
+    struct scanner *x = in->x;
     struct sstable t;
     ckpt_error why = {.offset = 0};
     x->format = x->depth ? x->format : "sstable";
-    ckpt_status st = sstable_open(src, x->a, &t, &why);
+    ckpt_status st = sstable_open(in->src, x->a, &t, &why);
     for (size_t i = 0; st == CKPT_OK && i < t.nblocks; i++)
         st = read_block(&t, i, &why);
     if (st == CKPT_OK) {
-        *known_bytes += src->size - t.bytes_outside; /* bounded: the sum is at most the size of the file */
+        /* bounded: the sum is at most the size of the file */
+        *known_bytes += in->src->size - t.bytes_outside;
         return !t.bytes_outside
                    ? CKPT_OK
-                   : scan_found(x->scan, SCAN_MALFORMED, where, src, 0,
-                                "{%" PRIu64 " bytes} of the table are in {=no block}", t.bytes_outside);
+                   : SCAN_FOUND(in, SCAN_MALFORMED, 0, "{%" PRIu64 " bytes} of the table are in {=no block}",
+                                t.bytes_outside);
     }
-    return scan_report_read_error(x, (struct scan_place){src, why.offset}, where, &why, err);
+    return scan_report_read_error(in, why.offset, &why, err);
 }
 
-ckpt_status scan_ocdbt(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
+ckpt_status scan_ocdbt(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err)
 {
     ckpt_error why = {.offset = 0};
     ckpt_status st = CKPT_OK;
     uint64_t at = 0, n;
-    x->format = x->depth ? x->format : "ocdbt";
-    while (at < src->size && (st = ocdbt_measure_record(src, at, &n, &why)) == CKPT_OK)
-        at += n;      /* bounded: in the source */
+    in->x->format = in->x->depth ? in->x->format : "ocdbt";
+    while (at < in->src->size && (st = ocdbt_measure_record(in->src, at, &n, &why)) == CKPT_OK)
+        at += n;        /* bounded: in the source */
     *known_bytes += at; /* bounded: the sum is at most the size of the file */
-    return st == CKPT_OK ? CKPT_OK
-                         : scan_report_read_error(x, (struct scan_place){src, why.offset}, where, &why, err);
+    return st == CKPT_OK ? CKPT_OK : scan_report_read_error(in, why.offset, &why, err);
 }

@@ -14,7 +14,7 @@
 #define FOLDERS "configs extra"
 /* of files, without the suffix */
 #define NAMES                                                                                                \
-    "train training infer inference inference_trt evaluate evaluation multi_gpu_train multi_gpu_evaluate " \
+    "train training infer inference inference_trt evaluate evaluation multi_gpu_train multi_gpu_evaluate "   \
     "mgpu_train mgpu_evaluate"
 
 bool monai_is_config_path(ckpt_str path)
@@ -24,7 +24,7 @@ bool monai_is_config_path(ckpt_str path)
     if (!str_ends_any_case(name, STR_LIT(".json")) && !str_ends_any_case(name, STR_LIT(".yaml")) &&
         !str_ends_any_case(name, STR_LIT(".yml")))
         return false;
-    folder.len -= folder.len > 0; /* bounded: the slash */
+    folder.len -= folder.len > 0;                  /* bounded: the slash */
     name.len -= str_after_last(name, '.').len + 1; /* bounded: the suffix is there */
     return str_matches_word(str_after_last(folder, '/'), FOLDERS, str_eq) ||
            str_matches_word(name, NAMES, str_eq);
@@ -58,20 +58,19 @@ bool monai_acts_on(ckpt_str text)
            is_foreign_macro(text);
 }
 
-ckpt_status monai_report(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str text)
+ckpt_status monai_report(const struct scanned *in, uint64_t at, ckpt_str text)
 {
     if (is_foreign_macro(text))
-        return scan_found(x->scan, SCAN_LOADER_CODE, where, src, at,
+        return SCAN_FOUND(in, SCAN_LOADER_CODE, at,
                           "%.*s, a configuration outside of the folder that MONAI reads and evaluates",
                           STR_ARG(text));
-    return scan_found(x->scan, SCAN_EVALUATED_TEXT, where, src, at,
-                      "{%.*s} is not {=arithmetic}, and MONAI evaluates it", STR_ARG(text));
+    return SCAN_FOUND(in, SCAN_EVALUATED_TEXT, at, "{%.*s} is not {=arithmetic}, and MONAI evaluates it",
+                      STR_ARG(text));
 }
 
 /* visit_texts - reports the expressions in F if REPORTING. Else sets *IS_CONFIG if F has what only a
  * configuration has. */
-static ckpt_status visit_texts(struct scanner *x, const struct yaml_file *f, bool reporting, bool *is_config,
-                               arena *a)
+static ckpt_status visit_texts(const struct yaml_file *f, bool reporting, bool *is_config, arena *a)
 {
     json_scan json;
     ckpt_error ignored;
@@ -83,7 +82,7 @@ static ckpt_status visit_texts(struct scanner *x, const struct yaml_file *f, boo
             *is_config |= (e == JSON_KEY && str_is(json.str, "_target_")) ||
                           (e == JSON_STRING && monai_is_import(json.str));
         else if (e == JSON_STRING && monai_acts_on(json.str))
-            st = monai_report(x, f->src, f->where, json.event_at, json.str);
+            st = monai_report(f->in, json.event_at, json.str);
     }
     return st;
 }
@@ -96,17 +95,17 @@ static bool may_act(ckpt_str text)
            str_find(text, STR_LIT("\"\\u002"), 0) != SIZE_MAX;
 }
 
-ckpt_status monai_scan_json(struct scanner *x, const struct yaml_file *f, ckpt_error *err)
+ckpt_status monai_scan_json(const struct yaml_file *f, ckpt_error *err)
 {
-    bool is_config = monai_is_config_path(f->where.len ? f->where : str_c(x->path));
+    bool is_config = monai_is_config_path(f->in->where.len ? f->in->where : str_c(f->in->x->path));
     if (!may_act(f->text))
         return CKPT_OK;
     arena *a = arena_new(2 * (uint64_t)f->text.len + 65536); /* bounded: the text is in memory */
     if (!a)
         return fail_memory(err);
-    ckpt_status st = is_config ? CKPT_OK : visit_texts(x, f, false, &is_config, a);
+    ckpt_status st = is_config ? CKPT_OK : visit_texts(f, false, &is_config, a);
     if (st == CKPT_OK && is_config)
-        st = visit_texts(x, f, true, &is_config, a);
+        st = visit_texts(f, true, &is_config, a);
     arena_free(a);
     return st;
 }

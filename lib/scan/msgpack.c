@@ -15,9 +15,7 @@
 #define VALUE_MIN 16u /* bytes; shorter values cannot hold a file worth scanning */
 
 struct msgpack_visit {
-    struct scanner *x;
-    source *src;
-    ckpt_str where;
+    const struct scanned *in;
     uint64_t array_bytes;
     bool has_unknown_extension, is_too_deep;
 };
@@ -25,20 +23,19 @@ struct msgpack_visit {
 /* scan_msgpack_value - scans the bytes of V, which may be a file. */
 static ckpt_status scan_msgpack_value(struct msgpack_visit *m, const struct msgpack_value *v, ckpt_error *err)
 {
-    struct scanner *x = m->x;
+    struct scanner *x = m->in->x;
     uint64_t known_bytes = 0;
-    source *value;
-    ckpt_str where;
+    struct scanned value = {.x = x};
     if (v->n < VALUE_MIN || m->is_too_deep)
         return CKPT_OK;
     m->is_too_deep = x->depth >= x->scan->opts->max_depth;
     if (m->is_too_deep)
-        return scan_found(x->scan, SCAN_NOT_OPENED, m->where, m->src, v->data,
+        return scan_found(x->scan, SCAN_NOT_OPENED, m->in->where, m->in->src, v->data,
                           "its values are nested too deep to be opened");
-    CKPT_TRY(scan_join_names(x, m->where, arena_printf(x->a, "value@0x%" PRIx64, v->data), &where, err));
-    CKPT_TRY(source_slice(m->src, v->data, v->n, &value, err));
-    ckpt_status st = scan_bytes(x, value, where, SCAN_VALUE, &known_bytes, err);
-    source_unref(value);
+    CKPT_TRY(scan_join_offset(m->in, "value", v->data, &value.where, err));
+    CKPT_TRY(source_slice(m->in->src, v->data, v->n, &value.src, err));
+    ckpt_status st = scan_bytes(&value, SCAN_VALUE, &known_bytes, err);
+    source_unref(value.src);
     return st;
 }
 
@@ -51,8 +48,7 @@ static ckpt_status visit_value(void *user, const struct msgpack_value *v, ckpt_e
     }
     if (v->kind == MSGPACK_EXT && v->type != -1 && !m->has_unknown_extension) {
         m->has_unknown_extension = true;
-        CKPT_TRY(scan_found(m->x->scan, SCAN_FORMAT_NOT_SCANNED, m->where, m->src,
-                            v->data - 1, /* bounded: its type is there */
+        CKPT_TRY(SCAN_FOUND(m->in, SCAN_FORMAT_NOT_SCANNED, v->data - 1, /* bounded: its type is there */
                             "an extension of {type %" PRId8 "}, which only its program can read", v->type));
     }
     bool has_bytes = v->kind == MSGPACK_EXT || v->kind == MSGPACK_TEXT || v->kind == MSGPACK_BYTES;
@@ -71,15 +67,15 @@ static bool begins_with_map(struct scanner *x, source *src)
     return is_map && ((b[key_at] & 0xe0) == 0xa0 || (b[key_at] >= 0xd9 && b[key_at] <= 0xdb));
 }
 
-ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is_msgpack,
-                         uint64_t *known_bytes, ckpt_error *err)
+ckpt_status scan_msgpack(const struct scanned *in, bool *is_msgpack, uint64_t *known_bytes, ckpt_error *err)
 {
-    struct msgpack_visit m = {.x = x, .src = src, .where = where};
+    struct scanner *x = in->x;
+    struct msgpack_visit m = {.in = in};
     ckpt_error why;
     *is_msgpack = false;
-    if (!begins_with_map(x, src))
+    if (!begins_with_map(x, in->src))
         return CKPT_OK;
-    ckpt_status st = msgpack_read(src, NULL, NULL, &why);
+    ckpt_status st = msgpack_read(in->src, NULL, NULL, &why);
     *is_msgpack = st == CKPT_OK;
     if (st != CKPT_OK) {
         if (st != CKPT_EFORMAT)
@@ -87,12 +83,12 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
         return st == CKPT_EFORMAT ? CKPT_OK : st;
     }
     x->format = x->depth ? x->format : "msgpack";
-    st = msgpack_read(src, visit_value, &m, err);
+    st = msgpack_read(in->src, visit_value, &m, err);
     /* EFORMAT: the file changed after the first pass, which had no error. ckpt_scan reports the change. */
     if (st != CKPT_OK && st != CKPT_EFORMAT)
         return st;
-    scan_count_bytes(src, &x->scan->result->in_tensors, m.array_bytes);
+    scan_count_bytes(in->src, &x->scan->result->in_tensors, m.array_bytes);
     if (!m.has_unknown_extension)
-        *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
+        *known_bytes += in->src->size; /* bounded: the sum is at most the size of the file */
     return CKPT_OK;
 }

@@ -12,9 +12,7 @@
 #define MEMORY_PATH "*/_ORT_MEM_ADDR_/*"
 
 struct onnx_visit {
-    struct scanner *x;
-    source *src;
-    ckpt_str where;
+    const struct scanned *in;
     uint64_t tensor_bytes;
 };
 
@@ -23,14 +21,14 @@ static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_er
     struct onnx_visit *v = user;
     (void)err;
     v->tensor_bytes += t->bytes; /* bounded: each is in the file */
-    CKPT_TRY(scan_check_tensor_name(v->x, v->src, v->where, t->at, t->name));
+    CKPT_TRY(scan_check_tensor_name(v->in, t->at, t->name));
     if (t->is_external && str_is(t->location, MEMORY_PATH))
-        return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, t->external_at,
+        return SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, t->external_at,
                           "a tensor's values are at an address in the loader's memory: \"%.*s\"",
                           STR_ARG(t->location));
     if (!t->is_external || !scan_path_leaves_folder(t->location))
         return CKPT_OK;
-    return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, t->external_at,
+    return SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, t->external_at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder",
                       STR_ARG(t->location));
 }
@@ -42,8 +40,8 @@ static ckpt_status visit_node(void *user, ckpt_str domain, ckpt_str op_type, uin
     (void)err;
     for (size_t i = 0; i < sizeof python_operators / sizeof *python_operators; i++)
         if (domain.len && str_is(op_type, python_operators[i]))
-            return scan_found(v->x->scan, SCAN_GRAPH_CODE, v->where, v->src, at,
-                              "the operation %s calls Python", python_operators[i]);
+            return SCAN_FOUND(v->in, SCAN_GRAPH_CODE, at, "the operation %s calls Python",
+                              python_operators[i]);
     return CKPT_OK;
 }
 
@@ -55,16 +53,17 @@ static ckpt_status visit_attribute(void *user, ckpt_str name, ckpt_str text, uin
     (void)err;
     if (!str_is(name, "ep_cache_context") || !scan_path_leaves_folder(text))
         return CKPT_OK;
-    return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, at,
+    return SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, at,
                       "the compiled model of an EPContext is in \"%.*s\", outside of the model's folder",
                       STR_ARG(text));
 }
 
-ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
+ckpt_status scan_onnx(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err)
 {
-    struct onnx_visit v = {.x = x, .src = src, .where = where};
+    struct scanner *x = in->x;
+    struct onnx_visit v = {.in = in};
     arena *a = arena_new((uint64_t)1 << 30);
-    struct onnx o = {.src = src,
+    struct onnx o = {.src = in->src,
                      .a = a,
                      .on_tensor = visit_tensor,
                      .on_node = visit_node,
@@ -75,10 +74,10 @@ ckpt_status scan_onnx(struct scanner *x, source *src, ckpt_str where, uint64_t *
     ckpt_status st = a ? onnx_read(&o, &why) : fail_memory(&why);
     arena_free(a);
     if (st != CKPT_OK) {
-        CKPT_TRY(scan_byte_patterns(x, src, where, false, err));
-        return scan_report_read_error(x, (struct scan_place){src, o.error_offset}, where, &why, err);
+        CKPT_TRY(scan_byte_patterns(in, false, err));
+        return scan_report_read_error(in, o.error_offset, &why, err);
     }
-    scan_count_bytes(src, &x->scan->result->in_tensors, v.tensor_bytes);
-    *known_bytes += src->size; /* bounded: the sum is at most the size of the file */
+    scan_count_bytes(in->src, &x->scan->result->in_tensors, v.tensor_bytes);
+    *known_bytes += in->src->size; /* bounded: the sum is at most the size of the file */
     return CKPT_OK;
 }

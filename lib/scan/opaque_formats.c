@@ -34,18 +34,16 @@ static const struct pattern protobuf_patterns[] = {
 };
 
 struct search {
-    struct scanner *x;
-    source *src;
-    ckpt_str where;
+    const struct scanned *in;
     unsigned nfound;
 };
 
 /* read_bytes_at - reads at most N bytes at AT into TO, and returns them. */
 static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, size_t n)
 {
-    uint64_t left = at < s->src->size ? s->src->size - at : 0;
+    uint64_t left = at < s->in->src->size ? s->in->src->size - at : 0;
     n = n < left ? n : (size_t)left;
-    return str_of(to, scan_read(s->x->scan, s->src, at, to, n) ? n : 0);
+    return str_of(to, scan_read(s->in->x->scan, s->in->src, at, to, n) ? n : 0);
 }
 
 /* check_keras_class - reports the class name at AFTER if that class holds code. AT: the key "class_name". */
@@ -59,7 +57,7 @@ static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t aft
     const char *what = end != SIZE_MAX ? keras_describe_code(str_of(rest.ptr + 1, end - 1)) : NULL;
     if (what) {
         s->nfound++;
-        return scan_found(s->x->scan, SCAN_KERAS_CODE, s->where, s->src, at, "%s", what);
+        return SCAN_FOUND(s->in, SCAN_KERAS_CODE, at, "%s", what);
     }
     return CKPT_OK;
 }
@@ -94,7 +92,7 @@ static ckpt_status check_external_location(struct search *s, uint64_t at, uint64
     if (!scan_path_leaves_folder(rest))
         return CKPT_OK;
     s->nfound++;
-    return scan_found(s->x->scan, SCAN_EXTERNAL_PATH, s->where, s->src, at,
+    return SCAN_FOUND(s->in, SCAN_EXTERNAL_PATH, at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder", STR_ARG(rest));
 }
 
@@ -109,8 +107,7 @@ static ckpt_status report_match(struct search *s, const struct pattern *p, uint6
         return check_external_location(s, at, after);
     s->nfound++;
     const char *name = p->bytes + 2; /* bounded: the pattern begins with tag and length */
-    return scan_found(s->x->scan, SCAN_GRAPH_CODE, s->where, s->src, at, "the operation %s %s", name,
-                      p->what);
+    return SCAN_FOUND(s->in, SCAN_GRAPH_CODE, at, "the operation %s %s", name, p->what);
 }
 
 static ckpt_status search_patterns(struct search *s, const struct pattern *patterns, size_t n,
@@ -118,7 +115,7 @@ static ckpt_status search_patterns(struct search *s, const struct pattern *patte
 {
     reader r;
     ckpt_status st = CKPT_OK;
-    CKPT_TRY(reader_init(&r, s->src, 0, s->src->size, err));
+    CKPT_TRY(reader_init(&r, s->in->src, 0, s->in->src->size, err));
     while (st == CKPT_OK && reader_left(&r)) {
         size_t window_size = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
         /* bounded: the window is full; matches that begin in its last bytes are found in the next window */
@@ -140,9 +137,9 @@ static ckpt_status search_patterns(struct search *s, const struct pattern *patte
     return r.status != CKPT_OK ? r.status : st;
 }
 
-ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool is_hdf5, ckpt_error *err)
+ckpt_status scan_byte_patterns(const struct scanned *in, bool is_hdf5, ckpt_error *err)
 {
-    struct search s = {.x = x, .src = src, .where = where};
+    struct search s = {.in = in};
     char text[8];
     ckpt_str head = read_bytes_at(&s, 0, text, sizeof text);
     /* field 1, a varint: the version, at most 32; then a field of wire type 2, a text or message */

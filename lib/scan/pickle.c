@@ -131,14 +131,15 @@ static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle
                                 const struct trace_payload *v, ckpt_error *err)
 {
     struct scanner *x = ps->x;
-    source *bytes;
+    const struct scanned pickle = {x, p->src, p->where};
+    struct scanned value = {.x = x};
     uint64_t known_bytes = 0;
-    ckpt_str where;
-    CKPT_TRY(scan_join_names(x, p->where, arena_printf(x->a, "value@0x%" PRIx64, v->start), &where, err));
+    CKPT_TRY(scan_join_offset(&pickle, "value", v->start, &value.where, err));
     if (x->depth >= x->scan->opts->max_depth)
-        return scan_found(x->scan, SCAN_NOT_OPENED, where, p->src, v->start,
+        return scan_found(x->scan, SCAN_NOT_OPENED, value.where, p->src, v->start,
                           "is nested too deep to be opened");
-    CKPT_TRY(open_payload_source(x->scan, p->src, v, &bytes, err));
+    CKPT_TRY(open_payload_source(x->scan, p->src, v, &value.src, err));
+    source *bytes = value.src;
     if (!bytes)
         return CKPT_OK;
     bool is_scanned = v->may_be_file ||
@@ -147,13 +148,13 @@ static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle
     /* what looks like base64 is also scanned as it is: the "U" of "UEsDB" is the opcode SHORT_BINSTRING */
     ckpt_status st = CKPT_OK;
     if (v->may_be_file && v->looks_encoded)
-        st = scan_found(x->scan, SCAN_EMBEDDED_FILE, p->where, p->src, v->start,
+        st = SCAN_FOUND(&pickle, SCAN_EMBEDDED_FILE, v->start,
                         "text that looks like a pickle or archive in base64 or hexadecimal digits");
     if (st == CKPT_OK && is_scanned)
-        st = scan_bytes(x, bytes, where, SCAN_VALUE, &known_bytes, err);
+        st = scan_bytes(&value, SCAN_VALUE, &known_bytes, err);
     else if (st == CKPT_OK && v->may_end_in_zip) {
         x->depth++;
-        st = scan_archive_at_end(x, bytes, where, err);
+        st = scan_archive_at_end(&value, err);
         x->depth--;
     }
     source_unref(bytes);
@@ -248,21 +249,21 @@ static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pi
     return follow_pickle(ps, p, &end, err);
 }
 
-ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
-                            ckpt_error *err)
+ckpt_status scan_one_pickle(const struct scanned *in, uint64_t *pos, bool *stopped, ckpt_error *err)
 {
+    struct scanner *x = in->x;
     struct pickle_scan *ps = arena_alloc(x->a, sizeof *ps);
-    struct scan_pickle p = {.where = where, .src = src, .pos = *pos};
+    struct scan_pickle p = {.where = in->where, .src = in->src, .pos = *pos};
     struct trace_end end, by_frame_end;
     if (!ps)
         return fail_memory(err);
     ps->x = x;
     x->scan->result->pickles++;
     ckpt_scan_record record = {.what = CKPT_SCAN_PICKLE,
-                               .where = where,
+                               .where = in->where,
                                .offset = *pos,
                                .weights_only = -1,
-                               .file_offset = source_pos(src, *pos),
+                               .file_offset = source_pos(in->src, *pos),
                                .error_offset = CKPT_NO_OFFSET};
     if (!scan_report_record(x->scan, &record))
         return CKPT_ECANCELLED;
@@ -279,10 +280,9 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
         p.arrays_as_opcodes = false;
     }
     if (end.reached_stop)
-        CKPT_TRY(scan_pickle_texts(x, src, where,
-                                   (struct scan_sought){*pos, end.sought_texts, end.narrays > 0}, err));
-    scan_count_bytes(src, &x->scan->result->in_tensors, end.array_bytes);
-    scan_count_bytes(src, &x->scan->result->in_pickles,
+        CKPT_TRY(scan_pickle_texts(in, (struct scan_sought){*pos, end.sought_texts, end.narrays > 0}, err));
+    scan_count_bytes(in->src, &x->scan->result->in_tensors, end.array_bytes);
+    scan_count_bytes(in->src, &x->scan->result->in_pickles,
                      end.next_offset - *pos - end.array_bytes); /* bounded: the arrays are in the pickle */
     *pos = end.next_offset;
     return open_payloads(ps, &p, err);
@@ -361,52 +361,50 @@ bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t
 /* ------------------------------------------------------------------ streams */
 
 /* scan_after_last_pickle - reports and scans the bytes at POS, after the last pickle. */
-static ckpt_status scan_after_last_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t pos,
-                                          ckpt_error *err)
+static ckpt_status scan_after_last_pickle(const struct scanned *in, uint64_t pos, ckpt_error *err)
 {
-    uint64_t n = src->size - pos;
-    CKPT_TRY(scan_found(x->scan, SCAN_BYTES_AFTER_STOP, where, src, pos, "{%" PRIu64 " byte%s} after {=STOP}",
-                        n, n == 1 ? "" : "s"));
-    return x->depth < x->scan->opts->max_depth ? scan_stray_bytes(x, src, where, pos, src->size, err)
-                                               : CKPT_OK;
+    uint64_t n = in->src->size - pos;
+    CKPT_TRY(SCAN_FOUND(in, SCAN_BYTES_AFTER_STOP, pos, "{%" PRIu64 " byte%s} after {=STOP}", n,
+                        n == 1 ? "" : "s"));
+    return in->x->depth < in->x->scan->opts->max_depth ? scan_stray_bytes(in, pos, in->src->size, err)
+                                                       : CKPT_OK;
 }
 
-ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
-                         ckpt_error *err)
+ckpt_status scan_pickles(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err)
 {
     uint64_t pos = 0;
     uint64_t acting_at = 0; /* of the next pickle that imports or calls; those before it are scanned, too */
     struct scan_trial trial;
     bool stopped = true;
-    for (uint32_t i = 0; i < PICKLES_MAX && stopped && pos < src->size; i++) {
-        if (i && pos > acting_at && !has_protocol(x, src, pos, src->size)) {
+    for (uint32_t i = 0; i < PICKLES_MAX && stopped && pos < in->src->size; i++) {
+        if (i && pos > acting_at && !has_protocol(in->x, in->src, pos, in->src->size)) {
             acting_at = pos;
             /* bounded: pos < size */
-            if (src->size - pos < 2 || !find_acting_pickle(x, src, &acting_at, src->size, &trial))
+            if (in->src->size - pos < 2 ||
+                !find_acting_pickle(in->x, in->src, &acting_at, in->src->size, &trial))
                 break;
         }
-        CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
+        CKPT_TRY(scan_one_pickle(in, &pos, &stopped, err));
     }
     *known_bytes += pos; /* bounded: inside the source */
-    return stopped && pos < src->size ? scan_after_last_pickle(x, src, where, pos, err) : CKPT_OK;
+    return stopped && pos < in->src->size ? scan_after_last_pickle(in, pos, err) : CKPT_OK;
 }
 
 /* scan_legacy - scans a legacy stream: five pickles, then the storages (_legacy_save of torch). */
-ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
-                        ckpt_error *err)
+ckpt_status scan_legacy(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err)
 {
     uint64_t pos = 0, end = 0;
     bool stopped = true;
-    for (int i = 0; i < 5 && stopped && pos < src->size; i++)
-        CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
+    for (int i = 0; i < 5 && stopped && pos < in->src->size; i++)
+        CKPT_TRY(scan_one_pickle(in, &pos, &stopped, err));
     *known_bytes += pos; /* bounded: inside the source */
     if (!stopped)
         return CKPT_OK;
-    CKPT_TRY(scan_check_format(x, src, where, "torch-legacy", &end, err));
+    CKPT_TRY(scan_check_format(in, "torch-legacy", &end, err));
     if (end == 0)
         return CKPT_OK;
     end = end < pos ? pos : end;
-    scan_count_bytes(src, &x->scan->result->in_tensors, end - pos); /* bounded: end >= pos */
-    *known_bytes += end - pos;                                      /* bounded: end >= pos */
-    return end < src->size ? scan_after_last_pickle(x, src, where, end, err) : CKPT_OK;
+    scan_count_bytes(in->src, &in->x->scan->result->in_tensors, end - pos); /* bounded: end >= pos */
+    *known_bytes += end - pos;                                              /* bounded: end >= pos */
+    return end < in->src->size ? scan_after_last_pickle(in, end, err) : CKPT_OK;
 }

@@ -54,9 +54,7 @@ static bool is_worth_reading(uint32_t sought)
 }
 
 struct texts {
-    struct scanner *x;
-    source *src;
-    ckpt_str where;
+    struct scanned in;
     struct graph_visit below;   /* mappings with an _instantiator, and what they hold */
     struct graph_visit records; /* what the records of pyannote.audio hold */
     arena *a;                   /* of the graph */
@@ -101,8 +99,7 @@ static bool get_entry(const ckpt_value *v, uint32_t i, const ckpt_value **key, c
 static ckpt_status judge_target(const struct texts *h, const ckpt_value *v)
 {
     ckpt_str text;
-    return scan_config_target(h->x, h->src, h->where, value_offset(v),
-                              value_text(v, &text) ? text : (ckpt_str){NULL, 0});
+    return scan_config_target(&h->in, value_offset(v), value_text(v, &text) ? text : (ckpt_str){NULL, 0});
 }
 
 /* judge_instantiator - reports what _instantiator in V names, and notes V in h->below. */
@@ -138,11 +135,11 @@ static ckpt_status judge_architecture(struct texts *h, const ckpt_value *v)
     if (!class)
         return CKPT_OK;
     if (value_text(module, &module_name) && value_text(class, &class_name)) {
-        target = ARENA_CONCAT(h->x->a, module_name, STR_LIT("."), class_name);
+        target = ARENA_CONCAT(h->in.x->a, module_name, STR_LIT("."), class_name);
         if (!target.ptr)
             return fail_memory(h->err);
     }
-    return scan_config_target(h->x, h->src, h->where, value_offset(module), target);
+    return scan_config_target(&h->in, value_offset(module), target);
 }
 
 /* unwrap - returns the value of V, if that is a node of omegaconf; else V. */
@@ -168,12 +165,9 @@ static ckpt_status judge_stored_target(const struct texts *h, const ckpt_value *
     if (!v || v->type == CKPT_V_NONE)
         return CKPT_OK;
     if (!value_text(v, &text))
-        return is_certain || is_numpy_text(v)
-                   ? scan_stored_target(h->x, h->src, h->where, value_offset(v), (ckpt_str){NULL, 0})
-                   : CKPT_OK;
-    return is_certain || scan_may_be_target(text)
-               ? scan_stored_target(h->x, h->src, h->where, value_offset(v), text)
-               : CKPT_OK;
+        return is_certain || is_numpy_text(v) ? scan_stored_target(&h->in, value_offset(v), (ckpt_str){NULL, 0})
+                                              : CKPT_OK;
+    return is_certain || scan_may_be_target(text) ? scan_stored_target(&h->in, value_offset(v), text) : CKPT_OK;
 }
 
 /* judge_targets - reports what V, any value, names for hydra and others. */
@@ -191,18 +185,18 @@ static ckpt_status judge_config(const struct texts *h, const ckpt_value *v)
 {
     ckpt_str text;
     if (value_text(v, &text))
-        return scan_python_config(h->x, h->src, h->where, value_offset(v), text);
+        return scan_python_config(&h->in, value_offset(v), text);
     if (!v || (v->type != CKPT_V_STR && v->type != CKPT_V_STR8) || !(v->flags & VALUE_SPAN))
         return CKPT_OK;
     uint64_t n = v->u.span->nbytes;
     if (n > CONFIG_MAX)
-        return scan_found(h->x->scan, SCAN_NOT_OPENED, h->where, h->src, value_offset(v),
+        return SCAN_FOUND(&h->in, SCAN_NOT_OPENED, value_offset(v),
                           "a configuration of {%" PRIu64 " bytes}; up to {=4 MiB} are read", n);
     char *bytes = arena_alloc(h->a, (size_t)n);
     if (!bytes)
         return fail_memory(h->err);
     CKPT_TRY(source_read(v->u.span->src, v->u.span->off, bytes, (size_t)n, h->err));
-    return scan_python_config(h->x, h->src, h->where, value_offset(v), str_of(bytes, (size_t)n));
+    return scan_python_config(&h->in, value_offset(v), str_of(bytes, (size_t)n));
 }
 
 /* judge_configs - reports what mmengine runs of V, any value. */
@@ -218,7 +212,7 @@ static ckpt_status judge_node(struct texts *h, const ckpt_value *v)
     CKPT_TRY(judge_targets(h, v));
     CKPT_TRY(judge_configs(h, v));
     return graph_visit_add(&h->records, find_entry(v, PYANNOTE_RECORD)) ? judge_instantiator(h, v)
-                                                                       : fail_memory(h->err);
+                                                                        : fail_memory(h->err);
 }
 
 /* judge_class_paths - reports the classes that V names. */
@@ -264,17 +258,17 @@ static ckpt_status judge_graph(struct texts *h, const ckpt_value *root)
  * begins with it; the caller releases that. */
 static ckpt_status read_graph(struct texts *h, struct scan_sought sought, ckpt_value **root, ckpt_error *why)
 {
-    uint64_t next, size = h->src->size;
+    uint64_t next, size = h->in.src->size;
     if (!sought.is_joblib)
-        return pickle_read(h->a, h->src, sought.pos, size, NULL, root, &next, why);
-    CKPT_TRY(source_slice(h->src, sought.pos, size - sought.pos, &h->src, why)); /* bounded: POS is inside */
-    return pickle_read_joblib(h->a, h->src, NULL, root, &next, why);
+        return pickle_read(h->a, h->in.src, sought.pos, size, NULL, root, &next, why);
+    CKPT_TRY(
+        source_slice(h->in.src, sought.pos, size - sought.pos, &h->in.src, why)); /* bounded: POS is inside */
+    return pickle_read_joblib(h->a, h->in.src, NULL, root, &next, why);
 }
 
-ckpt_status scan_pickle_texts(struct scanner *x, source *src, ckpt_str where, struct scan_sought sought,
-                              ckpt_error *err)
+ckpt_status scan_pickle_texts(const struct scanned *in, struct scan_sought sought, ckpt_error *err)
 {
-    struct texts h = {.x = x, .src = src, .where = where, .err = err};
+    struct texts h = {.in = *in, .err = err};
     ckpt_value *root;
     ckpt_error why;
     if (!is_worth_reading(sought.texts))
@@ -284,15 +278,16 @@ ckpt_status scan_pickle_texts(struct scanner *x, source *src, ckpt_str where, st
     bool is_too_large = h.a && st == CKPT_ENOMEM && arena_full(h.a);
     if (st == CKPT_OK) {
         st = judge_graph(&h, root);
-    } else if (!is_too_large && scan_note_system_failure(x->scan, st, &why)) {
+    } else if (!is_too_large && scan_note_system_failure(in->x->scan, st, &why)) {
         *err = why;
     } else {
-        st = scan_found(x->scan, SCAN_PICKLE_NOT_FOLLOWED, where, src, sought.pos,
+        st = SCAN_FOUND(in, SCAN_PICKLE_NOT_FOLLOWED, sought.pos,
                         "it has keys by which programs call functions, such as \"" LIGHTNING_INSTANTIATOR
-                        "\": %s", why.what);
+                        "\": %s",
+                        why.what);
     }
-    if (h.src != src)
-        source_unref(h.src);
+    if (h.in.src != in->src)
+        source_unref(h.in.src);
     arena_free(h.a);
     return st;
 }

@@ -175,18 +175,17 @@ struct place {
 };
 
 /* judge_string - reports the string C, if it names what mmengine imports. */
-static ckpt_status judge_string(struct scanner *x, source *src, ckpt_str where, uint64_t at,
-                                const struct config *c, const struct place *p)
+static ckpt_status judge_string(const struct scanned *in, uint64_t at, const struct config *c,
+                                const struct place *p)
 {
     ckpt_str text = c->token_text;
     size_t dot = str_find(text, STR_LIT("."), 0);
     ckpt_str package = str_of(text.ptr, dot == SIZE_MAX ? text.len : dot);
     bool is_known = str_matches_word(package, packages, str_eq);
     if (p->in_imports && str_is(p->key, "imports") && !is_known)
-        return scan_found(x->scan, SCAN_LOADER_CODE, where, src, at, "%.*s, what mmengine imports",
-                          STR_ARG(text));
+        return SCAN_FOUND(in, SCAN_LOADER_CODE, at, "%.*s, what mmengine imports", STR_ARG(text));
     return scan_target_runs_code(text) || (str_is(p->key, "type") && !is_known && scan_may_be_target(text))
-               ? scan_stored_target(x, src, where, at, text)
+               ? scan_stored_target(in, at, text)
                : CKPT_OK;
 }
 
@@ -209,7 +208,7 @@ static ckpt_str get_line(ckpt_str text, size_t pos)
     return str_first(rest, end < 80 ? end : 80);
 }
 
-ckpt_status scan_python_config(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str text)
+ckpt_status scan_python_config(const struct scanned *in, uint64_t at, ckpt_str text)
 {
     struct config c = {.text = text, .token = TOKEN_END}, last = c;
     struct place p = {.key = STR_LIT("")};
@@ -220,10 +219,10 @@ ckpt_status scan_python_config(struct scanner *x, source *src, ckpt_str where, u
         is_data = is_data && c.token != TOKEN_BAD && is_allowed(&c, &last);
         note_token(&c, &last, &p);
         if (is_data && c.token == TOKEN_STRING)
-            CKPT_TRY(judge_string(x, src, where, at, &c, &p));
+            CKPT_TRY(judge_string(in, at, &c, &p));
     } while (is_data && c.token != TOKEN_END);
     return is_data ? CKPT_OK
-                   : scan_found(x->scan, SCAN_EVALUATED_TEXT, where, src, at,
+                   : SCAN_FOUND(in, SCAN_EVALUATED_TEXT, at,
                                 "a configuration that mmengine runs as Python is more than {=values}: {%.*s}",
                                 STR_ARG(get_line(text, last.pos)));
 }

@@ -32,27 +32,34 @@
 #define CHUNK     65536u /* bytes read at a time */
 #define HEADER_AT 8u     /* where the header of a safetensors file begins, after its length */
 
-ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ckpt_str *out, ckpt_error *err)
+ckpt_status scan_join_names(const struct scanned *in, ckpt_str name, ckpt_str *out, ckpt_error *err)
 {
     if (!name.ptr)
         return fail_memory(err);
-    *out = outer.len ? ARENA_CONCAT(x->a, str_first(outer, 4096), STR_LIT("!"), str_first(name, 4096))
-                     : arena_str(x->a, name);
+    *out = in->where.len
+               ? ARENA_CONCAT(in->x->a, str_first(in->where, 4096), STR_LIT("!"), str_first(name, 4096))
+               : arena_str(in->x->a, name);
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status scan_check_member_name(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str name)
+ckpt_status scan_join_offset(const struct scanned *in, const char *kind, uint64_t at, ckpt_str *out,
+                             ckpt_error *err)
 {
-    const char *fault = text_find_path_fault(name);
-    return fault ? scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, src, at, "%s", fault) : CKPT_OK;
+    return scan_join_names(in, arena_printf(in->x->a, "%s@0x%" PRIx64, kind, at), out, err);
 }
 
-ckpt_status scan_check_tensor_name(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str name)
+ckpt_status scan_check_member_name(const struct scanned *in, uint64_t at, ckpt_str name)
+{
+    const char *fault = text_find_path_fault(name);
+    return fault ? SCAN_FOUND(in, SCAN_ZIP_STRUCTURE, at, "%s", fault) : CKPT_OK;
+}
+
+ckpt_status scan_check_tensor_name(const struct scanned *in, uint64_t at, ckpt_str name)
 {
     uint32_t control;
     return utf8_find_control(name, &control)
-               ? scan_found(x->scan, SCAN_CONTROL_CHARACTER, where, src, at,
-                            "the name of a tensor has {U+%04" PRIX32 "}", control)
+               ? SCAN_FOUND(in, SCAN_CONTROL_CHARACTER, at, "the name of a tensor has {U+%04" PRIX32 "}",
+                            control)
                : CKPT_OK;
 }
 
@@ -85,17 +92,16 @@ ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned reade
     return scan_report_record(x->scan, &r) ? CKPT_OK : CKPT_ECANCELLED;
 }
 
-ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, unsigned readers, uint8_t *kept,
-                             ckpt_error *err)
+ckpt_status scan_hash_member(const struct scanned *in, unsigned readers, uint8_t *kept, ckpt_error *err)
 {
     uint8_t sum[CKPT_DIGEST_MAX];
-    if (!x->scan->opts->sha256)
+    if (!in->x->scan->opts->sha256)
         return CKPT_OK;
-    CKPT_TRY(digest_source(src, sum, err));
+    CKPT_TRY(digest_source(in->src, sum, err));
     if (kept)
         memcpy(kept, sum, sizeof sum);
-    struct scan_extent at = {source_pos(src, 0), src->size};
-    return scan_report_member(x, where, readers, at, sum);
+    struct scan_extent at = {source_pos(in->src, 0), in->src->size};
+    return scan_report_member(in->x, in->where, readers, at, sum);
 }
 
 /* find_storages_end - returns the end of the storage that ends last in F. */
@@ -111,38 +117,38 @@ static uint64_t find_storages_end(const ckpt_file *f)
 }
 
 /* check_tensor_names - reports how many names of tensors of F have control characters. */
-static ckpt_status check_tensor_names(struct scanner *x, source *src, ckpt_str where, const ckpt_file *f)
+static ckpt_status check_tensor_names(const struct scanned *in, const ckpt_file *f)
 {
     uint32_t found, control = 0;
     size_t n = 0;
     for (size_t i = 0; i < f->table.nrows; i++)
         if (utf8_find_control(table_name(&f->table, i), &found) && n++ == 0)
             control = found;
-    return n ? scan_found(x->scan, SCAN_CONTROL_CHARACTER, where, src, 0,
+    return n ? SCAN_FOUND(in, SCAN_CONTROL_CHARACTER, 0,
                           "%zu tensor %s control characters, the first {U+%04" PRIX32 "}", n,
                           n == 1 ? "name has" : "names have", control)
              : CKPT_OK;
 }
 
-ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
-                                   ckpt_error *err)
+ckpt_status scan_report_read_error(const struct scanned *in, uint64_t at, ckpt_error *why, ckpt_error *err)
 {
     ckpt_status st = why->status;
     if (check_is_fault(st) || st == CKPT_EUNSUPPORTED)
-        return scan_found_error(x->scan, st == CKPT_EUNSUPPORTED ? SCAN_FORMAT_NOT_SCANNED : SCAN_MALFORMED,
-                                where, at, why);
+        return scan_found_error(in->x->scan,
+                                st == CKPT_EUNSUPPORTED ? SCAN_FORMAT_NOT_SCANNED : SCAN_MALFORMED, in->where,
+                                (struct scan_place){in->src, at}, why);
     *err = *why;
     return st;
 }
 
-ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,
-                              uint64_t *end, ckpt_error *err)
+ckpt_status scan_check_format(const struct scanned *in, const char *format, uint64_t *end, ckpt_error *err)
 {
+    struct scanner *x = in->x;
     ckpt_file *f;
     ckpt_error why;
     const struct format *only = format ? format_by_name(format) : NULL, *recognized = NULL;
     const struct opening o = {
-        .path = x->path, .src = source_ref(src), .only = only, .recognized = &recognized};
+        .path = x->path, .src = source_ref(in->src), .only = only, .recognized = &recognized};
     ckpt_status st = format_open(&o, &f, &why);
     if (st == CKPT_OK) {
         if (end)
@@ -150,7 +156,7 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
         bool is_folder = f->archive && !f->src; /* in an archive, whose other members are not of its format */
         if (!x->format || (x->depth == 0 && !is_folder))
             x->format = f->format->name;
-        st = check_tensor_names(x, src, where, f);
+        st = check_tensor_names(in, f);
         file_free(f);
         return st;
     }
@@ -164,11 +170,12 @@ ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, co
         return CKPT_OK; /* not a fault of the file: its reader does not support it */
     if (end)
         *end = 0;
-    uint64_t base = source_pos(src, 0);
+    uint64_t base = source_pos(in->src, 0);
     bool has_offset = base != CKPT_NO_OFFSET && why.offset != CKPT_NO_OFFSET && why.offset >= base &&
-                      why.offset - base <= src->size; /* bounded: offset >= base */
-    return scan_found_error(x->scan, SCAN_MALFORMED, where,
-                            (struct scan_place){src, has_offset ? why.offset - base : CKPT_NO_OFFSET}, &why);
+                      why.offset - base <= in->src->size; /* bounded: offset >= base */
+    return scan_found_error(x->scan, SCAN_MALFORMED, in->where,
+                            (struct scan_place){in->src, has_offset ? why.offset - base : CKPT_NO_OFFSET},
+                            &why);
 }
 
 /* ------------------------------------------------------------ recognition */
@@ -249,29 +256,27 @@ static bool begins_python_mapping(ckpt_str text)
 
 /* scan_metadata_text - scans TEXT, a value of the metadata that ends at AT: it may be JSON, a mapping of
  * Python or YAML, of which programs make objects by _target_, or a pickle in base64. */
-static ckpt_status scan_metadata_text(struct scanner *x, source *src, ckpt_str where, ckpt_str text,
-                                      uint64_t at, ckpt_error *err)
+static ckpt_status scan_metadata_text(const struct scanned *in, ckpt_str text, uint64_t at, ckpt_error *err)
 {
     uint64_t known_bytes = 0;
-    ckpt_str inner;
+    struct scanned inner = {.x = in->x};
     if (!text.len)
         return CKPT_OK;
-    CKPT_TRY(scan_base64(x, src, where, (struct scan_text_value){.text = text, .at = (size_t)at}, err));
-    CKPT_TRY(scan_join_names(x, where, arena_printf(x->a, "text@0x%" PRIx64, at), &inner, err));
+    CKPT_TRY(scan_base64(in, (struct scan_text_value){.text = text, .at = (size_t)at}, err));
+    CKPT_TRY(scan_join_offset(in, "text", at, &inner.where, err));
     if (begins_python_mapping(text) && str_find(text, STR_LIT("\\"), 0) != SIZE_MAX)
-        return scan_found(x->scan, SCAN_NOT_OPENED, inner, src, at,
+        return scan_found(in->x->scan, SCAN_NOT_OPENED, inner.where, in->src, at,
                           "a mapping of Python with {escapes}; {=JSON} and mappings without are read");
-    source *bytes = source_mem(text.ptr, text.len, CKPT_NO_OFFSET);
-    x->depth++;
-    ckpt_status st = bytes ? scan_text(x, bytes, inner, &known_bytes, err) : fail_memory(err);
-    x->depth--;
-    source_unref(bytes);
+    inner.src = source_mem(text.ptr, text.len, CKPT_NO_OFFSET);
+    in->x->depth++;
+    ckpt_status st = inner.src ? scan_text(&inner, &known_bytes, err) : fail_memory(err);
+    in->x->depth--;
+    source_unref(inner.src);
     return st;
 }
 
-/* scan_header_texts - scans the texts in the __metadata__ of HEADER, the JSON of the safetensors file SRC. */
-static ckpt_status scan_header_texts(struct scanner *x, source *src, ckpt_str where, ckpt_str header,
-                                     arena *a, ckpt_error *err)
+/* scan_header_texts - scans the texts in the __metadata__ of HEADER, the JSON of the safetensors file IN. */
+static ckpt_status scan_header_texts(const struct scanned *in, ckpt_str header, arena *a, ckpt_error *err)
 {
     json_scan json;
     ckpt_error why = {.status = CKPT_OK};
@@ -283,70 +288,67 @@ static ckpt_status scan_header_texts(struct scanner *x, source *src, ckpt_str wh
         if (e == JSON_KEY && json.depth == 1)
             is_metadata = str_is(json.str, "__metadata__");
         else if (is_metadata && e == JSON_STRING)
-            CKPT_TRY(scan_metadata_text(x, src, where, json.str,
-                                        json.event_at + HEADER_AT, /* bounded: in the file */ err));
+            CKPT_TRY(
+                scan_metadata_text(in, json.str, json.event_at + HEADER_AT, /* bounded: in the file */ err));
     }
     return CKPT_OK;
 }
 
-/* scan_metadata - scans the texts in the __metadata__ of SRC, whose header is valid. */
-static ckpt_status scan_metadata(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+/* scan_metadata - scans the texts in the __metadata__ of IN, whose header is valid. Adds the bytes after the
+ * header to those of tensors. */
+static ckpt_status scan_metadata(const struct scanned *in, ckpt_error *err)
 {
     unsigned char length[HEADER_AT];
-    CKPT_TRY(source_read(src, 0, length, sizeof length, err));
+    CKPT_TRY(source_read(in->src, 0, length, sizeof length, err));
     size_t n = (size_t)load_u64le(length); /* bounded: the format's reader checked it */
+    scan_count_bytes(in->src, &in->x->scan->result->in_tensors, in->src->size - HEADER_AT - n);
     char *text = malloc(n + 1);
     arena *a = arena_new(2 * (uint64_t)n + 65536); /* bounded: the header is in memory */
-    ckpt_status st = text && a ? source_read(src, HEADER_AT, text, n, err) : fail_memory(err);
+    ckpt_status st = text && a ? source_read(in->src, HEADER_AT, text, n, err) : fail_memory(err);
     ckpt_str header = str_of(text, n);
     if (st == CKPT_OK && str_find(header, STR_LIT("__metadata__"), 0) != SIZE_MAX)
-        st = scan_header_texts(x, src, where, header, a, err);
+        st = scan_header_texts(in, header, a, err);
     arena_free(a);
     free(text);
     return st;
 }
 
-static ckpt_status scan_safetensors(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
-                                    ckpt_error *err)
+static ckpt_status scan_safetensors(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err)
 {
+    struct scanner *x = in->x;
     uint64_t end = UINT64_MAX;
     x->format = x->depth ? x->format : "safetensors";
-    CKPT_TRY(scan_check_format(x, src, where, "safetensors", &end, err));
+    CKPT_TRY(scan_check_format(in, "safetensors", &end, err));
     if (end) {
-        unsigned char length[HEADER_AT];
-        CKPT_TRY(scan_metadata(x, src, where, err));
-        if (scan_read(x->scan, src, 0, length, sizeof length))
-            scan_count_bytes(src, &x->scan->result->in_tensors,
-                             src->size - HEADER_AT - load_u64le(length)); /* bounded: the reader checked it */
-        return count_all_as_known(x, src, "safetensors", known_bytes);
+        CKPT_TRY(scan_metadata(in, err));
+        return count_all_as_known(x, in->src, "safetensors", known_bytes);
     }
-    CKPT_TRY(read_data_end(x, src, &end, err));
-    return end && x->depth < x->scan->opts->max_depth ? scan_stray_bytes(x, src, where, end, src->size, err)
+    CKPT_TRY(read_data_end(x, in->src, &end, err));
+    return end && x->depth < x->scan->opts->max_depth ? scan_stray_bytes(in, end, in->src->size, err)
                                                       : CKPT_OK;
 }
 
 /* scan_unrecognized - scans the attributes of P, if it is HDF5, or searches its bytes; reports that nothing
  * else was scanned, and what P is, if a signature or a format recognizes it. */
-static ckpt_status scan_unrecognized(struct scanner *x, const struct probe *p, ckpt_str where,
-                                     ckpt_error *err)
+static ckpt_status scan_unrecognized(const struct scanned *in, const struct probe *p, ckpt_error *err)
 {
+    struct scanner *x = in->x;
     char found[TEXT_BYTES_SIZE];
     const struct signature *signature = recognize(p);
     bool is_hdf5 = recognize_as(p, SIGN_HDF5), all_read = false;
     if (is_hdf5)
-        CKPT_TRY(scan_hdf5(x, p->src, where, &all_read, err));
+        CKPT_TRY(scan_hdf5(in, &all_read, err));
     if (!all_read)
-        CKPT_TRY(scan_byte_patterns(x, p->src, where, is_hdf5, err));
+        CKPT_TRY(scan_byte_patterns(in, is_hdf5, err));
     if (signature)
-        return scan_found(
-            x->scan, signature->status == CKPT_EUNSUPPORTED ? SCAN_FORMAT_NOT_SCANNED : SCAN_UNKNOWN_FORMAT,
-            where, p->src, 0, "%s: %s looked into", signature->what,
+        return SCAN_FOUND(
+            in, signature->status == CKPT_EUNSUPPORTED ? SCAN_FORMAT_NOT_SCANNED : SCAN_UNKNOWN_FORMAT, 0,
+            "%s: %s looked into", signature->what,
             all_read ? "nothing but its attributes was" : "no part of it was");
     const struct format *format = x->depth == 0 ? format_recognize(p) : NULL;
     if (format)
-        return scan_found(x->scan, SCAN_FORMAT_NOT_SCANNED, where, p->src, 0,
-                          "%s: no part of it was looked into", format->title);
-    return scan_found(x->scan, SCAN_UNKNOWN_FORMAT, where, p->src, 0,
+        return SCAN_FOUND(in, SCAN_FORMAT_NOT_SCANNED, 0, "%s: no part of it was looked into", format->title);
+    return SCAN_FOUND(in, SCAN_UNKNOWN_FORMAT, 0,
                       "not {=a recognized checkpoint format}; it begins with {%s}",
                       text_describe_bytes(p->head, p->nhead, found));
 }
@@ -379,68 +381,56 @@ static scan_function *find_container_scanner(const struct probe *p, const struct
  * header, a name in a tar or a number in GGUF can be opcodes. Reports nothing if the pickle ends or fails
  * before its first call or import. A zip archive needs no such scan: "PK" begins with the opcode PERSID,
  * which pickle.load refuses, and bytes before or between its members are scanned on their own. */
-static ckpt_status scan_as_pickle_too(struct scanner *x, const struct probe *p, ckpt_str where,
-                                      ckpt_error *err)
+static ckpt_status scan_as_pickle_too(const struct scanned *in, const struct probe *p, ckpt_error *err)
 {
-    source *src = p->src;
     uint64_t known_bytes = 0;
     struct scan_trial trial = {.imports_module = false};
-    if (!recognize_legacy(p) && !scan_try_pickle(x, src, 0, src->size, false, &trial) &&
+    if (!recognize_legacy(p) && !scan_try_pickle(in->x, in->src, 0, in->src->size, false, &trial) &&
         !trial.imports_module)
         return CKPT_OK;
-    const char *format = x->format; /* scan_pickles may change it */
-    CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, src, 0, "polyglot: also a valid pickle"));
-    ckpt_status st = scan_pickles(x, src, where, &known_bytes, err);
-    x->format = format;
-    return st;
+    CKPT_TRY(SCAN_FOUND(in, SCAN_TWO_FORMATS, 0, "polyglot: also a valid pickle"));
+    return scan_pickles(in, &known_bytes, err);
 }
 
 /* scan_as_hdf5_too - scans the attributes of P if it is HDF5, too: its readers skip any bytes that precede it
  * up to byte 512, 1024, 2048 … So a tar whose first member is HDF5 is HDF5, too: that is no polyglot. */
-static ckpt_status scan_as_hdf5_too(struct scanner *x, const struct probe *p, ckpt_str where, ckpt_error *err)
+static ckpt_status scan_as_hdf5_too(const struct scanned *in, const struct probe *p, ckpt_error *err)
 {
     ckpt_error ignored;
     uint64_t base;
     bool all_read;
-    if (hdf5_find(p->src, &base, &ignored) != CKPT_OK)
+    if (hdf5_find(in->src, &base, &ignored) != CKPT_OK)
         return CKPT_OK;
     if (!recognize_as(p, SIGN_TAR))
-        CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, p->src, base, "polyglot: also HDF5"));
-    CKPT_TRY(scan_hdf5(x, p->src, where, &all_read, err));
-    return all_read ? CKPT_OK : scan_byte_patterns(x, p->src, where, true, err);
+        CKPT_TRY(SCAN_FOUND(in, SCAN_TWO_FORMATS, base, "polyglot: also HDF5"));
+    CKPT_TRY(scan_hdf5(in, &all_read, err));
+    return all_read ? CKPT_OK : scan_byte_patterns(in, true, err);
 }
 
 /* scan_as_tar_too - scans P as tar, too, if it can be opened as one: the first 512 bytes of any format can
  * have the checksum of a tar header, and torch.load tries tar before anything but zip. */
-static ckpt_status scan_as_tar_too(struct scanner *x, const struct probe *p, ckpt_str where, ckpt_error *err)
+static ckpt_status scan_as_tar_too(const struct scanned *in, const struct probe *p, ckpt_error *err)
 {
     uint64_t known_bytes = 0;
     if (!has_tar_header(p))
         return CKPT_OK;
-    const char *format = x->format; /* scan_tar may change it */
-    CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, p->src, 0, "polyglot: also a tar archive"));
-    ckpt_status st = scan_tar(x, p->src, where, &known_bytes, err);
-    x->format = format;
-    return st;
+    CKPT_TRY(SCAN_FOUND(in, SCAN_TWO_FORMATS, 0, "polyglot: also a tar archive"));
+    return scan_tar(in, &known_bytes, err);
 }
 
 /* scan_as_compressed_too - unpacks and scans the container P, too, if it begins like compressed data: the
  * length of a safetensors header or a name in a tar can be the signature of gzip. */
-static ckpt_status scan_as_compressed_too(struct scanner *x, const struct probe *p, ckpt_str where,
-                                          ckpt_error *err)
+static ckpt_status scan_as_compressed_too(const struct scanned *in, const struct probe *p, ckpt_error *err)
 {
     uint64_t known_bytes = 0;
     const struct signature *compression = recognize_kind(p, SIGN_COMPRESSED);
     const char *kind = compression ? compression->id : NULL;
-    if (!kind && recognize_zlib(p) && scan_is_zlib(x, p->src, true))
+    if (!kind && recognize_zlib(p) && scan_is_zlib(in->x, in->src, true))
         kind = "zlib";
     if (!kind)
         return CKPT_OK;
-    const char *format = x->format; /* scan_compressed may change it */
-    CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, p->src, 0, "polyglot: also %s data", kind));
-    ckpt_status st = scan_compressed(x, p->src, where, kind, &known_bytes, err);
-    x->format = format;
-    return st;
+    CKPT_TRY(SCAN_FOUND(in, SCAN_TWO_FORMATS, 0, "polyglot: also %s data", kind));
+    return scan_compressed(in, kind, &known_bytes, err);
 }
 
 /* find_compression - returns the kind of compression of P, by its SIGNATURE or, if it may begin with a zlib
@@ -479,132 +469,141 @@ static const char *find_storage_compression(struct scanner *x, const struct prob
  * imports a module before it fails: users will load it, and a loader may run on after the opcode at which
  * ckpt fails. A list of words can begin so, too ("cat", "dog": the name dog of the module at): with a name of
  * text, the import is only noted. */
-static ckpt_status report_failed_trial(struct scanner *x, source *src, ckpt_str where,
-                                       const struct scan_trial *t)
+static ckpt_status report_failed_trial(const struct scanned *in, const struct scan_trial *t)
 {
-    if (x->has_pickle_name && (t->opcodes >= 2 || t->imports_module))
-        return scan_found(x->scan, SCAN_PICKLE_NOT_FOLLOWED, where, src, t->failed_at,
+    if (in->x->has_pickle_name && (t->opcodes >= 2 || t->imports_module))
+        return SCAN_FOUND(in, SCAN_PICKLE_NOT_FOLLOWED, t->failed_at,
                           "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
-    enum scan_rule rule = x->has_text_name ? SCAN_EMBEDDED_FILE : SCAN_PICKLE_NOT_FOLLOWED;
-    return t->imports_module ? scan_found(x->scan, rule, where, src, t->failed_at,
+    enum scan_rule rule = in->x->has_text_name ? SCAN_EMBEDDED_FILE : SCAN_PICKLE_NOT_FOLLOWED;
+    return t->imports_module ? SCAN_FOUND(in, rule, t->failed_at,
                                           "text that begins like a pickle, with an import: %s", t->why.what)
                              : CKPT_OK;
 }
 
 /* scan_by_trial - tries the formats without a certain signature, and scans P as the first that fits. Sets
  * *FOUND to false if none does. */
-static ckpt_status scan_by_trial(struct scanner *x, const struct probe *p, ckpt_str where,
-                                 enum scan_role role, bool *found, uint64_t *known_bytes, ckpt_error *err)
+static ckpt_status scan_by_trial(const struct scanned *in, const struct probe *p, enum scan_role role,
+                                 bool *found, uint64_t *known_bytes, ckpt_error *err)
 {
-    source *src = p->src;
+    struct scanner *x = in->x;
     const struct signature *signature = recognize(p);
     if (signature && signature->kind == SIGN_LEGACY) {
         x->format = x->depth ? x->format : "torch-legacy";
-        return scan_legacy(x, src, where, known_bytes, err);
+        return scan_legacy(in, known_bytes, err);
     }
     struct scan_trial trial;
-    if (scan_try_pickle(x, src, 0, src->size, role == SCAN_FILE || role == SCAN_MEMBER, &trial)) {
+    if (scan_try_pickle(x, in->src, 0, in->src->size, role == SCAN_FILE || role == SCAN_MEMBER, &trial)) {
         x->format = x->depth ? x->format : "pickle";
-        return scan_pickles(x, src, where, known_bytes, err);
+        return scan_pickles(in, known_bytes, err);
     }
     if (p->is_storage) {
         const char *compression = find_storage_compression(x, p, signature);
         if (compression)
-            return scan_compressed(x, src, where, compression, known_bytes, err);
-        scan_count_bytes(src, &x->scan->result->in_tensors, src->size);
-        return count_all_as_known(x, src, x->in_chunk ? "zarr" : NULL, known_bytes);
+            return scan_compressed(in, compression, known_bytes, err);
+        scan_count_bytes(in->src, &x->scan->result->in_tensors, in->src->size);
+        return count_all_as_known(x, in->src, x->in_chunk ? "zarr" : NULL, known_bytes);
     }
     const char *kind = find_compression(x, p, signature, role);
     if (kind)
-        return scan_compressed(x, src, where, kind, known_bytes, err);
-    if (is_text_source(x->scan, src)) {
+        return scan_compressed(in, kind, known_bytes, err);
+    if (is_text_source(x->scan, in->src)) {
         if (role != SCAN_VALUE)
-            CKPT_TRY(report_failed_trial(x, src, where, &trial));
+            CKPT_TRY(report_failed_trial(in, &trial));
         x->format = x->depth || x->format ? x->format : "text";
-        return scan_text(x, src, where, known_bytes, err);
+        return scan_text(in, known_bytes, err);
     }
     if (role == SCAN_VALUE)
-        return count_all_as_known(x, src, NULL, known_bytes);
-    CKPT_TRY(scan_arrays_after_line(x, src, where, found, known_bytes, err));
+        return count_all_as_known(x, in->src, NULL, known_bytes);
+    CKPT_TRY(scan_arrays_after_line(in, found, known_bytes, err));
     if (!*found)
-        CKPT_TRY(scan_sentencepiece(x, src, found, known_bytes, err));
+        CKPT_TRY(scan_sentencepiece(x, in->src, found, known_bytes, err));
     if (*found)
         return CKPT_OK;
-    return scan_msgpack(x, src, where, found, known_bytes, err);
+    return scan_msgpack(in, found, known_bytes, err);
 }
 
-static ckpt_status scan_content(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
-                                uint64_t *known_bytes, ckpt_error *err)
+/* scan_as_others_too - scans IN, which SCAN_CONTAINER (NULL: none) has scanned, as the other formats that its
+ * loaders may take it for. */
+static ckpt_status scan_as_others_too(const struct scanned *in, const struct probe *p, enum scan_role role,
+                                      scan_function *scan_container, ckpt_error *err)
 {
-    struct probe p = {.is_storage = role == SCAN_STORAGE || x->in_chunk};
-    if (src->size == 0)
-        return role == SCAN_FILE
-                   ? scan_found(x->scan, SCAN_UNKNOWN_FORMAT, where, NULL, CKPT_NO_OFFSET, "an empty file")
-                   : CKPT_OK;
-    CKPT_TRY(recognize_fill(&p, x->path, src, err));
-    bool found = true;
-    scan_function *scan_container = find_container_scanner(&p, recognize(&p), role);
-    CKPT_TRY(scan_container ? scan_container(x, src, where, known_bytes, err)
-                            : scan_by_trial(x, &p, where, role, &found, known_bytes, err));
-    if (!found)
-        CKPT_TRY(scan_unrecognized(x, &p, where, err));
-    else if (role == SCAN_FILE)
-        CKPT_TRY(scan_as_hdf5_too(x, &p, where, err));
     if (scan_container == scan_zip)
         return CKPT_OK;
     if (scan_container)
-        CKPT_TRY(scan_as_pickle_too(x, &p, where, err));
+        CKPT_TRY(scan_as_pickle_too(in, p, err));
     if (scan_container && role != SCAN_STORAGE)
-        CKPT_TRY(scan_as_compressed_too(x, &p, where, err));
+        CKPT_TRY(scan_as_compressed_too(in, p, err));
     if (scan_container != scan_tar && role != SCAN_STORAGE)
-        CKPT_TRY(scan_as_tar_too(x, &p, where, err));
-    return role == SCAN_STORAGE ? CKPT_OK : scan_archive_at_end(x, src, where, err);
+        CKPT_TRY(scan_as_tar_too(in, p, err));
+    return role == SCAN_STORAGE ? CKPT_OK : scan_archive_at_end(in, err);
 }
 
-ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
-                       uint64_t *known_bytes, ckpt_error *err)
+static ckpt_status scan_content(const struct scanned *in, enum scan_role role, uint64_t *known_bytes,
+                                ckpt_error *err)
 {
+    struct scanner *x = in->x;
+    struct probe p = {.is_storage = role == SCAN_STORAGE || x->in_chunk};
+    if (in->src->size == 0)
+        return role == SCAN_FILE ? scan_found(x->scan, SCAN_UNKNOWN_FORMAT, in->where, NULL, CKPT_NO_OFFSET,
+                                              "an empty file")
+                                 : CKPT_OK;
+    CKPT_TRY(recognize_fill(&p, x->path, in->src, err));
+    bool found = true;
+    scan_function *scan_container = find_container_scanner(&p, recognize(&p), role);
+    CKPT_TRY(scan_container ? scan_container(in, known_bytes, err)
+                            : scan_by_trial(in, &p, role, &found, known_bytes, err));
+    if (!found)
+        CKPT_TRY(scan_unrecognized(in, &p, err));
+    else if (role == SCAN_FILE)
+        CKPT_TRY(scan_as_hdf5_too(in, &p, err));
+    const char *format = x->format; /* the other scans may change it */
+    ckpt_status st = scan_as_others_too(in, &p, role, scan_container, err);
+    x->format = format;
+    return st;
+}
+
+ckpt_status scan_bytes(const struct scanned *in, enum scan_role role, uint64_t *known_bytes, ckpt_error *err)
+{
+    struct scanner *x = in->x;
     uint64_t off;
     size_t nopened = x->nopened_zips;
     bool outer_has_pickle_name = x->has_pickle_name, outer_has_text_name = x->has_text_name;
     bool nested = role != SCAN_FILE;
-    bool is_unpacked_file = role == SCAN_MEMBER && str_is(str_after_last(where, '!'), "contents");
+    bool is_unpacked_file = role == SCAN_MEMBER && str_is(str_after_last(in->where, '!'), "contents");
     if (nested && !is_unpacked_file) { /* unpacked data keep the name of the compressed file */
-        x->has_pickle_name = role == SCAN_MEMBER && scan_is_pickle_name(where);
-        x->has_text_name = role == SCAN_MEMBER && scan_is_text_name(where);
+        x->has_pickle_name = role == SCAN_MEMBER && scan_is_pickle_name(in->where);
+        x->has_text_name = role == SCAN_MEMBER && scan_is_text_name(in->where);
     }
     bool outer_in_chunk = x->in_chunk;
     x->in_chunk = role == SCAN_CHUNK || (role == SCAN_FILE && x->scan->file_is_chunk);
     x->depth += nested;
     /* a chunk can be any other file at the same time, like all members */
-    ckpt_status st = scan_content(x, src, where, role == SCAN_CHUNK ? SCAN_MEMBER : role, known_bytes, err);
+    ckpt_status st = scan_content(in, role == SCAN_CHUNK ? SCAN_MEMBER : role, known_bytes, err);
     x->depth -= nested;
     x->in_chunk = outer_in_chunk;
     x->has_pickle_name = outer_has_pickle_name;
     x->has_text_name = outer_has_text_name;
-    if (source_root(src, &off) == src) /* SRC is no slice: later sources are not inside its archives */
+    if (source_root(in->src, &off) == in->src) /* no slice: later sources are not inside its archives */
         x->nopened_zips = nopened;
     return st;
 }
 
-ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uint64_t from, uint64_t to,
-                             ckpt_error *err)
+ckpt_status scan_stray_bytes(const struct scanned *in, uint64_t from, uint64_t to, ckpt_error *err)
 {
-    source *part = NULL;
+    struct scanner *x = in->x;
+    struct scanned part = {.x = x};
     uint64_t known_bytes = 0;
-    ckpt_str where;
     if (from >= to)
         return CKPT_OK;
-    CKPT_TRY(scan_join_names(x, outer, arena_printf(x->a, "bytes@0x%" PRIx64, from), &where, err));
+    CKPT_TRY(scan_join_offset(in, "bytes", from, &part.where, err));
+    CKPT_TRY(source_slice(in->src, from, to - from, &part.src, err));
     bool outer_stray = x->in_stray_bytes;
     const char *format = x->format; /* scan_bytes may change it to that of the stray bytes */
-    ckpt_status st = source_slice(src, from, to - from, &part, err);
     x->in_stray_bytes = true;
-    if (st == CKPT_OK)
-        st = scan_bytes(x, part, where, SCAN_VALUE, &known_bytes, err);
+    ckpt_status st = scan_bytes(&part, SCAN_VALUE, &known_bytes, err);
     x->in_stray_bytes = outer_stray;
     x->format = format;
-    source_unref(part);
+    source_unref(part.src);
     return st;
 }
 
@@ -628,10 +627,10 @@ ckpt_status scan_source(const char *path, source *src, const struct scan_sibling
                         .has_text_name = scan_is_text_name(str_c(path))};
     uint64_t known_bytes = 0;
     s->opcodes_left = get_opcode_budget(src->size);
-    ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known_bytes, err)
-                         : fail_memory(err);
+    const struct scanned file = {&x, src, STR_LIT("")};
+    ckpt_status st = x.a ? scan_bytes(&file, SCAN_FILE, &known_bytes, err) : fail_memory(err);
     if (st == CKPT_OK && siblings && x.format && strcmp(x.format, "pickle") == 0)
-        st = scan_dcp_values(&x, src, str_of("", 0), siblings, err);
+        st = scan_dcp_values(&file, siblings, err);
     if (st == CKPT_OK)
         st = scan_check_suffix(&x);
     if (st == CKPT_OK && s->gave_up && !s->result->found[CKPT_SCAN_INCOMPLETE])

@@ -46,37 +46,44 @@ struct scanner {
     bool has_text_name;   /* it has a name of text, such as README: no loader of pickles opens it */
 };
 
-/* scan_function - takes SRC apart, reports what it finds at WHERE, and adds to *KNOWN_BYTES how many of the
+/* The bytes that a function scans. */
+struct scanned {
+    struct scanner *x;
+    source *src;    /* may be NULL if only WHERE is used */
+    ckpt_str where; /* member of the archive, for findings; empty: the file itself */
+};
+/* SCAN_FOUND - reports a finding of RULE at offset AT of IN, a struct scanned, as scan_found() does. */
+#define SCAN_FOUND(in, rule, at, ...)                                                                        \
+    scan_found((in)->x->scan, (rule), (in)->where, (in)->src, (at), __VA_ARGS__)
+
+/* scan_function - takes IN apart, reports what it finds, and adds to *KNOWN_BYTES how many of the
  * bytes have a known purpose. A status other than CKPT_OK means that scanning itself failed (memory, disk,
  * cancelled); it is not a finding. */
-typedef ckpt_status scan_function(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes,
-                                  ckpt_error *err);
+typedef ckpt_status scan_function(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err);
 scan_function scan_pickles, scan_legacy, scan_tar, scan_npy, scan_sstable, scan_ocdbt, scan_gguf, scan_onnx,
     scan_text, scan_zip;
-/* scan_bytes - scans SRC as the functions above do, whatever its format. Unless ROLE is SCAN_FILE, SRC is one
+/* scan_bytes - scans IN as the functions above do, whatever its format. Unless ROLE is SCAN_FILE, IN is one
  * level deeper than the bytes around it. */
-ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
-                       uint64_t *known_bytes, ckpt_error *err);
-/* scan_msgpack - scans SRC and sets *IS_MSGPACK to true if SRC is MessagePack from first byte to last. */
-ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is_msgpack,
-                         uint64_t *known_bytes, ckpt_error *err);
-/* scan_arrays_after_line - scans SRC and sets *FOUND to true if SRC is a line of JSON and then arrays of
+ckpt_status scan_bytes(const struct scanned *in, enum scan_role role, uint64_t *known_bytes, ckpt_error *err);
+/* scan_msgpack - scans IN and sets *IS_MSGPACK to true if IN is MessagePack from first byte to last. */
+ckpt_status scan_msgpack(const struct scanned *in, bool *is_msgpack, uint64_t *known_bytes, ckpt_error *err);
+/* scan_arrays_after_line - scans IN and sets *FOUND to true if IN is a line of JSON and then arrays of
  * numpy, as Equinox writes them; the line is at most as long as a reader's window. */
-ckpt_status scan_arrays_after_line(struct scanner *x, source *src, ckpt_str where, bool *found,
-                                   uint64_t *known_bytes, ckpt_error *err);
+ckpt_status scan_arrays_after_line(const struct scanned *in, bool *found, uint64_t *known_bytes,
+                                   ckpt_error *err);
 /* scan_sentencepiece - sets *FOUND to true if SRC is a model of sentencepiece, which is data. */
 ckpt_status scan_sentencepiece(struct scanner *x, source *src, bool *found, uint64_t *known_bytes,
                                ckpt_error *err);
-/* scan_hdf5 - scans the attributes of SRC, an HDF5 file; sets *ALL_READ if all of its objects were read. */
-ckpt_status scan_hdf5(struct scanner *x, source *src, ckpt_str where, bool *all_read, ckpt_error *err);
+/* scan_hdf5 - scans the attributes of IN, an HDF5 file; sets *ALL_READ if all of its objects were read. */
+ckpt_status scan_hdf5(const struct scanned *in, bool *all_read, ckpt_error *err);
 /* scan_path_leaves_folder - returns true if PATH leads out of the folder of the file that holds it, or is an
  * address, such as s3://…, which many libraries open. */
 bool scan_path_leaves_folder(ckpt_str path);
-/* scan_byte_patterns - searches SRC, which is not taken apart, for the bytes of dangerous features. */
-ckpt_status scan_byte_patterns(struct scanner *x, source *src, ckpt_str where, bool is_hdf5, ckpt_error *err);
-/* scan_compressed - unpacks and scans SRC. KIND: "gzip", "zlib", "bzip2" … */
-ckpt_status scan_compressed(struct scanner *x, source *src, ckpt_str where, const char *kind,
-                            uint64_t *known_bytes, ckpt_error *err);
+/* scan_byte_patterns - searches IN, which is not taken apart, for the bytes of dangerous features. */
+ckpt_status scan_byte_patterns(const struct scanned *in, bool is_hdf5, ckpt_error *err);
+/* scan_compressed - unpacks and scans IN. KIND: "gzip", "zlib", "bzip2" … */
+ckpt_status scan_compressed(const struct scanned *in, const char *kind, uint64_t *known_bytes,
+                            ckpt_error *err);
 /* scan_is_compressed - returns true if SRC begins with data that decompress as KIND. */
 bool scan_is_compressed(struct scanner *x, source *src, const char *kind);
 /* scan_max_unpacked - returns how many bytes SIZE compressed bytes may still unpack to. */
@@ -89,11 +96,10 @@ bool scan_is_zlib(struct scanner *x, source *src, bool text);
 const char *scan_find_packed_file(struct scanner *x, source *src);
 /* scan_one_pickle - scans the pickle at *POS as each kind of loader reads it, and moves *POS past its end.
  * Sets *STOPPED if it ended with STOP. */
-ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
-                            ckpt_error *err);
-/* scan_archive_at_end - scans the zip archive, if any, that readers of zip would open in SRC because they
- * search for an end record at the end. The caller scans SRC as something else. */
-ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);
+ckpt_status scan_one_pickle(const struct scanned *in, uint64_t *pos, bool *stopped, ckpt_error *err);
+/* scan_archive_at_end - scans the zip archive, if any, that readers of zip would open in IN because they
+ * search for an end record at the end. The caller scans IN as something else. */
+ckpt_status scan_archive_at_end(const struct scanned *in, ckpt_error *err);
 
 /* How many opcodes of bytes that are not a pickle could be followed, and why the next could not. */
 struct scan_trial {
@@ -118,35 +124,31 @@ bool scan_is_text_name(ckpt_str path);
 ckpt_status scan_check_suffix(struct scanner *x);
 /* scan_count_bytes - adds N bytes of SRC to *COUNT if they are stored in the file uncompressed. */
 void scan_count_bytes(const source *src, uint64_t *count, uint64_t n);
-/* scan_hash_member - if the option sha256 of ckpt_scan is set: reports the member SRC with its sha256, and
+/* scan_hash_member - if the option sha256 of ckpt_scan is set: reports the member IN with its sha256, and
  * copies the sha256 to KEPT unless KEPT is NULL. */
-ckpt_status scan_hash_member(struct scanner *x, source *src, ckpt_str where, unsigned readers, uint8_t *kept,
-                             ckpt_error *err);
+ckpt_status scan_hash_member(const struct scanned *in, unsigned readers, uint8_t *kept, ckpt_error *err);
 /* scan_report_member - reports a member at AT whose sha256 SUM is known. */
 ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
                                const uint8_t *sum);
-/* scan_check_member_name - reports NAME, of a member at WHERE whose data are at AT in SRC, if it may harm who
+/* scan_check_member_name - reports NAME, of the member IN whose data are at AT, if it may harm who
  * unpacks the archive. */
-ckpt_status scan_check_member_name(struct scanner *x, source *src, ckpt_str where, uint64_t at,
-                                   ckpt_str name);
-/* scan_check_tensor_name - reports NAME, of a tensor described at AT in SRC, if it has control characters. */
-ckpt_status scan_check_tensor_name(struct scanner *x, source *src, ckpt_str where, uint64_t at,
-                                   ckpt_str name);
-/* scan_join_names - sets *OUT to "OUTER!NAME" in the arena; NAME if OUTER is empty. A NAME with .ptr NULL
- * means out of memory. */
-ckpt_status scan_join_names(struct scanner *x, ckpt_str outer, ckpt_str name, ckpt_str *out, ckpt_error *err);
-/* scan_stray_bytes - scans bytes [FROM, TO) that belong to nothing in SRC: some readers may open them. */
-ckpt_status scan_stray_bytes(struct scanner *x, source *src, ckpt_str outer, uint64_t from, uint64_t to,
+ckpt_status scan_check_member_name(const struct scanned *in, uint64_t at, ckpt_str name);
+/* scan_check_tensor_name - reports NAME, of a tensor described at AT of IN, if it has control characters. */
+ckpt_status scan_check_tensor_name(const struct scanned *in, uint64_t at, ckpt_str name);
+/* scan_join_names - sets *OUT to "WHERE!NAME" in the arena, with the WHERE of IN; to NAME if that is empty. A
+ * NAME with .ptr NULL means out of memory. scan_join_offset - does that for the NAME "KIND@0xAT". */
+ckpt_status scan_join_names(const struct scanned *in, ckpt_str name, ckpt_str *out, ckpt_error *err);
+ckpt_status scan_join_offset(const struct scanned *in, const char *kind, uint64_t at, ckpt_str *out,
                              ckpt_error *err);
+/* scan_stray_bytes - scans bytes [FROM, TO) that belong to nothing in IN: some readers may open them. */
+ckpt_status scan_stray_bytes(const struct scanned *in, uint64_t from, uint64_t to, ckpt_error *err);
 /* scan_report_read_error - reports WHY, the error of a format's reader, as a finding at AT. If WHY is a
  * failure of scanning itself (memory, disk), returns it instead. */
-ckpt_status scan_report_read_error(struct scanner *x, struct scan_place at, ckpt_str where, ckpt_error *why,
-                                   ckpt_error *err);
-/* scan_check_format - opens SRC with the reader of FORMAT (NULL: any), and reports a fault as a finding. If
+ckpt_status scan_report_read_error(const struct scanned *in, uint64_t at, ckpt_error *why, ckpt_error *err);
+/* scan_check_format - opens IN with the reader of FORMAT (NULL: any), and reports a fault as a finding. If
  * there is no error, sets *END, unless END is NULL, to the end of the last storage, to 1 if there is none;
  * to 0 if there is a fault. Also reports names of tensors with control characters. */
-ckpt_status scan_check_format(struct scanner *x, source *src, ckpt_str where, const char *format,
-                              uint64_t *end, ckpt_error *err);
+ckpt_status scan_check_format(const struct scanned *in, const char *format, uint64_t *end, ckpt_error *err);
 
 /* The hyper-parameter of Lightning's checkpoints that names what its loader calls; see pickle_texts.c. */
 #define LIGHTNING_INSTANTIATOR "_instantiator"
@@ -159,12 +161,11 @@ struct scan_sought {
     uint32_t texts; /* sought_texts of its struct trace_end */
     bool is_joblib; /* it has arrays of joblib between its opcodes */
 };
-/* scan_pickle_texts - reports what programs would import, call or run for texts in a pickle of SRC. */
-ckpt_status scan_pickle_texts(struct scanner *x, source *src, ckpt_str where, struct scan_sought sought,
-                              ckpt_error *err);
-/* scan_python_config - reports what mmengine would run for TEXT, a value at AT of SRC that it takes for a
+/* scan_pickle_texts - reports what programs would import, call or run for texts in a pickle of IN. */
+ckpt_status scan_pickle_texts(const struct scanned *in, struct scan_sought sought, ckpt_error *err);
+/* scan_python_config - reports what mmengine would run for TEXT, a value at AT of IN that it takes for a
  * program of values; see python_config.c. */
-ckpt_status scan_python_config(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str text);
+ckpt_status scan_python_config(const struct scanned *in, uint64_t at, ckpt_str text);
 
 /* An object of JSON that may describe a part of a Keras model; see keras.c. */
 struct keras_object {
@@ -178,8 +179,7 @@ struct keras_object {
  * runs code or uses files when it makes the object that O describes. */
 const char *keras_describe_code(ckpt_str class_name);
 void keras_note_text(struct keras_object *o, ckpt_str key, ckpt_str text);
-ckpt_status keras_judge(struct scanner *x, const struct keras_object *o, source *src, ckpt_str where,
-                        size_t at);
+ckpt_status keras_judge(const struct scanned *in, const struct keras_object *o, size_t at);
 
 /* A text of JSON. */
 struct scan_text_value {
@@ -188,10 +188,9 @@ struct scan_text_value {
     bool is_serialized; /* its key is ":serialized:", which Stable-Baselines3 gives to a pickle in base64 */
     bool is_in_spec;    /* its key is "in_spec", whose keys torch writes into Python code */
 };
-/* scan_base64 - scans VALUE, at WHERE in SRC, if it may be a file or pickle in base64. Reports one that is
+/* scan_base64 - scans VALUE, which is in IN, if it may be a file or pickle in base64. Reports one that is
  * serialized and no pickle. */
-ckpt_status scan_base64(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
-                        ckpt_error *err);
+ckpt_status scan_base64(const struct scanned *in, struct scan_text_value value, ckpt_error *err);
 /* A text below "graph_module" in the JSON of an exported program of torch; see exported_program.c. */
 struct exported_text {
     ckpt_str text;
@@ -205,15 +204,13 @@ bool exported_is_name(ckpt_str text);
 bool exported_is_constant(ckpt_str text);
 /* exported_judge_text - reports T if torch would run it as code, or if it names a function that does more
  * than compute. */
-ckpt_status exported_judge_text(struct scanner *x, source *src, ckpt_str where,
-                                const struct exported_text *t);
-/* exported_judge_example_inputs - reports texts in SRC, the example inputs of an exported program, that torch
+ckpt_status exported_judge_text(const struct scanned *in, const struct exported_text *t);
+/* exported_judge_example_inputs - reports texts in IN, the example inputs of an exported program, that torch
  * would run as code. */
-ckpt_status exported_judge_example_inputs(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);
+ckpt_status exported_judge_example_inputs(const struct scanned *in, ckpt_error *err);
 /* scan_treespec - reports the modules that torch imports when it reads VALUE, a treespec, and keys of an
  * "in_spec" that torch would run as code. Allocates in A. */
-ckpt_status scan_treespec(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
-                          arena *a, ckpt_error *err);
+ckpt_status scan_treespec(const struct scanned *in, struct scan_text_value value, arena *a, ckpt_error *err);
 /* scan_accept_python_json - overwrites a byte order mark, NaN, Infinity and lone surrogates in the N bytes at
  * TEXT, which Python's json accepts although RFC 8259 does not, with valid JSON of the same length. */
 void scan_accept_python_json(char *text, size_t n);
@@ -246,23 +243,16 @@ struct skops_node {
  * MEMBER, which has ended. */
 void skops_note_text(struct skops_node *node, ckpt_str key, ckpt_str text);
 void skops_note_object(struct skops_node *node, ckpt_str key, const struct skops_node *member);
-/* skops_judge - reports NODE, which ends at AT of SRC, if it is a node of skops and names what skops does not
+/* skops_judge - reports NODE, which ends at AT of IN, if it is a node of skops and names what skops does not
  * trust by default. */
-ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source *src, ckpt_str where,
-                        size_t at);
+ckpt_status skops_judge(const struct scanned *in, const struct skops_node *node, size_t at);
 /* scan_config_target - reports the TARGET that a configuration names at AT, unless it is known to be
  * harmless; .ptr NULL: it is not in the file. scan_stored_target - does that for a text in a pickle, which a
  * program may call: what is neither known to run code nor unusual is only noted. */
-ckpt_status scan_config_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target);
-ckpt_status scan_stored_target(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str target);
+ckpt_status scan_config_target(const struct scanned *in, uint64_t at, ckpt_str target);
+ckpt_status scan_stored_target(const struct scanned *in, uint64_t at, ckpt_str target);
 /* How the value of a key of JSON or YAML names a target; see config_keys.def. */
-enum scan_key {
-    SCAN_KEY_OTHER,
-    SCAN_KEY_ALWAYS,
-    SCAN_KEY_DOTTED,
-    SCAN_KEY_WITH_PARAMS,
-    SCAN_KEY_RUNS_CODE
-};
+enum scan_key { SCAN_KEY_OTHER, SCAN_KEY_ALWAYS, SCAN_KEY_DOTTED, SCAN_KEY_WITH_PARAMS, SCAN_KEY_RUNS_CODE };
 enum scan_key scan_target_key(ckpt_str key);
 /* scan_key_names - returns true if TEXT, under a KEY of that kind, names a target. scan_target_runs_code - if
  * TEXT, which may be something else, is the name of a function that is known to run code. */
@@ -283,7 +273,7 @@ struct target_object {
 /* scan_note_target - notes that O has TARGET, a value at AT of a key that counts WITH_PARAMS.
  * scan_judge_object - reports the target of O, which has ended, if the other keys make it one. */
 void scan_note_target(struct target_object *o, uint64_t at, ckpt_str target);
-ckpt_status scan_judge_object(struct scanner *x, source *src, ckpt_str where, const struct target_object *o);
+ckpt_status scan_judge_object(const struct scanned *in, const struct target_object *o);
 /* What "trust_remote_code" means in a configuration. */
 #define TRUSTS_CODE "by which the author allows code of a repository"
 /* yolo_is_activation - returns true if TEXT, an activation that YOLO evaluates, calls nothing, or only a
@@ -293,18 +283,18 @@ bool yolo_is_activation(ckpt_str text);
 bool yolo_is_layer(ckpt_str text);
 /* A text that may be YAML or JSON. */
 struct yaml_file {
-    source *src;
-    ckpt_str where, name; /* name: without folders */
-    ckpt_str text;        /* all of SRC */
-    bool is_yaml_name;    /* by its name, it is YAML */
+    const struct scanned *in;
+    ckpt_str name;     /* without folders */
+    ckpt_str text;     /* all of IN */
+    bool is_yaml_name; /* by its name, it is YAML */
 };
 /* scan_yaml - scans F if it is YAML. Sets *ALL_READ to false if F is called YAML and cannot be read. */
-ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_read, ckpt_error *err);
+ckpt_status scan_yaml(const struct yaml_file *f, bool *all_read, ckpt_error *err);
 
 /* kerchunk_scan_json - reports templates in F, which is JSON, that fsspec renders. gin_scan - reports what
  * gin imports, reads and calls for F, one of its configurations. */
-ckpt_status kerchunk_scan_json(struct scanner *x, const struct yaml_file *f, ckpt_error *err);
-ckpt_status gin_scan(struct scanner *x, const struct yaml_file *f, ckpt_error *err);
+ckpt_status kerchunk_scan_json(const struct yaml_file *f, ckpt_error *err);
+ckpt_status gin_scan(const struct yaml_file *f, ckpt_error *err);
 
 /* monai_is_config_path - returns true if MONAI takes a file at PATH for a configuration of a bundle;
  * monai_is_import - if TEXT, a value in a file, is one only in such a configuration. monai_acts_on -
@@ -314,8 +304,8 @@ ckpt_status gin_scan(struct scanner *x, const struct yaml_file *f, ckpt_error *e
 bool monai_is_config_path(ckpt_str path);
 bool monai_is_import(ckpt_str text);
 bool monai_acts_on(ckpt_str text);
-ckpt_status monai_report(struct scanner *x, source *src, ckpt_str where, uint64_t at, ckpt_str text);
-ckpt_status monai_scan_json(struct scanner *x, const struct yaml_file *f, ckpt_error *err);
+ckpt_status monai_report(const struct scanned *in, uint64_t at, ckpt_str text);
+ckpt_status monai_scan_json(const struct yaml_file *f, ckpt_error *err);
 
 /* The files in the folder of the .metadata of a distributed checkpoint; those on disk are opened before the
  * scan, which may be without the right to open files. */
@@ -338,11 +328,10 @@ void scan_siblings_close(struct scan_siblings *siblings);
 /* scan_open_sibling - opens PATH, in ARCHIVE or, if that is NULL, on disk; NULL: it is no regular file, or
  * cannot be opened. */
 source *scan_open_sibling(source *archive, const char *path);
-/* scan_dcp_values - scans the values that SRC, a .metadata at WHERE, lists, in SIBLINGS. */
-ckpt_status scan_dcp_values(struct scanner *x, source *src, ckpt_str where,
-                            const struct scan_siblings *siblings, ckpt_error *err);
-/* scan_dcp_in_archive - does that for each .metadata in SRC, an archive at WHERE that was scanned. */
-ckpt_status scan_dcp_in_archive(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);
+/* scan_dcp_values - scans the values that IN, a .metadata, lists, in SIBLINGS. */
+ckpt_status scan_dcp_values(const struct scanned *in, const struct scan_siblings *siblings, ckpt_error *err);
+/* scan_dcp_in_archive - does that for each .metadata in IN, an archive that was scanned. */
+ckpt_status scan_dcp_in_archive(const struct scanned *in, ckpt_error *err);
 
 /* The Zarr arrays among the files of an archive or folder. */
 struct scan_chunks;

@@ -58,10 +58,8 @@ void skops_note_object(struct skops_node *node, ckpt_str key, const struct skops
 
 /* A node that is judged, and where it ends. */
 struct judged_node {
-    struct scanner *x;
+    const struct scanned *in;
     const struct skops_node *node;
-    source *src;
-    ckpt_str where;
     size_t at;
 };
 
@@ -69,8 +67,7 @@ static ckpt_status judge_name(const struct judged_node *j, ckpt_str module, ckpt
 {
     if (is_known(j->node->own[SKOPS_LOADER], module, name))
         return CKPT_OK;
-    return scan_found(j->x->scan, SCAN_CONFIG_TARGET, j->where, j->src, j->at, "it names %.*s.%.*s",
-                      STR_ARG(module), STR_ARG(name));
+    return SCAN_FOUND(j->in, SCAN_CONFIG_TARGET, j->at, "it names %.*s.%.*s", STR_ARG(module), STR_ARG(name));
 }
 
 /* unquote - returns JSON without the quotes of a text. */
@@ -87,22 +84,21 @@ static ckpt_status judge_content(const struct judged_node *j)
     if (str_is(loader, "FunctionNode") && content[SKOPS_FUNCTION_MODULE].ptr && content[SKOPS_FUNCTION].ptr)
         return judge_name(j, content[SKOPS_FUNCTION_MODULE], content[SKOPS_FUNCTION]); /* protocol 0 */
     if (str_is(loader, "MethodNode"))
-        return scan_found(j->x->scan, SCAN_CONFIG_TARGET, j->where, j->src, j->at,
-                          "it names the method %.*s.%.*s.%.*s", STR_ARG(own[SKOPS_MODULE]),
-                          STR_ARG(own[SKOPS_CLASS]), STR_ARG(content[SKOPS_METHOD]));
+        return SCAN_FOUND(j->in, SCAN_CONFIG_TARGET, j->at, "it names the method %.*s.%.*s.%.*s",
+                          STR_ARG(own[SKOPS_MODULE]), STR_ARG(own[SKOPS_CLASS]),
+                          STR_ARG(content[SKOPS_METHOD]));
     if (!str_is(loader, "RandomGeneratorNode") || str_matches_word(generator, BIT_GENERATORS, str_eq))
         return CKPT_OK;
     if (!generator.len)
-        return scan_found(j->x->scan, SCAN_CONFIG_TARGET, j->where, j->src, j->at,
+        return SCAN_FOUND(j->in, SCAN_CONFIG_TARGET, j->at,
                           "it does not name its bit generator where skops looks for it");
-    return scan_found(j->x->scan, SCAN_CONFIG_TARGET, j->where, j->src, j->at,
+    return SCAN_FOUND(j->in, SCAN_CONFIG_TARGET, j->at,
                       "it names {numpy.random.%.*s}, which is {=no bit generator}", STR_ARG(generator));
 }
 
-ckpt_status skops_judge(struct scanner *x, const struct skops_node *node, source *src, ckpt_str where,
-                        size_t at)
+ckpt_status skops_judge(const struct scanned *in, const struct skops_node *node, size_t at)
 {
-    const struct judged_node j = {x, node, src, where, at};
+    const struct judged_node j = {in, node, at};
     const ckpt_str *own = node->own;
     ckpt_str loader = own[SKOPS_LOADER], module = own[SKOPS_MODULE], name = own[SKOPS_CLASS];
     bool is_node = loader.ptr && module.ptr && name.ptr;

@@ -7,9 +7,7 @@
 #include "scan/scan.h"
 
 struct torch_member {
-    struct scanner *x;
-    source *src;
-    ckpt_str where;
+    const struct scanned *in;
     arena *a; /* for values of pickles, from which lengths are read */
     uint64_t pos;
     ckpt_error *err;
@@ -22,11 +20,12 @@ static ckpt_status scan_next_pickle(struct torch_member *m, ckpt_value **v)
     bool stopped;
     ckpt_error why;
     *v = NULL;
-    CKPT_TRY(scan_one_pickle(m->x, m->src, m->where, &m->pos, &stopped, m->err));
-    ckpt_status st = stopped ? pickle_read(m->a, m->src, at, m->src->size, NULL, v, &next, &why) : CKPT_OK;
+    CKPT_TRY(scan_one_pickle(m->in, &m->pos, &stopped, m->err));
+    ckpt_status st = stopped ? pickle_read(m->a, m->in->src, at, m->in->src->size, NULL, v, &next, &why)
+                             : CKPT_OK;
     *v = st == CKPT_OK ? *v : NULL;
     if (st != CKPT_ENOMEM || !arena_full(m->a))
-        (void)scan_note_system_failure(m->x->scan, st, &why);
+        (void)scan_note_system_failure(m->in->x->scan, st, &why);
     return CKPT_OK;
 }
 
@@ -35,8 +34,8 @@ static bool skip_numbers(struct torch_member *m, const ckpt_value *v, bool is_te
 {
     struct torch_tar_numbers n = {.offset = 0};
     ckpt_error why;
-    ckpt_status st = v ? torch_tar_read_numbers(m->src, v, is_tensor, m->pos, &n, &why) : CKPT_EFORMAT;
-    (void)scan_note_system_failure(m->x->scan, st, &why);
+    ckpt_status st = v ? torch_tar_read_numbers(m->in->src, v, is_tensor, m->pos, &n, &why) : CKPT_EFORMAT;
+    (void)scan_note_system_failure(m->in->x->scan, st, &why);
     if (n.offset)
         m->pos = n.offset + n.nbytes; /* bounded: torch_tar_read_numbers added them */
     return st == CKPT_OK;
@@ -56,22 +55,21 @@ static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool is_tens
     }
     if (ok && !is_tensor)
         CKPT_TRY(scan_next_pickle(m, &v));
-    if (ok && m->pos == m->src->size) {
-        *known_bytes += m->src->size; /* bounded: the sum is at most the size of the file */
+    if (ok && m->pos == m->in->src->size) {
+        *known_bytes += m->in->src->size; /* bounded: the sum is at most the size of the file */
         return CKPT_OK;
     }
-    return scan_found(m->x->scan, SCAN_MALFORMED, m->where, m->src,
-                      m->pos < m->src->size ? m->pos : m->src->size, "no tensors of torch 0.1 from here on");
+    return SCAN_FOUND(m->in, SCAN_MALFORMED, m->pos < m->in->src->size ? m->pos : m->in->src->size,
+                      "no tensors of torch 0.1 from here on");
 }
 
-static ckpt_status scan_torch_member(struct scanner *x, source *part, ckpt_str where, bool is_tensor,
-                                     uint64_t *known_bytes, ckpt_error *err)
+static ckpt_status scan_torch_member(const struct scanned *in, bool is_tensor, uint64_t *known_bytes,
+                                     ckpt_error *err)
 {
-    struct torch_member m = {
-        .x = x, .src = part, .where = where, .a = arena_new((uint64_t)64 << 20), .err = err};
-    x->depth++;
+    struct torch_member m = {.in = in, .a = arena_new((uint64_t)64 << 20), .err = err};
+    in->x->depth++;
     ckpt_status st = m.a ? scan_pickles_and_numbers(&m, is_tensor, known_bytes) : fail_memory(err);
-    x->depth--;
+    in->x->depth--;
     arena_free(m.a);
     return st;
 }
@@ -82,48 +80,47 @@ struct tar_context {
     struct scan_chunks *chunks; /* NULL: none */
 };
 
-static ckpt_status scan_tar_member(struct scanner *x, source *src, ckpt_str outer, const struct tar_entry *e,
+static ckpt_status scan_tar_member(const struct scanned *in, const struct tar_entry *e,
                                    const struct tar_context *context, uint64_t *known_inside, ckpt_error *err)
 {
+    struct scanned at = *in, member = *in; /* the place in the archive; the member itself */
     bool is_chunk = false;
-    source *part = NULL;
     uint64_t known_bytes = 0;
-    ckpt_str where, name = str_after_last(e->name, '/');
-    CKPT_TRY(scan_join_names(x, outer, e->name, &where, err));
-    CKPT_TRY(scan_check_member_name(x, src, where, e->data, e->name));
+    ckpt_str name = str_after_last(e->name, '/');
+    CKPT_TRY(scan_join_names(in, e->name, &at.where, err));
+    CKPT_TRY(scan_check_member_name(&at, e->data, e->name));
     if (e->type == '1' || e->type == '2') /* hard link, symbolic link */
-        return scan_found(x->scan, SCAN_ARCHIVE_LINK, where, src, e->data,
-                          "a link; whoever unpacks it may write elsewhere");
+        return SCAN_FOUND(&at, SCAN_ARCHIVE_LINK, e->data, "a link; whoever unpacks it may write elsewhere");
     if (e->type != '0' && e->type != '7' && e->size) /* neither kind of regular file */
-        return scan_found(x->scan, SCAN_NOT_OPENED, where, src, e->data, "a member of type '%c'", e->type);
+        return SCAN_FOUND(&at, SCAN_NOT_OPENED, e->data, "a member of type '%c'", e->type);
     if (e->size == 0)
         return CKPT_OK;
-    CKPT_TRY(source_slice(src, e->data, e->size, &part, err));
-    x->scan->result->members++;
-    ckpt_status st = scan_hash_member(x, part, where, 0, NULL, err);
+    member.where = at.where;
+    CKPT_TRY(source_slice(in->src, e->data, e->size, &member.src, err));
+    in->x->scan->result->members++;
+    ckpt_status st = scan_hash_member(&member, 0, NULL, err);
     if (st == CKPT_OK && context->chunks)
         st = scan_is_chunk(context->chunks, e->name, &is_chunk, err);
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
     if (st == CKPT_OK)
         st = context->is_torch && (storages || tensors)
-                 ? scan_torch_member(x, part, where, tensors, &known_bytes, err)
-                 : scan_bytes(x, part, where, is_chunk ? SCAN_CHUNK : SCAN_MEMBER, &known_bytes, err);
-    if (known_bytes >= part->size)
+                 ? scan_torch_member(&member, tensors, &known_bytes, err)
+                 : scan_bytes(&member, is_chunk ? SCAN_CHUNK : SCAN_MEMBER, &known_bytes, err);
+    if (known_bytes >= e->size)
         *known_inside += e->size; /* bounded: inside the tar */
-    source_unref(part);
+    source_unref(member.src);
     return st;
 }
 
 /* check_padding - reports and scans bytes other than zeros in [FROM, TO), which is padding. */
-static ckpt_status check_padding(struct scanner *x, source *src, ckpt_str where, uint64_t from, uint64_t to,
-                                 ckpt_error *err)
+static ckpt_status check_padding(const struct scanned *in, uint64_t from, uint64_t to, ckpt_error *err)
 {
     unsigned char chunk[4096];
     size_t n, i = 0;
-    to = to < src->size ? to : src->size;
+    to = to < in->src->size ? to : in->src->size;
     for (n = 0; from < to; from += n) { /* bounded: n is what is left, at most */
         n = to - from < sizeof chunk ? (size_t)(to - from) : sizeof chunk;
-        CKPT_TRY(source_read(src, from, chunk, n, err));
+        CKPT_TRY(source_read(in->src, from, chunk, n, err));
         for (i = 0; i < n && chunk[i] == 0; i++)
             ;
         if (i < n)
@@ -132,53 +129,54 @@ static ckpt_status check_padding(struct scanner *x, source *src, ckpt_str where,
     if (from >= to)
         return CKPT_OK;
     from += i; /* bounded: i is inside the chunk */
-    CKPT_TRY(scan_found(x->scan, SCAN_MALFORMED, where, src, from,
-                        "bytes that belong to no member, where a tar has zeros"));
-    return scan_stray_bytes(x, src, where, from, to, err);
+    CKPT_TRY(
+        SCAN_FOUND(in, SCAN_MALFORMED, from, "bytes that belong to no member, where a tar has zeros"));
+    return scan_stray_bytes(in, from, to, err);
 }
 
-ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
+ckpt_status scan_tar(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err)
 {
+    struct scanner *x = in->x;
     struct tar_entry *list;
     size_t n = 0;
     uint64_t known_inside = 0, payload_bytes = 0;
     ckpt_error why;
     x->format = x->depth ? x->format : "tar";
     if (x->depth >= x->scan->opts->max_depth)
-        return scan_found(x->scan, SCAN_NOT_OPENED, where, NULL, CKPT_NO_OFFSET,
+        return scan_found(x->scan, SCAN_NOT_OPENED, in->where, NULL, CKPT_NO_OFFSET,
                           "an archive nested too deep");
-    ckpt_status st = tar_list(src, x->a, false, &list, &n, &why);
+    ckpt_status st = tar_list(in->src, x->a, false, &list, &n, &why);
     if (scan_note_system_failure(x->scan, st, &why)) {
         *err = why;
         return st;
     }
     if (st != CKPT_OK)
-        return scan_found(x->scan, SCAN_MALFORMED, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
+        return scan_found(x->scan, SCAN_MALFORMED, in->where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what);
     bool has_dcp_metadata = false, has_arrays = false;
     struct tar_context context = {.chunks = NULL};
     context.is_torch = torch_tar_find(list, n, "storages") && torch_tar_find(list, n, "tensors") &&
-                    torch_tar_find(list, n, "pickle");
+                       torch_tar_find(list, n, "pickle");
     uint64_t end = 0, block_end;
     for (size_t i = 0; i < n; i++)
         has_arrays |= scan_is_array_metadata(list[i].name);
     if (has_arrays)
-        CKPT_TRY(scan_chunks_open(x, src, &context.chunks, err));
+        CKPT_TRY(scan_chunks_open(x, in->src, &context.chunks, err));
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
         has_dcp_metadata |= scan_has_siblings(list[i].name);
         payload_bytes += list[i].size; /* bounded: members are in the source, one after the other */
-        st = scan_tar_member(x, src, where, &list[i], &context, &known_inside, err);
+        st = scan_tar_member(in, &list[i], &context, &known_inside, err);
         end = list[i].data + list[i].size;         /* bounded: the member is in the source */
         block_end = end + (512 - end % 512) % 512; /* bounded: at most a block after the end of the source */
         if (st == CKPT_OK)
-            st = check_padding(x, src, where, end, block_end, err);
+            st = check_padding(in, end, block_end, err);
         end = block_end;
     }
     scan_chunks_close(context.chunks, x);
     if (st == CKPT_OK)
-        st = check_padding(x, src, where, end, src->size, err);
+        st = check_padding(in, end, in->src->size, err);
     if (st == CKPT_OK && has_dcp_metadata)
-        st = scan_dcp_in_archive(x, src, where, err);
+        st = scan_dcp_in_archive(in, err);
     /* bounded: known_inside is the size of some of the members, which are inside the source */
-    *known_bytes += src->size - (payload_bytes - known_inside);
-    return st == CKPT_OK && context.is_torch ? scan_check_format(x, src, where, "torch-tar", NULL, err) : st;
+    *known_bytes += in->src->size - (payload_bytes - known_inside);
+    return st == CKPT_OK && context.is_torch ? scan_check_format(in, "torch-tar", NULL, err) : st;
 }

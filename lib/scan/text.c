@@ -10,9 +10,9 @@
 #include "format/recognize.h"
 #include "scan/scan.h"
 
-#define TEXT_MAX   ((uint64_t)64 << 20) /* bytes of JSON and YAML */
-#define UTF8_BOM   "\xef\xbb\xbf"
-#define FIRST_ITEM STR_LIT("[0]")
+#define TEXT_MAX       ((uint64_t)64 << 20) /* bytes of JSON and YAML */
+#define UTF8_BOM       "\xef\xbb\xbf"
+#define FIRST_ITEM     STR_LIT("[0]")
 #define JSONPICKLE_KEY "json://" /* begins a key that jsonpickle reads as JSON */
 
 /* A JSON object or array that is not closed yet. */
@@ -25,9 +25,7 @@ struct open_object {
 };
 
 struct json_visit {
-    struct scanner *x;
-    source *src;
-    ckpt_str where;
+    const struct scanned *in;
     bool is_yaml; /* by its name: it is scanned as YAML, too, which reports what both may hold */
     json_scan json;
     struct open_object open[JSON_DEPTH + 2]; /* [depth] */
@@ -39,7 +37,7 @@ static ckpt_status check_expression(struct json_visit *v, bool is_guard)
     ckpt_str text = v->json.str;
     return expression_is_arithmetic(text, is_guard, &failed_at)
                ? CKPT_OK
-               : scan_found(v->x->scan, SCAN_EVALUATED_TEXT, v->where, v->src, v->json.event_at,
+               : SCAN_FOUND(v->in, SCAN_EVALUATED_TEXT, v->json.event_at,
                             "{%.*s} is not {=arithmetic}: character %zu of %.*s",
                             STR_ARG(str_skip(text, failed_at)), failed_at + 1,
                             STR_ARG(text)); /* bounded: inside the text */
@@ -155,18 +153,18 @@ static ckpt_status report_loader_keys(struct json_visit *v, const struct open_ob
         const struct loader_key *k = &loader_keys[i];
         bool is_outer = !k->outer || str_is(o->outer_key, k->outer) || str_is(outer, k->outer);
         if (!is_outer || (k->key && !str_is(o->key, k->key)) ||
-            (k->file && !str_is(get_file_name(v->x, v->where), k->file)) || !matches_text(k, text, package))
+            (k->file && !str_is(get_file_name(v->in->x, v->in->where), k->file)) ||
+            !matches_text(k, text, package))
             continue;
-        CKPT_TRY(k->packages ? scan_found(v->x->scan, k->rule, v->where, v->src, v->json.event_at, "%.*s, %s",
-                                          STR_ARG(text), k->what)
-                             : scan_found(v->x->scan, k->rule, v->where, v->src, v->json.event_at,
-                                          "%s of %zu bytes", k->what, text.len));
+        CKPT_TRY(k->packages
+                     ? SCAN_FOUND(v->in, k->rule, v->json.event_at, "%.*s, %s", STR_ARG(text), k->what)
+                     : SCAN_FOUND(v->in, k->rule, v->json.event_at, "%s of %zu bytes", k->what, text.len));
     }
     bool is_named_template = str_is(o->outer_key, "chat_template") && o->key.len &&
                              !str_eq(o->key, FIRST_ITEM);
     return is_named_template && !str_is(o->key, "chat_template") && !str_is(o->key, "template")
-               ? scan_found(v->x->scan, SCAN_CHAT_TEMPLATE, v->where, v->src, v->json.event_at,
-                            "a chat template of %zu bytes", text.len)
+               ? SCAN_FOUND(v->in, SCAN_CHAT_TEMPLATE, v->json.event_at, "a chat template of %zu bytes",
+                            text.len)
                : CKPT_OK;
 }
 
@@ -181,7 +179,7 @@ static ckpt_status report_path(struct json_visit *v, const struct open_object *o
         bool is_outer = !k->outer || str_is(o->outer_key, k->outer) || str_is(outer, k->outer);
         bool is_root = !k->root || str_is(v->open[1].key, k->root);
         if (is_outer && is_root && (!k->key || str_is(o->key, k->key)) && !(k->in_yaml && v->is_yaml))
-            return scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->where, v->src, v->json.event_at,
+            return SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, v->json.event_at,
                               "%s \"%.*s\", outside of the folder", k->what, STR_ARG(text));
     }
     return CKPT_OK;
@@ -199,7 +197,7 @@ static ckpt_status judge_exported_text(struct json_visit *v, const struct open_o
         .text = text, .at = v->json.event_at, .key = is_item(o->key) ? o->outer_key : o->key};
     /* bounded: depth is at least 2 */
     t.is_input = is_item(o->outer_key) && str_is(o[-1].outer_key, "inputs");
-    return exported_judge_text(v->x, v->src, v->where, &t);
+    return exported_judge_text(v->in, &t);
 }
 
 /* note_key - notes that O has the key TEXT. */
@@ -219,13 +217,13 @@ static ckpt_status judge_key(struct json_visit *v, struct open_object *o, ckpt_s
     if (v->is_yaml)
         return CKPT_OK;
     if (scan_key_names(kind, text) && !(kind == SCAN_KEY_WITH_PARAMS && is_in_graph))
-        return scan_config_target(v->x, v->src, v->where, v->json.event_at, text);
+        return scan_config_target(v->in, v->json.event_at, text);
     if (kind == SCAN_KEY_WITH_PARAMS)
         scan_note_target(&o->target, v->json.event_at, text);
     return CKPT_OK;
 }
 
-static ckpt_status scan_json(struct scanner *x, const struct yaml_file *f, bool *is_json, ckpt_error *err);
+static ckpt_status scan_json(const struct yaml_file *f, bool *is_json, ckpt_error *err);
 
 /* scan_json_text - scans TEXT, which is in the JSON of V, if it is JSON itself. */
 static ckpt_status scan_json_text(struct json_visit *v, ckpt_str text, ckpt_error *err)
@@ -235,24 +233,24 @@ static ckpt_status scan_json_text(struct json_visit *v, ckpt_str text, ckpt_erro
         text = str_skip(text, 1);
     if (!text.len || (*text.ptr != '{' && *text.ptr != '[') || !memchr(text.ptr, '"', text.len))
         return CKPT_OK;
-    struct yaml_file f = {.name = STR_LIT("")};
-    ckpt_str at = arena_printf(v->x->a, "text@0x%zx", v->json.event_at);
-    CKPT_TRY(scan_join_names(v->x, v->where, at, &f.where, err));
-    if (v->x->depth >= v->x->scan->opts->max_depth)
-        return scan_found(v->x->scan, SCAN_NOT_OPENED, f.where, v->src, v->json.event_at,
+    struct scanner *x = v->in->x;
+    struct scanned inner = {.x = x};
+    CKPT_TRY(scan_join_offset(v->in, "text", v->json.event_at, &inner.where, err));
+    if (x->depth >= x->scan->opts->max_depth)
+        return scan_found(x->scan, SCAN_NOT_OPENED, inner.where, v->in->src, v->json.event_at,
                           "is nested too deep to be opened");
     char *bytes = malloc(text.len); /* bounded: a text in memory */
-    f.src = bytes ? source_mem(bytes, text.len, CKPT_NO_OFFSET) : NULL;
-    ckpt_status st = f.src ? CKPT_OK : fail_memory(err);
+    inner.src = bytes ? source_mem(bytes, text.len, CKPT_NO_OFFSET) : NULL;
+    ckpt_status st = inner.src ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK) {
         memcpy(bytes, text.ptr, text.len);
         scan_accept_python_json(bytes, text.len);
-        f.text = str_of(bytes, text.len);
-        v->x->depth++;
-        st = scan_json(v->x, &f, &is_json, err);
-        v->x->depth--;
+        const struct yaml_file f = {.in = &inner, .name = STR_LIT(""), .text = str_of(bytes, text.len)};
+        x->depth++;
+        st = scan_json(&f, &is_json, err);
+        x->depth--;
     }
-    source_unref(f.src);
+    source_unref(inner.src);
     free(bytes);
     return st;
 }
@@ -266,13 +264,13 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
     if (str_is(o->key, "expr_str"))
         CKPT_TRY(check_expression(v, false));
     if (str_is(o->key, "py/repr"))
-        CKPT_TRY(scan_found(v->x->scan, SCAN_EVALUATED_TEXT, v->where, v->src, v->json.event_at,
+        CKPT_TRY(SCAN_FOUND(v->in, SCAN_EVALUATED_TEXT, v->json.event_at,
                             "{%.*s}, which jsonpickle before 4 evaluates", STR_ARG(text)));
     if (str_is(o->outer_key, "guards_code"))
         CKPT_TRY(check_expression(v, true));
     CKPT_TRY(judge_key(v, o, text));
     if (str_is(o->outer_key, "weight_map"))
-        CKPT_TRY(scan_check_tensor_name(v->x, v->src, v->where, v->json.event_at, o->key));
+        CKPT_TRY(scan_check_tensor_name(v->in, v->json.event_at, o->key));
     CKPT_TRY(report_path(v, o, text));
     CKPT_TRY(judge_exported_text(v, o, text));
     CKPT_TRY(report_loader_keys(v, o, text));
@@ -281,10 +279,10 @@ static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckp
                                     .is_serialized = str_is(o->key, ":serialized:"),
                                     .is_in_spec = str_is(o->key, "in_spec")};
     if (value.is_in_spec || str_is(o->key, "out_spec"))
-        CKPT_TRY(scan_treespec(v->x, v->src, v->where, value, v->json.a, err));
+        CKPT_TRY(scan_treespec(v->in, value, v->json.a, err));
     else
         CKPT_TRY(scan_json_text(v, text, err));
-    return scan_base64(v->x, v->src, v->where, value, err);
+    return scan_base64(v->in, value, err);
 }
 
 /* end_object - judges O, which ends here, and notes in OUTER, the object around it, what it needs of O. */
@@ -293,9 +291,9 @@ static ckpt_status end_object(struct json_visit *v, const struct open_object *o,
     if (str_is(outer->key, "config"))
         outer->keras.config_file_key = o->keras.file_key;
     skops_note_object(&outer->skops, outer->key, &o->skops);
-    CKPT_TRY(scan_judge_object(v->x, v->src, v->where, &o->target));
-    CKPT_TRY(skops_judge(v->x, &o->skops, v->src, v->where, v->json.event_at));
-    return keras_judge(v->x, &o->keras, v->src, v->where, v->json.event_at);
+    CKPT_TRY(scan_judge_object(v->in, &o->target));
+    CKPT_TRY(skops_judge(v->in, &o->skops, v->json.event_at));
+    return keras_judge(v->in, &o->keras, v->json.event_at);
 }
 
 static ckpt_status visit_json(struct json_visit *v, ckpt_error *err)
@@ -315,8 +313,7 @@ static ckpt_status visit_json(struct json_visit *v, ckpt_error *err)
             if (e == JSON_STRING)
                 st = visit_string(v, o, err);
             else if (e == JSON_TRUE && str_is(o->key, "trust_remote_code"))
-                st = scan_found(v->x->scan, SCAN_LOADER_CODE, v->where, v->src, v->json.event_at,
-                                "trust_remote_code, " TRUSTS_CODE);
+                st = SCAN_FOUND(v->in, SCAN_LOADER_CODE, v->json.event_at, "trust_remote_code, " TRUSTS_CODE);
             else if (e == JSON_OBJECT_END)
                 st = end_object(v, &o[1], o); /* bounded: it was open just now */
             o->key = STR_LIT("");
@@ -350,23 +347,21 @@ void scan_accept_python_json(char *text, size_t n)
 }
 
 /* scan_json - scans F as JSON. Sets *IS_JSON to false if it is no valid JSON, which is merely text. */
-static ckpt_status scan_json(struct scanner *x, const struct yaml_file *f, bool *is_json, ckpt_error *err)
+static ckpt_status scan_json(const struct yaml_file *f, bool *is_json, ckpt_error *err)
 {
     ckpt_error why = {.status = CKPT_OK};
     arena *a = arena_new(2 * TEXT_MAX);
     struct json_visit *v = calloc(1, sizeof *v);
     ckpt_status st = a && v ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK) {
-        v->x = x;
-        v->src = f->src;
-        v->where = f->where;
+        v->in = f->in;
         v->is_yaml = f->is_yaml_name;
         json_init(&v->json, f->text, 0, a, &why);
         st = visit_json(v, err);
-        if (st == CKPT_OK && scan_note_system_failure(x->scan, why.status, &why))
+        if (st == CKPT_OK && scan_note_system_failure(f->in->x->scan, why.status, &why))
             st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
         else if (st == CKPT_OK && why.status == CKPT_ELIMIT)
-            st = scan_found(x->scan, SCAN_NOT_OPENED, f->where, f->src, why.offset, "%s", why.what);
+            st = SCAN_FOUND(f->in, SCAN_NOT_OPENED, why.offset, "%s", why.what);
         *is_json = why.status == CKPT_OK;
     }
     free(v);
@@ -389,8 +384,7 @@ static const struct {
 };
 
 /* check_module_file - reports TEXT if NAME is that of a file in module_files. */
-static ckpt_status check_module_file(struct scanner *x, source *src, ckpt_str where, ckpt_str name,
-                                     ckpt_str text)
+static ckpt_status check_module_file(const struct scanned *in, ckpt_str name, ckpt_str text)
 {
     while (text.len && strchr(" \t\r\n", text.ptr[text.len - 1]))
         text.len--;
@@ -399,63 +393,60 @@ static ckpt_status check_module_file(struct scanner *x, source *src, ckpt_str wh
     for (size_t i = 0; i < sizeof module_files / sizeof *module_files; i++)
         if (str_is(name, module_files[i].file) &&
             !str_matches_word(package, module_files[i].packages, str_eq))
-            return scan_found(x->scan, SCAN_LOADER_CODE, where, src, 0, "%.*s, what MLflow imports",
-                              STR_ARG(text));
+            return SCAN_FOUND(in, SCAN_LOADER_CODE, 0, "%.*s, what MLflow imports", STR_ARG(text));
     return CKPT_OK;
 }
 
 /* check_folder_file - reports TEXT if NAME is that of the file by which DeepSpeed finds the folder of a
  * checkpoint, and the folder is elsewhere. */
-static ckpt_status check_folder_file(struct scanner *x, source *src, ckpt_str where, ckpt_str name,
-                                     ckpt_str text)
+static ckpt_status check_folder_file(const struct scanned *in, ckpt_str name, ckpt_str text)
 {
     while (text.len && strchr(" \t\r\n", text.ptr[text.len - 1]))
         text.len--;
     while (text.len && strchr(" \t\r\n", *text.ptr))
         text = str_skip(text, 1);
     return str_is(name, "latest") && scan_path_leaves_folder(text)
-               ? scan_found(x->scan, SCAN_EXTERNAL_PATH, where, src, 0,
-                            "the checkpoint is in \"%.*s\", outside of the folder", STR_ARG(text))
+               ? SCAN_FOUND(in, SCAN_EXTERNAL_PATH, 0, "the checkpoint is in \"%.*s\", outside of the folder",
+                            STR_ARG(text))
                : CKPT_OK;
 }
 
-ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
+ckpt_status scan_text(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err)
 {
-    ckpt_str name = get_file_name(x, where);
-    scan_count_bytes(src, &x->scan->result->in_text, src->size);
+    struct scanner *x = in->x;
+    ckpt_str name = get_file_name(x, in->where);
+    scan_count_bytes(in->src, &x->scan->result->in_text, in->src->size);
     if (str_ends_any_case(name, STR_LIT(".jinja")))
-        CKPT_TRY(scan_found(x->scan, SCAN_CHAT_TEMPLATE, where, src, 0, "a template of %" PRIu64 " bytes",
-                            src->size));
+        CKPT_TRY(SCAN_FOUND(in, SCAN_CHAT_TEMPLATE, 0, "a template of %" PRIu64 " bytes", in->src->size));
     struct probe p = {.size = 0};
-    CKPT_TRY(recognize_fill(&p, x->path, src, err));
+    CKPT_TRY(recognize_fill(&p, x->path, in->src, err));
     bool may_be_json = recognize_json(&p), is_yaml = has_yaml_name(name), is_json = false, all_read = true;
-    if (src->size > TEXT_MAX && (may_be_json || is_yaml))
-        return scan_found(x->scan, SCAN_NOT_OPENED, where, src, 0,
-                          "%s of {%" PRIu64 " bytes}; up to {=64 MiB} are read",
-                          may_be_json ? "JSON" : "YAML", src->size);
-    size_t n = src->size > TEXT_MAX ? 0 : (size_t)src->size;
+    if (in->src->size > TEXT_MAX && (may_be_json || is_yaml))
+        return SCAN_FOUND(in, SCAN_NOT_OPENED, 0, "%s of {%" PRIu64 " bytes}; up to {=64 MiB} are read",
+                          may_be_json ? "JSON" : "YAML", in->src->size);
+    size_t n = in->src->size > TEXT_MAX ? 0 : (size_t)in->src->size;
     uint64_t incomplete = x->scan->result->found[CKPT_SCAN_INCOMPLETE];
     char *text = malloc(n ? n : 1);
-    const struct yaml_file f = {src, where, name, str_of(text, n), is_yaml};
-    ckpt_status st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
+    const struct yaml_file f = {in, name, str_of(text, n), is_yaml};
+    ckpt_status st = text ? source_read(in->src, 0, text, n, err) : fail_memory(err);
     if (st == CKPT_OK && may_be_json) {
         scan_accept_python_json(text, n);
-        st = scan_json(x, &f, &is_json, err);
+        st = scan_json(&f, &is_json, err);
     }
     if (st == CKPT_OK && is_json && !is_yaml)
-        st = monai_scan_json(x, &f, err);
+        st = monai_scan_json(&f, err);
     if (st == CKPT_OK && is_json)
-        st = kerchunk_scan_json(x, &f, err);
+        st = kerchunk_scan_json(&f, err);
     if (st == CKPT_OK && str_ends_any_case(name, STR_LIT(".gin")))
-        st = gin_scan(x, &f, err);
+        st = gin_scan(&f, err);
     if (st == CKPT_OK)
-        st = check_module_file(x, src, where, name, f.text);
+        st = check_module_file(in, name, f.text);
     if (st == CKPT_OK)
-        st = check_folder_file(x, src, where, name, f.text);
+        st = check_folder_file(in, name, f.text);
     if (st == CKPT_OK && (!is_json || is_yaml))
-        st = scan_yaml(x, &f, &all_read, err);
+        st = scan_yaml(&f, &all_read, err);
     if (all_read && incomplete == x->scan->result->found[CKPT_SCAN_INCOMPLETE])
-        *known_bytes += src->size; /* bounded: the caller's sum is at most the size of its source */
+        *known_bytes += in->src->size; /* bounded: the caller's sum is at most the size of its source */
     free(text);
     return st;
 }

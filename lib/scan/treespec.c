@@ -16,10 +16,8 @@
 
 /* The JSON in a text. */
 struct spec {
-    struct scanner *x;
-    source *src;
-    ckpt_str where;
-    size_t at; /* offset in SRC of the outermost text */
+    const struct scanned *in;
+    size_t at; /* offset in IN of the outermost text */
     bool is_in_spec;
     json_scan json;
     ckpt_str key;
@@ -48,8 +46,8 @@ static ckpt_status check_name(const struct spec *s, ckpt_str text)
     if ((!names_module || is_known_module(module)) &&
         (!str_is(s->key, "default_factory_name") || is_known_factory(text)))
         return CKPT_OK;
-    return scan_found(s->x->scan, SCAN_CONFIG_TARGET, s->where, s->src, s->at,
-                      "the \"%.*s\" of a treespec names %.*s", STR_ARG(s->key), STR_ARG(text));
+    return SCAN_FOUND(s->in, SCAN_CONFIG_TARGET, s->at, "the \"%.*s\" of a treespec names %.*s",
+                      STR_ARG(s->key), STR_ARG(text));
 }
 
 /* The depth of the object that describes the keywords: [1, {"children_spec": [ARGUMENTS, KEYWORDS]}] */
@@ -61,7 +59,7 @@ static ckpt_status check_key(const struct spec *s, ckpt_str text, bool is_keywor
 {
     if (!s->is_in_spec || (is_keyword ? exported_is_name(text) : exported_is_constant(text)))
         return CKPT_OK;
-    return scan_found(s->x->scan, SCAN_EVALUATED_TEXT, s->where, s->src, s->at,
+    return SCAN_FOUND(s->in, SCAN_EVALUATED_TEXT, s->at,
                       "the key {%.*s} of an \"in_spec\" is not {=%s}, and torch writes it into Python code",
                       STR_ARG(text), is_keyword ? "an identifier" : "a text without quotes and line ends");
 }
@@ -121,8 +119,7 @@ static ckpt_status visit_spec(struct spec *s, ckpt_str text, arena *a, ckpt_erro
     return why->status;
 }
 
-ckpt_status scan_treespec(struct scanner *x, source *src, ckpt_str where, struct scan_text_value value,
-                          arena *a, ckpt_error *err)
+ckpt_status scan_treespec(const struct scanned *in, struct scan_text_value value, arena *a, ckpt_error *err)
 {
     struct spec *s = arena_alloc(a, sizeof *s);
     ckpt_error why = {.status = CKPT_OK};
@@ -130,12 +127,11 @@ ckpt_status scan_treespec(struct scanner *x, source *src, ckpt_str where, struct
         return CKPT_OK;
     if (!s)
         return fail_memory(err);
-    *s = (struct spec){.x = x, .src = src, .where = where, .at = value.at, .is_in_spec = value.is_in_spec};
+    *s = (struct spec){.in = in, .at = value.at, .is_in_spec = value.is_in_spec};
     ckpt_status st = visit_spec(s, value.text, a, &why);
     if (why.status == CKPT_OK)
         return st;
-    if (scan_note_system_failure(x->scan, why.status, &why))
+    if (scan_note_system_failure(in->x->scan, why.status, &why))
         return fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
-    return scan_found(x->scan, SCAN_NOT_OPENED, where, src, value.at, "a treespec that is not {=JSON}: %s",
-                      why.what);
+    return SCAN_FOUND(in, SCAN_NOT_OPENED, value.at, "a treespec that is not {=JSON}: %s", why.what);
 }

@@ -19,7 +19,7 @@
 #include "scan/scan.h"
 
 #define NEMO_CONFIG "model_config.yaml" /* where NeMo calls "target", whatever the other keys are */
-#define UNNAMED_MAX ((size_t)1 << 20) /* bytes of text of any name that are read as YAML on trial */
+#define UNNAMED_MAX ((size_t)1 << 20)   /* bytes of text of any name that are read as YAML on trial */
 
 static bool is_harmless_tag(ckpt_str tag)
 {
@@ -79,19 +79,19 @@ struct layers {
 };
 
 struct yaml_visit {
-    struct scanner *x;
+    const struct scanned *in;
     const struct yaml_file *f;
     yaml_scan y;
     enum key_state state;
     const struct config_key *key; /* unless the state is NO_KEY */
     bool has_anchor;              /* an anchor precedes the token: an alias may use it elsewhere */
     struct layers layers;
-    bool has_classes;             /* a scalar is "nc", which YOLO needs */
-    bool has_pipeline;            /* a scalar is "pipeline" or "preprocessors" */
-    bool may_be_params;           /* the last scalar or alias may be the key "params", or bring that key */
+    bool has_classes;   /* a scalar is "nc", which YOLO needs */
+    bool has_pipeline;  /* a scalar is "pipeline" or "preprocessors" */
+    bool may_be_params; /* the last scalar or alias may be the key "params", or bring that key */
     struct target_object mappings[LEVELS + 1]; /* [level]: of those that are open */
     size_t level;                              /* how many collections are open */
-    bool is_monai;                /* it is a configuration of MONAI */
+    bool is_monai;                             /* it is a configuration of MONAI */
     /* the last scalar, if it is an expression of MONAI unless it turns out to be a key; else empty */
     char expression[YAML_TEXT_MAX];
     size_t expression_length, expression_at;
@@ -123,13 +123,12 @@ static ckpt_status report_module(struct yaml_visit *v, ckpt_str module)
     if (module.ptr && str_matches_word(package, v->key->packages, str_eq))
         return CKPT_OK;
     v->found = true;
-    return v->reporting
-               ? scan_found(v->x->scan, SCAN_LOADER_CODE, v->f->where, v->f->src, v->y.token_at, "%.*s, %s",
-                            STR_ARG(is_certain(v->key) ? str_c(v->key->key)
-                                    : module.ptr       ? module
-                                                       : STR_LIT("the value of an anchor or alias")),
-                            v->key->what)
-               : CKPT_OK;
+    return v->reporting ? SCAN_FOUND(v->in, SCAN_LOADER_CODE, v->y.token_at, "%.*s, %s",
+                                     STR_ARG(is_certain(v->key) ? str_c(v->key->key)
+                                             : module.ptr       ? module
+                                                                : STR_LIT("the value of an anchor or alias")),
+                                     v->key->what)
+                        : CKPT_OK;
 }
 
 static ckpt_status report_location(struct yaml_visit *v, ckpt_str path)
@@ -139,9 +138,9 @@ static ckpt_status report_location(struct yaml_visit *v, ckpt_str path)
     v->found = true;
     if (!v->reporting)
         return CKPT_OK;
-    return path.ptr ? scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->f->where, v->f->src, v->y.token_at,
+    return path.ptr ? SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, v->y.token_at,
                                  "an entry is in \"%.*s\", outside of the folder", STR_ARG(path))
-                    : scan_found(v->x->scan, SCAN_EXTERNAL_PATH, v->f->where, v->f->src, v->y.token_at,
+                    : SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, v->y.token_at,
                                  "an entry is in a file that an anchor or alias names, perhaps outside of "
                                  "the folder");
 }
@@ -151,7 +150,7 @@ static ckpt_status report_activation(struct yaml_visit *v, ckpt_str text)
     if (text.ptr && yolo_is_activation(text))
         return CKPT_OK;
     v->found = true;
-    return v->reporting ? scan_found(v->x->scan, SCAN_EVALUATED_TEXT, v->f->where, v->f->src, v->y.token_at,
+    return v->reporting ? SCAN_FOUND(v->in, SCAN_EVALUATED_TEXT, v->y.token_at,
                                      "{%.*s} is not {=a class of torch.nn}, and YOLO evaluates it",
                                      STR_ARG(text.ptr ? text : STR_LIT("the value of an anchor or alias")))
                         : CKPT_OK;
@@ -166,8 +165,8 @@ static ckpt_status report_layer(struct yaml_visit *v, ckpt_str text)
     if (!v->reporting)
         return CKPT_OK;
     return scan_target_runs_code(text)
-               ? scan_config_target(v->x, v->f->src, v->f->where, v->y.token_at, text)
-               : scan_found(v->x->scan, SCAN_EVALUATED_TEXT, v->f->where, v->f->src, v->y.token_at,
+               ? scan_config_target(v->in, v->y.token_at, text)
+               : SCAN_FOUND(v->in, SCAN_EVALUATED_TEXT, v->y.token_at,
                             "{%.*s} is not {=the name of a layer or a number}, and YOLO evaluates it",
                             STR_ARG(text.ptr ? text : STR_LIT("the value of an anchor or alias")));
 }
@@ -211,8 +210,7 @@ static ckpt_status visit_layers(struct yaml_visit *v, enum yaml_token token)
         if (token == YAML_ALIAS && v->has_classes)
             st = report_layer(v, (ckpt_str){NULL, 0});
     } else if (l->state == IN_LAYERS) {
-        bool is_outside = v->level < l->level ||
-                          (v->level == l->level && (is_colon || !l->is_indentless));
+        bool is_outside = v->level < l->level || (v->level == l->level && (is_colon || !l->is_indentless));
         l->state = is_outside ? NO_LAYERS : IN_LAYERS;
         st = is_outside ? CKPT_OK : visit_item(v, token);
     }
@@ -233,9 +231,9 @@ static ckpt_status note_target(struct yaml_visit *v, ckpt_str text)
     v->found = true;
     if (!v->reporting)
         return CKPT_OK;
-    ckpt_str kept = text.ptr ? ARENA_CONCAT(v->x->a, text) : text;
+    ckpt_str kept = text.ptr ? ARENA_CONCAT(v->in->x->a, text) : text;
     if (text.ptr && !kept.ptr)
-        return scan_note_system_failure(v->x->scan, CKPT_ENOMEM, NULL) ? CKPT_OK : CKPT_ENOMEM;
+        return scan_note_system_failure(v->in->x->scan, CKPT_ENOMEM, NULL) ? CKPT_OK : CKPT_ENOMEM;
     scan_note_target(&v->mappings[v->level], v->y.token_at, kept);
     return CKPT_OK;
 }
@@ -247,7 +245,7 @@ static ckpt_status move_to_level(struct yaml_visit *v, size_t level)
         struct target_object *o = &v->mappings[v->level];
         o->has_params |= str_is(v->f->name, NEMO_CONFIG);
         o->has_target &= v->f->is_yaml_name || o->has_params; /* prose may have a line "target: a.b" */
-        CKPT_TRY(scan_judge_object(v->x, v->f->src, v->f->where, o));
+        CKPT_TRY(scan_judge_object(v->in, o));
     }
     while (v->level < level)
         v->mappings[++v->level] = (struct target_object){.nkeys = 0}; /* bounded: by the scanner */
@@ -283,7 +281,7 @@ static ckpt_status report_value(struct yaml_visit *v, ckpt_str text)
     if (v->reporting && v->key->in_pipeline && !v->has_pipeline)
         return CKPT_OK;
     v->found = true;
-    return v->reporting ? scan_config_target(v->x, v->f->src, v->f->where, v->y.token_at, text) : CKPT_OK;
+    return v->reporting ? scan_config_target(v->in, v->y.token_at, text) : CKPT_OK;
 }
 
 /* report_tag - reports TAG. In text of another name, which may be YAML by chance, only tags of Python count.
@@ -293,8 +291,7 @@ static ckpt_status report_tag(struct yaml_visit *v, const char *what, ckpt_str t
     if (!v->f->is_yaml_name && tag.len && str_find(tag, STR_LIT("python/"), 0) == SIZE_MAX)
         return CKPT_OK;
     v->found = true;
-    return v->reporting ? scan_found(v->x->scan, SCAN_YAML_TAG, v->f->where, v->f->src, v->y.token_at,
-                                     "%s %.*s", what, STR_ARG(tag))
+    return v->reporting ? SCAN_FOUND(v->in, SCAN_YAML_TAG, v->y.token_at, "%s %.*s", what, STR_ARG(tag))
                         : CKPT_OK;
 }
 
@@ -337,9 +334,7 @@ static ckpt_status report_expression(struct yaml_visit *v, enum yaml_token token
     if (!text.len || (token == YAML_KEY && v->y.key_is_scalar))
         return CKPT_OK;
     v->found = true;
-    return v->reporting && v->is_monai
-               ? monai_report(v->x, v->f->src, v->f->where, v->expression_at, text)
-               : CKPT_OK;
+    return v->reporting && v->is_monai ? monai_report(v->in, v->expression_at, text) : CKPT_OK;
 }
 
 static ckpt_status visit_token(struct yaml_visit *v, enum yaml_token token)
@@ -413,19 +408,20 @@ static bool is_worth_reading(ckpt_str text)
            str_find(text, STR_LIT("tag:yaml.org,2002:python"), 0) != SIZE_MAX;
 }
 
-ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_read, ckpt_error *err)
+ckpt_status scan_yaml(const struct yaml_file *f, bool *all_read, ckpt_error *err)
 {
     ckpt_error why;
     *all_read = true;
     if (!f->is_yaml_name && !is_worth_reading(f->text))
         return CKPT_OK;
-    struct yaml_visit *v = arena_alloc(x->a, sizeof *v);
+    struct yaml_visit *v = arena_alloc(f->in->x->a, sizeof *v);
     if (!v)
         return fail_memory(err);
     *v = (struct yaml_visit){
-        .x = x,
+        .in = f->in,
         .f = f,
-        .is_monai = f->is_yaml_name && monai_is_config_path(f->where.len ? f->where : str_c(x->path))};
+        .is_monai = f->is_yaml_name &&
+                    monai_is_config_path(f->in->where.len ? f->in->where : str_c(f->in->x->path))};
     ckpt_status st = visit_tokens(v, &why);
     if (v->found && (st == CKPT_OK || (st == CKPT_EFORMAT && f->is_yaml_name))) {
         v->reporting = true;
@@ -434,7 +430,5 @@ ckpt_status scan_yaml(struct scanner *x, const struct yaml_file *f, bool *all_re
     if (st != CKPT_EFORMAT)
         return st;
     *all_read = !f->is_yaml_name;
-    return f->is_yaml_name
-               ? scan_found(x->scan, SCAN_NOT_OPENED, f->where, f->src, why.offset, "%s", why.what)
-               : CKPT_OK;
+    return f->is_yaml_name ? SCAN_FOUND(f->in, SCAN_NOT_OPENED, why.offset, "%s", why.what) : CKPT_OK;
 }

@@ -33,13 +33,10 @@ struct stray_bytes {
 };
 
 struct zip_scan {
-    struct scanner *x;
-    struct scan *scan; /* x->scan */
-    source *src;       /* the bytes in which the archive is */
+    const struct scanned *in; /* the bytes in which the archive is */
     struct stray_bytes *strays;
     size_t nstrays, cap_strays;
     struct zip_audit audit;
-    ckpt_str where;
     bool written_by_torch;
     bool has_flaw;                   /* a flaw of the archive was reported */
     bool member_is_known;            /* each byte of the current member has a known purpose */
@@ -108,19 +105,19 @@ static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
     size_t folder_len = str_find(first->name, STR_LIT("/"), 0);
     for (size_t i = 0; folder_len != SIZE_MAX && i < archive->audit.n; i++) {
         const struct zip_view *v = &archive->audit.views[i];
-        ckpt_str where;
+        struct scanned at = *archive->in;
         if (!v->listed) /* it may have no name, if the central directory is cut off */
             continue;
-        CKPT_TRY(scan_join_names(archive->x, archive->where, v->name, &where, err));
+        CKPT_TRY(scan_join_names(archive->in, v->name, &at.where, err));
         if (str_find(v->name, str_of(first->name.ptr, folder_len + 1), 0) !=
             0) { /* bounded: the slash is there */
             archive->has_flaw = true;
-            CKPT_TRY(scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_at,
+            CKPT_TRY(SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, v->described_at,
                                 "is outside of {=the folder \"%.*s\"}, where torch writes all records",
                                 (int)folder_len, first->name.ptr));
         }
         if (v->method && get_role(archive, v) == SCAN_STORAGE)
-            CKPT_TRY(scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_at,
+            CKPT_TRY(SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, v->described_at,
                                 "a storage compressed by {method %u}; torch expects {=uncompressed storages}",
                                 v->method));
     }
@@ -132,25 +129,24 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
     ckpt_error ignored;
     struct zip_scan *archive = user;
     const struct stray_bytes stray = {f->from, f->n};
-    ckpt_str where = archive->where;
+    struct scanned at = *archive->in;
     archive->has_flaw = true;
-    if ((f->name.len && scan_join_names(archive->x, archive->where, f->name, &where, &ignored) != CKPT_OK) ||
-        (f->n && !arena_push(archive->x->a, &archive->strays, &archive->nstrays, &archive->cap_strays, &stray,
-                             sizeof stray))) {
-        (void)scan_note_system_failure(archive->scan, CKPT_ENOMEM, NULL);
+    if ((f->name.len && scan_join_names(archive->in, f->name, &at.where, &ignored) != CKPT_OK) ||
+        (f->n && !arena_push(archive->in->x->a, &archive->strays, &archive->nstrays, &archive->cap_strays,
+                             &stray, sizeof stray))) {
+        (void)scan_note_system_failure(archive->in->x->scan, CKPT_ENOMEM, NULL);
         return;
     }
     if (f->message && f->value)
-        (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at, "%s %" PRIu64,
-                         f->message, f->value);
+        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, f->at, "%s %" PRIu64, f->message, f->value);
     else if (f->message)
-        (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at, "%s", f->message);
+        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, f->at, "%s", f->message);
     else if (f->hexadecimal)
-        (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at,
+        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, f->at,
                          "%s: {%08" PRIx64 "} here, {=%08" PRIx64 "} in the central directory at 0x%" PRIx64,
                          f->what, f->value, f->other_value, f->other_at);
     else
-        (void)scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, f->at,
+        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, f->at,
                          "%s: {%" PRIu64 "} here, {=%" PRIu64 "} in the central directory at 0x%" PRIx64,
                          f->what, f->value, f->other_value, f->other_at);
 }
@@ -159,10 +155,11 @@ static void report_zip_flaw(void *user, const struct zip_flaw *f)
 
 /* inflate_member - sets *OUT to the bytes of the deflated V; of a storage, to the first STORAGE_PREFIX bytes.
  * Reports damage, and a size other than the stated one. */
-static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_view *v, ckpt_str where,
-                                  enum scan_role role, source **out, ckpt_error *err)
+static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_view *v,
+                                  const struct scanned *at, enum scan_role role, source **out,
+                                  ckpt_error *err)
 {
-    struct scanner *x = archive->x;
+    struct scanner *x = archive->in->x;
     ckpt_error why;
     uint64_t used, limit = x->scan->opts->max_unpacked, left = limit - x->unpacked;
     if (archive->max_unpacked - archive->unpacked < left) { /* bounded: never more than the maximum */
@@ -174,7 +171,8 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     spool *unpacked = spool_new(max_size);
     if (!unpacked)
         return fail_memory(err);
-    ckpt_status st = inflate_into(archive->src, v->data_offset, v->csize, INFLATE_RAW, unpacked, &used, &why);
+    ckpt_status st = inflate_into(archive->in->src, v->data_offset, v->csize, INFLATE_RAW, unpacked, &used,
+                                  &why);
     x->unpacked += spool_size(unpacked);       /* bounded: by left */
     archive->unpacked += spool_size(unpacked); /* bounded: likewise */
     if (st == CKPT_EIO || st == CKPT_ENOMEM) {
@@ -184,42 +182,40 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     }
     ckpt_status found = CKPT_OK;
     if (st == CKPT_ELIMIT && left < wanted)
-        found = scan_found(x->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header_at,
+        found = SCAN_FOUND(at, SCAN_NOT_OPENED, v->local_header_at,
                            "unpacks to {more} than {=%" PRIu64 " bytes} in all", limit);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
-        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header_at,
+        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, v->local_header_at,
                            "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
-        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header_at, "%s",
-                           why.what);
+        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, v->local_header_at, "%s", why.what);
     else if (st == CKPT_OK && spool_size(unpacked) != v->usize)
-        found = scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header_at,
+        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, v->local_header_at,
                            "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(unpacked),
                            v->usize);
     *out = spool_source(unpacked);
     return found;
 }
 
-static ckpt_status check_crc(struct zip_scan *archive, const struct zip_view *v, source *src, ckpt_str where,
-                             ckpt_error *err)
+static ckpt_status check_crc(const struct scanned *at, const struct zip_view *v, source *src, ckpt_error *err)
 {
     uint32_t crc = 0;
     ckpt_status st = source_crc(src, 0, src->size, CRC_32, &crc, err);
     if (st != CKPT_OK || crc == v->crc)
         return st;
-    return scan_found(archive->scan, SCAN_ZIP_CHECKSUM, where, archive->src, v->described_at,
+    return SCAN_FOUND(at, SCAN_ZIP_CHECKSUM, v->described_at,
                       "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc,
                       v->crc);
 }
 
 /* report_unsupported - reports that V is encrypted, patch data, or compressed by an unsupported method. */
-static ckpt_status report_unsupported(struct zip_scan *archive, const struct zip_view *v, ckpt_str where)
+static ckpt_status report_unsupported(const struct scanned *at, const struct zip_view *v)
 {
     return v->flags & ZIP_FLAGS_OPAQUE
-               ? scan_found(archive->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header_at,
+               ? SCAN_FOUND(at, SCAN_NOT_OPENED, v->local_header_at,
                             "it is encrypted or a patch to another file ({flags 0x%04x})", v->flags)
-               : scan_found(archive->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header_at,
-                            "it is compressed by {method %u}", v->method);
+               : SCAN_FOUND(at, SCAN_NOT_OPENED, v->local_header_at, "it is compressed by {method %u}",
+                            v->method);
 }
 
 /* get_sha256 - returns the buffer for the sha256 of V; NULL: it is not wanted. */
@@ -235,29 +231,30 @@ static unsigned get_readers(const struct zip_view *v)
     return (v->listed ? CKPT_SCAN_BY_DIRECTORY : 0u) | (!v->listed || !v->disputed ? CKPT_SCAN_BY_LOCAL : 0u);
 }
 
+/* scan_member_bytes - scans SRC, the bytes of V, which is at AT. */
 static ckpt_status scan_member_bytes(struct zip_scan *archive, const struct zip_view *v, source *src,
-                                     ckpt_str where, ckpt_error *err)
+                                     const struct scanned *at, ckpt_error *err)
 {
-    struct scanner *x = archive->x;
+    const struct scanned member = {at->x, src, at->where};
+    struct scanner *x = at->x;
     enum scan_role role = get_role(archive, v);
     uint64_t known_bytes = 0;
     x->scan->result->members++;
     if (!checked_add(x->member_bytes, src->size, &x->member_bytes))
         x->member_bytes = UINT64_MAX;
-    CKPT_TRY(scan_hash_member(x, src, where, get_readers(v), get_sha256(archive, v), err));
+    CKPT_TRY(scan_hash_member(&member, get_readers(v), get_sha256(archive, v), err));
     if (role != SCAN_STORAGE && v->crc)
-        CKPT_TRY(check_crc(archive, v, src, where, err));
-    ckpt_status st = scan_bytes(x, src, where, role, &known_bytes, err);
+        CKPT_TRY(check_crc(at, v, src, err));
+    ckpt_status st = scan_bytes(&member, role, &known_bytes, err);
     archive->member_is_known = known_bytes >= src->size;
-    return st == CKPT_OK && is_example_inputs(v->name) ? exported_judge_example_inputs(x, src, where, err)
-                                                       : st;
+    return st == CKPT_OK && is_example_inputs(v->name) ? exported_judge_example_inputs(&member, err) : st;
 }
 
 /* A member that libarchive unpacks. */
 struct unpacking {
     struct zip_scan *archive;
     const struct zip_view *v;
-    ckpt_str where;
+    const struct scanned *at;
     uint64_t unpacked_size;
 };
 
@@ -265,25 +262,26 @@ static ckpt_status scan_unpacked_bytes(void *user, ckpt_str name, source *bytes,
 {
     struct unpacking *p = user;
     (void)name;
-    p->unpacked_size += bytes->size;        /* bounded: by what may be unpacked */
-    p->archive->x->unpacked += bytes->size; /* bounded: by what may be unpacked */
-    return scan_member_bytes(p->archive, p->v, bytes, p->where, err);
+    p->unpacked_size += bytes->size;            /* bounded: by what may be unpacked */
+    p->archive->in->x->unpacked += bytes->size; /* bounded: by what may be unpacked */
+    return scan_member_bytes(p->archive, p->v, bytes, p->at, err);
 }
 
 /* scan_with_libarchive - unpacks and scans V, which is compressed by bzip2, LZMA or zstd. */
-static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct zip_view *v, ckpt_str where,
-                                        ckpt_error *err)
+static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct zip_view *v,
+                                        const struct scanned *at, ckpt_error *err)
 {
-    struct scanner *x = archive->x;
-    struct unpacking p = {archive, v, where, 0};
+    struct scanner *x = archive->in->x;
+    struct unpacking p = {archive, v, at, 0};
     uint64_t left = x->scan->opts->max_unpacked - x->unpacked;
     struct unpack u = {
         .max_bytes = v->usize < left ? v->usize : left, .member = scan_unpacked_bytes, .user = &p};
     source *src = NULL;
     ckpt_error why;
-    const struct zip_lzma lzma = {archive->src, v->data_offset, v->csize, v->usize, v->flags};
-    ckpt_status st = v->method == ZIP_LZMA ? zip_lzma_open_file(&lzma, &src, &why)
-                                           : source_slice(archive->src, v->data_offset, v->csize, &src, &why);
+    const struct zip_lzma lzma = {archive->in->src, v->data_offset, v->csize, v->usize, v->flags};
+    ckpt_status st = v->method == ZIP_LZMA
+                         ? zip_lzma_open_file(&lzma, &src, &why)
+                         : source_slice(archive->in->src, v->data_offset, v->csize, &src, &why);
     if (st == CKPT_OK)
         st = unpack_archive(src, &u, &why);
     source_unref(src);
@@ -292,13 +290,12 @@ static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct z
         return st;
     }
     if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && v->usize <= left))
-        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header_at,
-                          "method %u: %s", v->method, why.what);
+        return SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, v->local_header_at, "method %u: %s", v->method, why.what);
     if (st != CKPT_OK)
-        return scan_found(x->scan, SCAN_NOT_OPENED, where, archive->src, v->local_header_at,
-                          "it is compressed by {method %u}: %s", v->method, why.what);
+        return SCAN_FOUND(at, SCAN_NOT_OPENED, v->local_header_at, "it is compressed by {method %u}: %s",
+                          v->method, why.what);
     if (p.unpacked_size != v->usize)
-        return scan_found(x->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->local_header_at,
+        return SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, v->local_header_at,
                           "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.unpacked_size,
                           v->usize);
     return CKPT_OK;
@@ -309,31 +306,32 @@ static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *
 {
     source *src = NULL;
     /* an entry cut off by the end of the central directory has no name */
-    ckpt_str where, name = v->name.ptr ? v->name : str_of("", 0);
-    CKPT_TRY(scan_join_names(archive->x, archive->where, name, &where, err));
+    ckpt_str name = v->name.ptr ? v->name : str_of("", 0);
+    struct scanned at = *archive->in;
+    CKPT_TRY(scan_join_names(archive->in, name, &at.where, err));
     if (!v->reachable || v->csize == 0)
         return CKPT_OK;
     if (!(v->flags & ZIP_FLAGS_ENCRYPTED) &&
         (v->method == METHOD_BZIP2 || v->method == ZIP_LZMA || v->method == METHOD_ZSTD))
-        return scan_with_libarchive(archive, v, where, err);
+        return scan_with_libarchive(archive, v, &at, err);
     if (v->method != ZIP_STORED && v->method != ZIP_DEFLATED)
-        return report_unsupported(archive, v, where);
+        return report_unsupported(&at, v);
     if (v->method == ZIP_STORED)
-        CKPT_TRY(source_slice(archive->src, v->data_offset, v->csize, &src, err));
+        CKPT_TRY(source_slice(archive->in->src, v->data_offset, v->csize, &src, err));
     ckpt_status st = CKPT_OK;
     bool readable = true;
     if (v->flags & ZIP_FLAGS_OPAQUE) {
         archive->has_flaw = true;
-        readable = src && scan_is_pickle(archive->x, src, 0, src->size, true);
-        st = readable ? scan_found(archive->scan, SCAN_ZIP_STRUCTURE, where, archive->src, v->described_at,
+        readable = src && scan_is_pickle(archive->in->x, src, 0, src->size, true);
+        st = readable ? SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, v->described_at,
                                    "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle",
                                    v->flags)
-                      : report_unsupported(archive, v, where);
+                      : report_unsupported(&at, v);
     }
     if (st == CKPT_OK && readable && !src)
-        st = inflate_member(archive, v, where, get_role(archive, v), &src, err);
+        st = inflate_member(archive, v, &at, get_role(archive, v), &src, err);
     if (st == CKPT_OK && readable)
-        st = scan_member_bytes(archive, v, src, where, err);
+        st = scan_member_bytes(archive, v, src, &at, err);
     source_unref(src);
     return st;
 }
@@ -390,9 +388,9 @@ static ckpt_status report_code_members(struct zip_scan *archive)
     }
     for (size_t k = 0; k < NKINDS; k++)
         if (n[k])
-            CKPT_TRY(scan_found(archive->scan, SCAN_CONTAINS_CODE, archive->where, NULL, CKPT_NO_OFFSET,
-                                "%zu file%s of %s, the first is %.*s", n[k], n[k] == 1 ? "" : "s",
-                                kinds[k].what, STR_ARG(first[k])));
+            CKPT_TRY(scan_found(archive->in->x->scan, SCAN_CONTAINS_CODE, archive->in->where, NULL,
+                                CKPT_NO_OFFSET, "%zu file%s of %s, the first is %.*s", n[k],
+                                n[k] == 1 ? "" : "s", kinds[k].what, STR_ARG(first[k])));
     return CKPT_OK;
 }
 
@@ -406,13 +404,13 @@ static ckpt_status find_chunks(struct zip_scan *archive, ckpt_error *err)
         i++;
     if (i == audit->n)
         return CKPT_OK;
-    archive->is_chunk = arena_array(archive->x->a, audit->n, sizeof *archive->is_chunk);
+    archive->is_chunk = arena_array(archive->in->x->a, audit->n, sizeof *archive->is_chunk);
     if (!archive->is_chunk)
         return fail_memory(err);
-    ckpt_status st = scan_chunks_open(archive->x, archive->src, &chunks, err);
+    ckpt_status st = scan_chunks_open(archive->in->x, archive->in->src, &chunks, err);
     for (i = 0; st == CKPT_OK && chunks && i < audit->n; i++)
         st = scan_is_chunk(chunks, audit->views[i].name, &archive->is_chunk[i], err);
-    scan_chunks_close(chunks, archive->x);
+    scan_chunks_close(chunks, archive->in->x);
     return st;
 }
 
@@ -420,7 +418,7 @@ static ckpt_status find_chunks(struct zip_scan *archive, ckpt_error *err)
 struct view_bytes {
     /* data, csize, usize, method, flags; role; is its name that of a pickle, text, example inputs? */
     uint64_t facts[9];
-    uint32_t index;    /* of the view */
+    uint32_t index; /* of the view */
 };
 
 static int compare_view_bytes(const void *a, const void *b)
@@ -435,12 +433,12 @@ static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
 {
     struct view_bytes *bytes = calloc(archive->audit.n + 1,
                                       sizeof *bytes); /* bounded: as many as there are views */
-    archive->first_view = arena_array(archive->x->a, archive->audit.n, sizeof *archive->first_view);
-    archive->is_known = arena_array(archive->x->a, archive->audit.n, sizeof *archive->is_known);
-    if (archive->x->scan->opts->sha256)
-        archive->digests = arena_array(archive->x->a, archive->audit.n, CKPT_DIGEST_MAX);
+    archive->first_view = arena_array(archive->in->x->a, archive->audit.n, sizeof *archive->first_view);
+    archive->is_known = arena_array(archive->in->x->a, archive->audit.n, sizeof *archive->is_known);
+    if (archive->in->x->scan->opts->sha256)
+        archive->digests = arena_array(archive->in->x->a, archive->audit.n, CKPT_DIGEST_MAX);
     if (!bytes || !archive->first_view || !archive->is_known ||
-        (archive->x->scan->opts->sha256 && !archive->digests)) {
+        (archive->in->x->scan->opts->sha256 && !archive->digests)) {
         free(bytes);
         return fail_memory(err);
     }
@@ -463,26 +461,25 @@ static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
 static struct scan_extent get_extent(const struct zip_scan *archive, const struct zip_view *v)
 {
     return v->method ? (struct scan_extent){CKPT_NO_OFFSET, v->usize}
-                     : (struct scan_extent){source_pos(archive->src, v->data_offset), v->csize};
+                     : (struct scan_extent){source_pos(archive->in->src, v->data_offset), v->csize};
 }
 
 static ckpt_status report_shared_member(struct zip_scan *archive, const struct zip_view *v,
                                         const struct zip_view *first, ckpt_error *err)
 {
-    struct scanner *x = archive->x;
-    ckpt_str where;
-    CKPT_TRY(scan_join_names(x, archive->where, v->name, &where, err));
-    x->scan->result->members++;
-    CKPT_TRY(scan_found(x->scan, SCAN_ZIP_SHARED, where, archive->src, v->described_at,
+    struct scanned at = *archive->in;
+    CKPT_TRY(scan_join_names(archive->in, v->name, &at.where, err));
+    at.x->scan->result->members++;
+    CKPT_TRY(SCAN_FOUND(&at, SCAN_ZIP_SHARED, v->described_at,
                         "has the same bytes as %.*s (header at 0x%" PRIx64 "), and is scanned as that",
                         first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr,
                         first->described_at));
     if (v->crc && first->crc && v->crc != first->crc)
-        CKPT_TRY(scan_found(x->scan, SCAN_ZIP_CHECKSUM, where, archive->src, v->described_at,
+        CKPT_TRY(SCAN_FOUND(&at, SCAN_ZIP_CHECKSUM, v->described_at,
                             "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
                             first->crc));
     return !archive->digests ? CKPT_OK
-                             : scan_report_member(x, where, get_readers(v), get_extent(archive, v),
+                             : scan_report_member(at.x, at.where, get_readers(v), get_extent(archive, v),
                                                   get_sha256(archive, first));
 }
 
@@ -504,10 +501,9 @@ static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_
         const struct zip_view *v = &archive->audit.views[i];
         uint32_t first_view = archive->first_view[i];
         archive->member_is_known = false;
-        if (is_over_budget(archive->x))
-            return scan_found(archive->scan, SCAN_NOT_OPENED, archive->where, archive->src,
-                              v->local_header_at, "its members overlap; %zu of %zu were scanned", i,
-                              archive->audit.n);
+        if (is_over_budget(archive->in->x))
+            return SCAN_FOUND(archive->in, SCAN_NOT_OPENED, v->local_header_at,
+                              "its members overlap; %zu of %zu were scanned", i, archive->audit.n);
         if (first_view == i || !v->reachable || v->csize == 0)
             CKPT_TRY(open_member(archive, v, err));
         else
@@ -566,19 +562,18 @@ static const struct opened_zip *find_opened_zip(const struct scanner *x, const s
  * in a file of a different format, before and after the archive. */
 static ckpt_status scan_strays(struct zip_scan *archive, bool embedded, ckpt_error *err)
 {
-    source *src = archive->src;
+    source *src = archive->in->src;
     struct probe p = {.size = 0};
     uint64_t before = archive->audit.first_member_at; /* also 0 if the central directory leads to no member */
-    CKPT_TRY(recognize_fill(&p, archive->x->path, src, err));
+    CKPT_TRY(recognize_fill(&p, archive->in->x->path, src, err));
     if (before == 0 && !recognize_as(&p, SIGN_ZIP))
         before = src->size;
-    ckpt_status st = embedded ? CKPT_OK : scan_stray_bytes(archive->x, src, archive->where, 0, before, err);
+    ckpt_status st = embedded ? CKPT_OK : scan_stray_bytes(archive->in, 0, before, err);
     if (st == CKPT_OK && archive->audit.archive_end && !embedded)
-        st = scan_stray_bytes(archive->x, src, archive->where, archive->audit.archive_end, src->size, err);
+        st = scan_stray_bytes(archive->in, archive->audit.archive_end, src->size, err);
     for (size_t i = 0; st == CKPT_OK && i < archive->nstrays; i++) {
         const struct stray_bytes *s = &archive->strays[i];
-        st = scan_stray_bytes(archive->x, src, archive->where, s->from, s->from + s->n,
-                              err); /* bounded: inside the source */
+        st = scan_stray_bytes(archive->in, s->from, s->from + s->n, err); /* bounded: inside the source */
     }
     return st;
 }
@@ -601,31 +596,29 @@ static bool has_dcp_metadata(const struct zip_audit *audit)
     return false;
 }
 
-static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, bool embedded,
-                                uint64_t *known_bytes, ckpt_error *err)
+static ckpt_status scan_archive(const struct scanned *in, bool embedded, uint64_t *known_bytes,
+                                ckpt_error *err)
 {
+    struct scanner *x = in->x;
     struct zip_scan *archive = arena_alloc(x->a, sizeof *archive);
     if (!archive)
         return fail_memory(err);
-    *archive = (struct zip_scan){.x = x,
-                                 .scan = x->scan,
-                                 .src = src,
-                                 .where = where,
-                                 .audit = {.src = src, .a = x->a, .flaw = report_zip_flaw, .user = archive}};
-    archive->max_unpacked = scan_max_unpacked(x, src->size);
+    *archive = (struct zip_scan){
+        .in = in, .audit = {.src = in->src, .a = x->a, .flaw = report_zip_flaw, .user = archive}};
+    archive->max_unpacked = scan_max_unpacked(x, in->src->size);
     x->format = x->depth || embedded ? x->format : "zip";
     if (x->depth >= x->scan->opts->max_depth)
-        return scan_found(x->scan, SCAN_NOT_OPENED, where, NULL, CKPT_NO_OFFSET,
+        return scan_found(x->scan, SCAN_NOT_OPENED, in->where, NULL, CKPT_NO_OFFSET,
                           "an archive nested too deep");
     uint64_t known_here = 0;
     size_t index = 0;
-    CKPT_TRY(note_opened_zip(x, src, &index, err));
+    CKPT_TRY(note_opened_zip(x, in->src, &index, err));
     ckpt_status st = zip_audit(&archive->audit, err);
     archive->written_by_torch = is_written_by_torch(&archive->audit);
     bool outer_has_code = x->scan->archive_has_code;
     x->scan->archive_has_code = has_torch_script(&archive->audit);
     if (st == CKPT_OK)
-        st = scan_members(archive, src->size, &known_here, err);
+        st = scan_members(archive, in->src->size, &known_here, err);
     x->scan->archive_has_code = outer_has_code;
     if (st == CKPT_OK)
         st = scan_strays(archive, embedded, err);
@@ -634,12 +627,12 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     if (st == CKPT_OK)
         st = report_code_members(archive);
     if (st == CKPT_OK && has_dcp_metadata(&archive->audit))
-        st = scan_dcp_in_archive(x, src, where, err);
+        st = scan_dcp_in_archive(in, err);
     *known_bytes += known_here; /* bounded: concatenated archives do not overlap */
     note_scanned_zip(&x->opened_zips[index], &archive->audit);
     /* of an archive without members there is nothing to check, and it is no more numpy's than others' */
     return st == CKPT_OK && !archive->has_flaw && !embedded && archive->audit.n
-               ? scan_check_format(x, src, where, NULL, NULL, err)
+               ? scan_check_format(in, NULL, NULL, err)
                : st;
 }
 
@@ -710,60 +703,56 @@ static ckpt_status find_safetensors(source *src, uint64_t *at, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status scan_concatenated(struct scanner *x, source *src, ckpt_str outer, uint64_t from,
-                                     uint64_t to, uint64_t *known_bytes, ckpt_error *err)
+static ckpt_status scan_concatenated(const struct scanned *in, uint64_t from, uint64_t to,
+                                     uint64_t *known_bytes, ckpt_error *err)
 {
-    source *archive;
-    ckpt_str where;
-    CKPT_TRY(scan_join_names(x, outer, arena_printf(x->a, "archive@0x%" PRIx64, from), &where, err));
-    CKPT_TRY(source_slice(src, from, to - from, &archive, err));
-    ckpt_status st = scan_archive(x, archive, where, false, known_bytes, err);
-    source_unref(archive);
+    struct scanned archive = *in;
+    CKPT_TRY(scan_join_offset(in, "archive", from, &archive.where, err));
+    CKPT_TRY(source_slice(in->src, from, to - from, &archive.src, err));
+    ckpt_status st = scan_archive(&archive, false, known_bytes, err);
+    source_unref(archive.src);
     return st;
 }
 
-ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *known_bytes, ckpt_error *err)
+ckpt_status scan_zip(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err)
 {
     struct concatenated archives = {0};
     uint64_t from = 0, end;
-    CKPT_TRY(find_safetensors(src, &end, err));
-    CKPT_TRY(find_concatenated(x, src, end, &archives, err));
-    if (archives.n == 0 && end == src->size)
-        return scan_archive(x, src, where, false, known_bytes, err);
-    const char *rest = end < src->size ? ", then a safetensors file" : "";
-    CKPT_TRY(archives.n ? scan_found(x->scan, SCAN_ZIP_CONCATENATED, where, src, 0,
-                                     "%zu archives one after the other%s", archives.n + 1, rest)
-                        : scan_found(x->scan, SCAN_ZIP_CONCATENATED, where, src, 0, "an archive%s", rest));
+    CKPT_TRY(find_safetensors(in->src, &end, err));
+    CKPT_TRY(find_concatenated(in->x, in->src, end, &archives, err));
+    if (archives.n == 0 && end == in->src->size)
+        return scan_archive(in, false, known_bytes, err);
+    const char *rest = end < in->src->size ? ", then a safetensors file" : "";
+    CKPT_TRY(archives.n ? SCAN_FOUND(in, SCAN_ZIP_CONCATENATED, 0, "%zu archives one after the other%s",
+                                     archives.n + 1, rest)
+                        : SCAN_FOUND(in, SCAN_ZIP_CONCATENATED, 0, "an archive%s", rest));
     for (size_t i = archives.n; i-- > 0; from = archives.starts[i])
-        CKPT_TRY(scan_concatenated(x, src, where, from, archives.starts[i], known_bytes, err));
-    CKPT_TRY(scan_concatenated(x, src, where, from, end, known_bytes, err));
-    *known_bytes += src->size - end; /* bounded: END is inside; those bytes are scanned next */
-    return scan_stray_bytes(x, src, where, end, src->size, err);
+        CKPT_TRY(scan_concatenated(in, from, archives.starts[i], known_bytes, err));
+    CKPT_TRY(scan_concatenated(in, from, end, known_bytes, err));
+    *known_bytes += in->src->size - end; /* bounded: END is inside; those bytes are scanned next */
+    return scan_stray_bytes(in, end, in->src->size, err);
 }
 
-ckpt_status scan_archive_at_end(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+ckpt_status scan_archive_at_end(const struct scanned *in, ckpt_error *err)
 {
     struct zip_directory_candidates c;
     uint64_t known_bytes = 0;
-    CKPT_TRY(zip_find_directory_candidates(src, &c, err));
+    CKPT_TRY(zip_find_directory_candidates(in->src, &c, err));
     if (c.n == 0)
         return CKPT_OK;
-    const struct opened_zip *seen = find_opened_zip(x, src, &c);
+    const struct opened_zip *seen = find_opened_zip(in->x, in->src, &c);
     if (seen && seen->directory == UINT64_MAX)
         return CKPT_OK;
     if (seen && !seen->is_stray)
-        return scan_found(
-            x->scan, SCAN_ZIP_AT_END, where, src, c.record_at,
+        return SCAN_FOUND(
+            in, SCAN_ZIP_AT_END, c.record_at,
             "the archive that ends here is a member, and scanned as that; readers of zip open it "
             "instead of the file");
-    CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, where, src, c.record_at,
+    CKPT_TRY(SCAN_FOUND(in, SCAN_TWO_FORMATS, c.record_at,
                         "polyglot: also a zip archive, which readers of zip open by this end record"));
     if (seen)
         return CKPT_OK;
-    ckpt_str inside;
-    CKPT_TRY(scan_join_names(x, where, arena_printf(x->a, "archive@0x%" PRIx64, c.record_at), &inside, err));
-    const char *format = x->format; /* scan_archive may change it to that of a member */
-    ckpt_status st = scan_archive(x, src, inside, true, &known_bytes, err);
-    x->format = format;
-    return st;
+    struct scanned archive = *in;
+    CKPT_TRY(scan_join_offset(in, "archive", c.record_at, &archive.where, err));
+    return scan_archive(&archive, true, &known_bytes, err);
 }
