@@ -23,18 +23,31 @@ ckpt_str str_after_last(ckpt_str s, char c)
     return str_skip(s, i);
 }
 
-ckpt_str str_take_word(ckpt_str *list)
+ckpt_str str_trim_start(ckpt_str s, const char *chars)
 {
-    size_t n = str_find(*list, STR_LIT(" "), 0);
-    ckpt_str word = str_of(list->ptr, n < list->len ? n : list->len);
-    *list = str_skip(*list, word.len + 1); /* bounded: a length in memory */
-    return word;
+    while (s.len && *s.ptr && strchr(chars, *s.ptr))
+        s = str_skip(s, 1);
+    return s;
+}
+
+ckpt_str str_trim_end(ckpt_str s, const char *chars)
+{
+    while (s.len && s.ptr[s.len - 1] && strchr(chars, s.ptr[s.len - 1]))
+        s.len--;
+    return s;
+}
+
+ckpt_str str_take_until(ckpt_str *s, char c)
+{
+    ckpt_str first = str_before(*s, c);
+    *s = str_skip(*s, first.len + 1); /* bounded: a length in memory */
+    return first;
 }
 
 bool str_matches_word(ckpt_str s, const char *words, bool (*test)(ckpt_str s, ckpt_str word))
 {
     ckpt_str rest = str_c(words);
-    for (ckpt_str word = str_take_word(&rest); word.len; word = str_take_word(&rest))
+    for (ckpt_str word = str_take_until(&rest, ' '); word.len; word = str_take_until(&rest, ' '))
         if (test(s, word))
             return true;
     return false;

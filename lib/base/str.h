@@ -51,8 +51,19 @@ static inline int str_compare(ckpt_str a, ckpt_str b)
 }
 /* str_find - returns the offset of NEEDLE in S at or after FROM, or SIZE_MAX. */
 size_t str_find(ckpt_str s, ckpt_str needle, size_t from);
+static inline bool str_has(ckpt_str s, ckpt_str needle) { return str_find(s, needle, 0) != SIZE_MAX; }
+/* str_before - returns the text before the first C in S; S itself if it has no C. */
+static inline ckpt_str str_before(ckpt_str s, char c) { return str_first(s, str_find(s, str_of(&c, 1), 0)); }
 /* str_after_last - returns the text after the last C in S; S itself if it has no C. */
 ckpt_str str_after_last(ckpt_str s, char c);
+/* str_trim_start, str_trim_end - return S without those of CHARS that it begins with, or ends in. */
+ckpt_str str_trim_start(ckpt_str s, const char *chars);
+ckpt_str str_trim_end(ckpt_str s, const char *chars);
+/* is_ascii_alnum - returns true if C is a letter or digit of ASCII. */
+static inline bool is_ascii_alnum(char c)
+{
+    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+}
 /* str_folder - returns the start of PATH up to and including its last '/'; an empty text if it has none. */
 static inline ckpt_str str_folder(ckpt_str path)
 {
@@ -60,9 +71,9 @@ static inline ckpt_str str_folder(ckpt_str path)
         path.len--;
     return path;
 }
-/* str_take_word - removes the first word of *LIST and returns it; .len 0: none. One space separates words. */
-ckpt_str str_take_word(ckpt_str *list);
-/* str_matches_word - returns true if TEST holds for S and one of WORDS, a list as for str_take_word. */
+/* str_take_until - removes the text before the first C, or else all, from *S, and that C. Returns it. */
+ckpt_str str_take_until(ckpt_str *s, char c);
+/* str_matches_word - returns true if TEST holds for S and a word of WORDS, which one space separates. */
 bool str_matches_word(ckpt_str s, const char *words, bool (*test)(ckpt_str s, ckpt_str word));
 /* str_digit - returns the value of the hexadecimal digit C; 99: C is no digit. */
 static inline unsigned str_digit(char c)

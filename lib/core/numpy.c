@@ -206,7 +206,7 @@ static const char *find_extended(const ckpt_value *v)
                                   "float6_e2m3fn float6_e3m2fn int1 int2 int4 uint1 uint2 uint4");
     if (!str_is(value_module(v), "ml_dtypes"))
         return NULL;
-    while ((name = str_take_word(&list)).len)
+    while ((name = str_take_until(&list, ' ')).len)
         if (str_eq(value_name(v), name))
             return dtype_info(dtype_by_name(name))->name;
     return NULL;

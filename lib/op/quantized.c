@@ -98,7 +98,7 @@ static const char *dtype_class(ckpt_dtype dt)
 static bool has_word(const char *words, const char *word)
 {
     ckpt_str list = str_c(words), next;
-    while ((next = str_take_word(&list)).len)
+    while ((next = str_take_until(&list, ' ')).len)
         if (str_is(next, word))
             return true;
     return false;
@@ -147,7 +147,7 @@ static size_t find_parts(struct finder *f, struct quantized_weight *w, const cha
 {
     ckpt_str list = str_c(words), word;
     size_t found = 0;
-    while ((word = str_take_word(&list)).len && *nparts < QUANTIZED_PARTS_MAX) {
+    while ((word = str_take_until(&list, ' ')).len && *nparts < QUANTIZED_PARTS_MAX) {
         uint32_t row = find_row(f, w->stem, word);
         found += row != CKPT_NO_TENSOR;
         w->part[(*nparts)++] = row;
@@ -159,7 +159,7 @@ static size_t count_words(const char *words)
 {
     ckpt_str list = str_c(words);
     size_t n = 0;
-    while (str_take_word(&list).len)
+    while (str_take_until(&list, ' ').len)
         n++;
     return n;
 }
@@ -256,7 +256,7 @@ static ckpt_status add_composite(struct finder *f, const struct quantized_kind *
     ckpt_str list = str_c(kind->components), word;
     size_t n = 0;
     init_parts(&w);
-    while ((word = str_take_word(&list)).len)
+    while ((word = str_take_until(&list, ' ')).len)
         w.part[n++] = find_component(f, composite, word);
     for (uint32_t i = composite + 1; i < f->file->table.nrows && n < QUANTIZED_PARTS_MAX; i++) {
         if (!is_below(f, i, composite))
@@ -417,7 +417,7 @@ static bool is_torn(struct finder *f, uint32_t row)
         if (is_quantized_dtype(s, (ckpt_dtype)t.dtype) && has_sibling(f, t.name, weight, f->first_scale[i]))
             return true;
         for (unsigned k = 0; k < 2; k++)
-            for (ckpt_str list = str_c(lists[k]); (word = str_take_word(&list)).len;)
+            for (ckpt_str list = str_c(lists[k]); (word = str_take_until(&list, ' ')).len;)
                 if (has_sibling(f, t.name, word, weight))
                     return true;
     }
@@ -493,7 +493,7 @@ ckpt_status quantized_find(ckpt_file *file, arena *a, struct quantized_weights *
     struct finder f = {.file = file, .a = a, .out = out};
     for (size_t i = 0; i < NSCHEMES; i++) {
         ckpt_str words = str_c(schemes[i].scales);
-        ckpt_str first = f.first_scale[i] = str_take_word(&words);
+        ckpt_str first = f.first_scale[i] = str_take_until(&words, ' ');
         f.last_byte[i] = first.len ? first.ptr[first.len - 1] : '\0';
     }
     *out = (struct quantized_weights){.of_row = arena_array(a, file->table.nrows, sizeof *out->of_row)};

@@ -51,7 +51,7 @@ static bool is_harmless(ckpt_str module, ckpt_str name)
 }
 
 /* has_internal_name - returns true if a component of PATH but the first begins with two underscores. */
-static bool has_internal_name(ckpt_str path) { return str_find(path, STR_LIT(".__"), 0) != SIZE_MAX; }
+static bool has_internal_name(ckpt_str path) { return str_has(path, STR_LIT(".__")); }
 
 /* is_path - returns true if TEXT is identifiers of ASCII with dots between them, at least one. */
 static bool is_path(ckpt_str text)
@@ -79,8 +79,7 @@ static enum target_kind judge_path(ckpt_str path)
         return TARGET_HARMLESS;
     if (has_internal_name(path) || name_path_runs_code(path, true))
         return TARGET_RUNS_CODE;
-    size_t dot = str_find(path, STR_LIT("."), 0);
-    ckpt_str package = str_of(path.ptr, dot == SIZE_MAX ? path.len : dot);
+    ckpt_str package = str_before(path, '.');
     bool is_private = str_starts(package, STR_LIT("_")) && !str_is(package, "__main__");
     return !is_path(path) || is_private || str_matches_word(package, python_library, str_eq) ? TARGET_UNUSUAL
                                                                                              : TARGET_FOREIGN;
@@ -149,10 +148,7 @@ ckpt_status scan_judge_object(const struct scanned *in, const struct target_obje
                                                              : CKPT_OK;
 }
 
-bool scan_is_dotted_name(ckpt_str text)
-{
-    return is_path(text) && str_find(text, STR_LIT("."), 0) != SIZE_MAX;
-}
+bool scan_is_dotted_name(ckpt_str text) { return is_path(text) && str_has(text, STR_LIT(".")); }
 
 bool scan_may_be_target(ckpt_str text)
 {

@@ -77,15 +77,6 @@ static bool is_path(ckpt_str text) { return is_in_quotes(text, "\""); }
 bool exported_is_constant(ckpt_str text) { return is_in_quotes(text, "\"'"); }
 static bool is_never(ckpt_str text) { return text.len == 0; }
 
-/* take_component - cuts the text before the first dot off *PATH, and the dot. */
-static ckpt_str take_component(ckpt_str *path)
-{
-    size_t dot = str_find(*path, STR_LIT("."), 0);
-    ckpt_str first = str_of(path->ptr, dot == SIZE_MAX ? path->len : dot);
-    *path = dot == SIZE_MAX ? str_of("", 0) : str_skip(*path, dot + 1); /* bounded: inside the text */
-    return first;
-}
-
 /* is_function_name - returns true if TEXT is NAME.NAME…, as torch writes functions; or #EXTENSION:NAME. */
 static bool is_function_name(ckpt_str text)
 {
@@ -95,7 +86,7 @@ static bool is_function_name(ckpt_str text)
         return false;
     rest = colon == SIZE_MAX ? rest : str_skip(rest, colon + 1); /* bounded: inside the text */
     while (rest.len)
-        if (!exported_is_name(take_component(&rest)))
+        if (!exported_is_name(str_take_until(&rest, '.')))
             return false;
     return true;
 }
@@ -132,7 +123,7 @@ static bool is_known_function(ckpt_str name)
     ckpt_str rest = name, last = str_after_last(name, '.');
     size_t ncomponents = 0;
     while (rest.len) {
-        (void)take_component(&rest);
+        (void)str_take_until(&rest, '.');
         ncomponents++;
     }
     if (!str_starts(name, STR_LIT("torch")) && !str_starts(name, STR_LIT("math")) &&
@@ -151,11 +142,11 @@ static bool is_file_operation(ckpt_str name)
 {
     ckpt_str rest = name;
     for (size_t i = 0; i < 3; i++)
-        (void)take_component(&rest);
+        (void)str_take_until(&rest, '.');
     /* bounded: a dot precedes the rest */
     ckpt_str module = str_of(name.ptr, rest.len < name.len ? name.len - rest.len - 1 : 0);
     return target_list_has(file_operations, sizeof file_operations / sizeof *file_operations, module,
-                           take_component(&rest));
+                           str_take_until(&rest, '.'));
 }
 
 ckpt_status exported_judge_text(const struct scanned *in, const struct exported_text *t)

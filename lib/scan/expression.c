@@ -52,10 +52,7 @@ static char peek(const struct expression *e, size_t ahead)
 }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_name_char(char c)
-{
-    return is_digit(c) || c == '_' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
-}
+static bool is_name_char(char c) { return c == '_' || is_ascii_alnum(c); }
 
 static void skip_space(struct expression *e)
 {
@@ -147,7 +144,7 @@ static bool take_members(struct expression *e)
 static bool take_named(struct expression *e, bool *is_open)
 {
     ckpt_str name = take_name(e);
-    if (!name.len || str_find(name, STR_LIT("__"), 0) != SIZE_MAX || str_is(name, "lambda"))
+    if (!name.len || str_has(name, STR_LIT("__")) || str_is(name, "lambda"))
         return false;
     if (e->is_guard && str_is(name, "math") && peek(e, 0) == '.') {
         e->pos++;

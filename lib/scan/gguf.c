@@ -25,7 +25,7 @@ static ckpt_status visit_pair(void *user, const struct gguf_pair *p, ckpt_error 
 {
     const struct scanned *in = user;
     (void)err;
-    if (p->type != GGUF_STRING || str_find(p->key, STR_LIT("chat_template"), 0) == SIZE_MAX)
+    if (p->type != GGUF_STRING || !str_has(p->key, STR_LIT("chat_template")))
         return CKPT_OK;
     return SCAN_FOUND(in, SCAN_CHAT_TEMPLATE, p->value_offset, "a chat template of %" PRIu64 " bytes",
                       p->value_size);

@@ -26,17 +26,13 @@ struct gin {
     size_t nimports;
 };
 
-static bool is_name_char(char c)
-{
-    return c == '_' || c == '.' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c >= '0' && c <= '9');
-}
+static bool is_name_char(char c) { return c == '_' || c == '.' || is_ascii_alnum(c); }
 
 /* take_path - removes blanks and then a name with dots from *LINE, and returns the name. */
 static ckpt_str take_path(ckpt_str *line)
 {
     size_t n = 0;
-    while (line->len && *line->ptr && strchr(" \t\r\n\\", *line->ptr))
-        *line = str_skip(*line, 1);
+    *line = str_trim_start(*line, " \t\r\n\\");
     while (n < line->len && is_name_char(line->ptr[n]))
         n++;
     ckpt_str path = str_of(line->ptr, n);
@@ -47,12 +43,11 @@ static ckpt_str take_path(ckpt_str *line)
 /* note_import - reports that MODULE is imported, unless it is of a known package, and keeps its NAME. */
 static ckpt_status note_import(struct gin *g, uint64_t at, ckpt_str module, ckpt_str name)
 {
-    size_t dot = str_find(module, STR_LIT("."), 0);
     if (g->nimports < IMPORTS_MAX) {
         g->names[g->nimports] = name;
         g->modules[g->nimports++] = module;
     }
-    return str_matches_word(str_first(module, dot), packages, str_eq)
+    return str_matches_word(str_before(module, '.'), packages, str_eq)
                ? CKPT_OK
                : SCAN_FOUND(g->in, SCAN_LOADER_CODE, at, "%.*s, what gin imports", STR_ARG(module));
 }
@@ -103,14 +98,10 @@ static ckpt_status read_references(const struct gin *g, uint64_t at, ckpt_str li
 /* read_include - reports the file that LINE, the rest of an include statement, names, if it is elsewhere. */
 static ckpt_status read_include(const struct gin *g, uint64_t at, ckpt_str line)
 {
-    while (line.len && strchr(" \t\r\n", line.ptr[line.len - 1]))
-        line.len--;
+    line = str_trim_end(line, " \t\r\n");
     line.ptr = g->text.ptr + (line.ptr - g->statement.ptr); /* bounded: the texts have the same size */
-    while (line.len && strchr(" \t\r\n\\'\"", *line.ptr) && *line.ptr)
-        line = str_skip(line, 1);
-    while (line.len && strchr(" \t\r\n'\"", line.ptr[line.len - 1]))
-        line.len--;
-    return scan_path_leaves_folder(line) || str_find(line, STR_LIT("\\"), 0) != SIZE_MAX
+    line = str_trim_end(str_trim_start(line, " \t\r\n\\'\""), " \t\r\n'\"");
+    return scan_path_leaves_folder(line) || str_has(line, STR_LIT("\\"))
                ? SCAN_FOUND(g->in, SCAN_EXTERNAL_PATH, at,
                             "a configuration that gin reads is \"%.*s\", outside of the folder",
                             STR_ARG(line))

@@ -15,8 +15,7 @@ struct hdf5_scan {
 
 static bool may_be_json(ckpt_str text)
 {
-    while (text.len && strchr(" \t\r\n", text.ptr[0]) && text.ptr[0])
-        text = str_skip(text, 1);
+    text = str_trim_start(text, " \t\r\n");
     return text.len && (text.ptr[0] == '{' || text.ptr[0] == '[');
 }
 

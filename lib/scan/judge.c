@@ -67,7 +67,7 @@ static struct full_name get_python3_name(const struct trace_global *g)
  * code is in the archive, which is a finding, and Python does not load it by its name. */
 static bool is_torch_script_class(const struct scan *scan, struct full_name class)
 {
-    return scan->archive_has_code && class.name.len && str_find(class.name, STR_LIT("."), 0) == SIZE_MAX &&
+    return scan->archive_has_code && class.name.len && !str_has(class.name, STR_LIT(".")) &&
            (str_is(class.module, "__torch__") || str_starts(class.module, STR_LIT("__torch__.")));
 }
 

@@ -31,11 +31,7 @@ struct full_name {
 /* take_component - removes the first component of NAME, and returns it. */
 static ckpt_str take_component(struct full_name *name)
 {
-    ckpt_str *from = name->module.len ? &name->module : &name->name;
-    size_t dot = str_find(*from, STR_LIT("."), 0);
-    ckpt_str component = str_of(from->ptr, dot == SIZE_MAX ? from->len : dot);
-    *from = str_skip(*from, dot == SIZE_MAX ? from->len : dot + 1); /* bounded: the dot is inside */
-    return component;
+    return str_take_until(name->module.len ? &name->module : &name->name, '.');
 }
 
 static const char roots[] = "keras keras_hub keras_nlp keras_cv tf_keras";

@@ -73,9 +73,8 @@ static ckpt_status visit_texts(const struct yaml_file *f, bool reporting, bool *
 ckpt_status kerchunk_scan_json(const struct yaml_file *f, ckpt_error *err)
 {
     bool found = false;
-    bool may_have_template = str_find(f->text, STR_LIT("{{"), 0) != SIZE_MAX ||
-                             str_find(f->text, STR_LIT("{%"), 0) != SIZE_MAX ||
-                             str_find(f->text, STR_LIT("\\u00"), 0) != SIZE_MAX;
+    bool may_have_template = str_has(f->text, STR_LIT("{{")) || str_has(f->text, STR_LIT("{%")) ||
+                             str_has(f->text, STR_LIT("\\u00"));
     if (!may_have_template)
         return CKPT_OK;
     arena *a = arena_new(2 * (uint64_t)f->text.len + 65536); /* bounded: the text is in memory */

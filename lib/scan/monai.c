@@ -38,14 +38,14 @@ bool monai_is_import(ckpt_str text)
 /* is_interpolation - returns true if TEXT is "${name}" of hydra, also with more text, and calls nothing. */
 static bool is_interpolation(ckpt_str text)
 {
-    return str_starts(text, STR_LIT("${")) && str_find(text, STR_LIT("("), 0) == SIZE_MAX;
+    return str_starts(text, STR_LIT("${")) && !str_has(text, STR_LIT("("));
 }
 
 /* is_foreign_macro - returns true if TEXT stands for a part of a file outside of the folder. */
 static bool is_foreign_macro(ckpt_str text)
 {
     return str_starts(text, STR_LIT("%")) && scan_path_leaves_folder(str_skip(text, 1)) &&
-           (str_find(text, STR_LIT(".json"), 0) != SIZE_MAX || str_find(text, STR_LIT(".y"), 0) != SIZE_MAX);
+           (str_has(text, STR_LIT(".json")) || str_has(text, STR_LIT(".y")));
 }
 
 bool monai_acts_on(ckpt_str text)
@@ -91,8 +91,8 @@ static ckpt_status visit_texts(const struct yaml_file *f, bool reporting, bool *
  * Few files do, and only these are read again. */
 static bool may_act(ckpt_str text)
 {
-    return str_find(text, STR_LIT("\"$"), 0) != SIZE_MAX || str_find(text, STR_LIT("\"%"), 0) != SIZE_MAX ||
-           str_find(text, STR_LIT("\"\\u002"), 0) != SIZE_MAX;
+    return str_has(text, STR_LIT("\"$")) || str_has(text, STR_LIT("\"%")) ||
+           str_has(text, STR_LIT("\"\\u002"));
 }
 
 ckpt_status monai_scan_json(const struct yaml_file *f, ckpt_error *err)

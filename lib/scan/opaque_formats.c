@@ -50,9 +50,7 @@ static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, siz
 static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t after)
 {
     char text[128];
-    ckpt_str rest = read_bytes_at(s, after, text, sizeof text);
-    while (rest.len && strchr(" \t\r\n:", rest.ptr[0]) && rest.ptr[0])
-        rest = str_skip(rest, 1);
+    ckpt_str rest = str_trim_start(read_bytes_at(s, after, text, sizeof text), " \t\r\n:");
     size_t end = rest.len && rest.ptr[0] == '"' ? str_find(rest, STR_LIT("\""), 1) : SIZE_MAX;
     const char *what = end != SIZE_MAX ? keras_describe_code(str_of(rest.ptr + 1, end - 1)) : NULL;
     if (what) {
@@ -66,7 +64,7 @@ bool scan_path_leaves_folder(ckpt_str path)
 {
     if (path.len && (path.ptr[0] == '/' || path.ptr[0] == '\\' || (path.len > 1 && path.ptr[1] == ':')))
         return true;
-    if (str_find(path, STR_LIT("://"), 0) != SIZE_MAX)
+    if (str_has(path, STR_LIT("://")))
         return true;
     for (size_t i = 0; i + 1 < path.len; i++)
         if (path.ptr[i] == '.' && path.ptr[i + 1] == '.' && (i == 0 || strchr("/\\", path.ptr[i - 1])) &&

@@ -187,9 +187,9 @@ struct trial {
 static bool is_odd_name(ckpt_str name, const char *allowed)
 {
     for (size_t i = 0; i < name.len; i++) {
-        unsigned char c = (unsigned char)name.ptr[i];
-        if (c < 0x80 && c != '_' && c != '.' && !(c >= '0' && c <= '9') &&
-            !((c | 0x20) >= 'a' && (c | 0x20) <= 'z') && (!c || !strchr(allowed, c)))
+        char c = name.ptr[i];
+        if ((unsigned char)c < 0x80 && c != '_' && c != '.' && !is_ascii_alnum(c) &&
+            (!c || !strchr(allowed, c)))
             return true;
     }
     return name.len == 0;

@@ -51,7 +51,7 @@ static bool skip_space(struct config *c)
         size_t from = c->pos++;
         while (c->text.ptr[from] == '#' && peek(c, 0) >= 0 && peek(c, 0) != '\n' && peek(c, 0) != '\r')
             c->pos++;
-        if (str_find(str_of(c->text.ptr + from, c->pos - from), STR_LIT("coding"), 0) != SIZE_MAX)
+        if (str_has(str_of(c->text.ptr + from, c->pos - from), STR_LIT("coding")))
             return false;
     }
     return true;
@@ -179,8 +179,7 @@ static ckpt_status judge_string(const struct scanned *in, uint64_t at, const str
                                 const struct place *p)
 {
     ckpt_str text = c->token_text;
-    size_t dot = str_find(text, STR_LIT("."), 0);
-    ckpt_str package = str_of(text.ptr, dot == SIZE_MAX ? text.len : dot);
+    ckpt_str package = str_before(text, '.');
     bool is_known = str_matches_word(package, packages, str_eq);
     if (p->in_imports && str_is(p->key, "imports") && !is_known)
         return SCAN_FOUND(in, SCAN_LOADER_CODE, at, "%.*s, what mmengine imports", STR_ARG(text));

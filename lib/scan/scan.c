@@ -249,9 +249,7 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
 /* begins_python_mapping - returns true if TEXT begins a mapping of Python with a text for its first key. */
 static bool begins_python_mapping(ckpt_str text)
 {
-    while (text.len && strchr(" \t\r\n", *text.ptr) && *text.ptr)
-        text = str_skip(text, 1);
-    return str_starts(text, STR_LIT("{'"));
+    return str_starts(str_trim_start(text, " \t\r\n"), STR_LIT("{'"));
 }
 
 /* scan_metadata_text - scans TEXT, a value of the metadata that ends at AT: it may be JSON, a mapping of
@@ -264,7 +262,7 @@ static ckpt_status scan_metadata_text(const struct scanned *in, ckpt_str text, u
         return CKPT_OK;
     CKPT_TRY(scan_base64(in, (struct scan_text_value){.text = text, .at = (size_t)at}, err));
     CKPT_TRY(scan_join_offset(in, "text", at, &inner.where, err));
-    if (begins_python_mapping(text) && str_find(text, STR_LIT("\\"), 0) != SIZE_MAX)
+    if (begins_python_mapping(text) && str_has(text, STR_LIT("\\")))
         return scan_found(in->x->scan, SCAN_NOT_OPENED, inner.where, in->src, at,
                           "a mapping of Python with {escapes}; {=JSON} and mappings without are read");
     inner.src = source_mem(text.ptr, text.len, CKPT_NO_OFFSET);
@@ -306,7 +304,7 @@ static ckpt_status scan_metadata(const struct scanned *in, ckpt_error *err)
     arena *a = arena_new(2 * (uint64_t)n + 65536); /* bounded: the header is in memory */
     ckpt_status st = text && a ? source_read(in->src, HEADER_AT, text, n, err) : fail_memory(err);
     ckpt_str header = str_of(text, n);
-    if (st == CKPT_OK && str_find(header, STR_LIT("__metadata__"), 0) != SIZE_MAX)
+    if (st == CKPT_OK && str_has(header, STR_LIT("__metadata__")))
         st = scan_header_texts(in, header, a, err);
     arena_free(a);
     free(text);

@@ -31,12 +31,8 @@ static bool is_known(ckpt_str loader, ckpt_str module, ckpt_str name)
 }
 
 static const char *const text_keys[SKOPS_TEXTS] = {
-    [SKOPS_LOADER] = "__loader__",
-    [SKOPS_MODULE] = "__module__",
-    [SKOPS_CLASS] = "__class__",
-    [SKOPS_METHOD] = "func",
-    [SKOPS_FUNCTION_MODULE] = "module_path",
-    [SKOPS_FUNCTION] = "function",
+    [SKOPS_LOADER] = "__loader__", [SKOPS_MODULE] = "__module__",           [SKOPS_CLASS] = "__class__",
+    [SKOPS_METHOD] = "func",       [SKOPS_FUNCTION_MODULE] = "module_path", [SKOPS_FUNCTION] = "function",
     [SKOPS_GENERATOR] = "content",
 };
 

@@ -133,7 +133,7 @@ static bool matches_text(const struct loader_key *k, ckpt_str text, ckpt_str pac
     if (k->packages && str_matches_word(package, k->packages, str_eq))
         return false;
     bool is_char = k->text && strlen(k->text) == 1;
-    return !k->text || str_is(text, k->text) || (is_char && str_find(text, str_c(k->text), 0) != SIZE_MAX);
+    return !k->text || str_is(text, k->text) || (is_char && str_has(text, str_c(k->text)));
 }
 
 static ckpt_str get_file_name(const struct scanner *x, ckpt_str where)
@@ -147,8 +147,7 @@ static ckpt_str get_file_name(const struct scanner *x, ckpt_str where)
 static ckpt_status report_loader_keys(struct json_visit *v, const struct open_object *o, ckpt_str text)
 {
     ckpt_str outer = v->json.depth ? o[-1].outer_key : o->outer_key; /* bounded: depth is at least 1 */
-    size_t dot = str_find(text, STR_LIT("."), 0);
-    ckpt_str package = str_of(text.ptr, dot == SIZE_MAX ? text.len : dot);
+    ckpt_str package = str_before(text, '.');
     for (size_t i = 0; i < sizeof loader_keys / sizeof *loader_keys; i++) {
         const struct loader_key *k = &loader_keys[i];
         bool is_outer = !k->outer || str_is(o->outer_key, k->outer) || str_is(outer, k->outer);
@@ -229,8 +228,7 @@ static ckpt_status scan_json(const struct yaml_file *f, bool *is_json, ckpt_erro
 static ckpt_status scan_json_text(struct json_visit *v, ckpt_str text, ckpt_error *err)
 {
     bool is_json;
-    while (text.len && json_is_space((unsigned char)*text.ptr))
-        text = str_skip(text, 1);
+    text = str_trim_start(text, " \t\r\n");
     if (!text.len || (*text.ptr != '{' && *text.ptr != '[') || !memchr(text.ptr, '"', text.len))
         return CKPT_OK;
     struct scanner *x = v->in->x;
@@ -386,10 +384,8 @@ static const struct {
 /* check_module_file - reports TEXT if NAME is that of a file in module_files. */
 static ckpt_status check_module_file(const struct scanned *in, ckpt_str name, ckpt_str text)
 {
-    while (text.len && strchr(" \t\r\n", text.ptr[text.len - 1]))
-        text.len--;
-    size_t n = str_find(text, STR_LIT("."), 0);
-    ckpt_str package = str_of(text.ptr, n == SIZE_MAX ? text.len : n);
+    text = str_trim_end(text, " \t\r\n");
+    ckpt_str package = str_before(text, '.');
     for (size_t i = 0; i < sizeof module_files / sizeof *module_files; i++)
         if (str_is(name, module_files[i].file) &&
             !str_matches_word(package, module_files[i].packages, str_eq))
@@ -401,10 +397,7 @@ static ckpt_status check_module_file(const struct scanned *in, ckpt_str name, ck
  * checkpoint, and the folder is elsewhere. */
 static ckpt_status check_folder_file(const struct scanned *in, ckpt_str name, ckpt_str text)
 {
-    while (text.len && strchr(" \t\r\n", text.ptr[text.len - 1]))
-        text.len--;
-    while (text.len && strchr(" \t\r\n", *text.ptr))
-        text = str_skip(text, 1);
+    text = str_trim_start(str_trim_end(text, " \t\r\n"), " \t\r\n");
     return str_is(name, "latest") && scan_path_leaves_folder(text)
                ? SCAN_FOUND(in, SCAN_EXTERNAL_PATH, 0, "the checkpoint is in \"%.*s\", outside of the folder",
                             STR_ARG(text))

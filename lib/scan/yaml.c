@@ -118,8 +118,7 @@ static const struct config_key *find_key(const struct yaml_visit *v, ckpt_str te
 
 static ckpt_status report_module(struct yaml_visit *v, ckpt_str module)
 {
-    size_t dot = str_find(module, STR_LIT("."), 0);
-    ckpt_str package = str_of(module.ptr, dot == SIZE_MAX ? module.len : dot);
+    ckpt_str package = str_before(module, '.');
     if (module.ptr && str_matches_word(package, v->key->packages, str_eq))
         return CKPT_OK;
     v->found = true;
@@ -288,7 +287,7 @@ static ckpt_status report_value(struct yaml_visit *v, ckpt_str text)
  * */
 static ckpt_status report_tag(struct yaml_visit *v, const char *what, ckpt_str tag)
 {
-    if (!v->f->is_yaml_name && tag.len && str_find(tag, STR_LIT("python/"), 0) == SIZE_MAX)
+    if (!v->f->is_yaml_name && tag.len && !str_has(tag, STR_LIT("python/")))
         return CKPT_OK;
     v->found = true;
     return v->reporting ? SCAN_FOUND(v->in, SCAN_YAML_TAG, v->y.token_at, "%s %.*s", what, STR_ARG(tag))
@@ -401,11 +400,10 @@ static bool is_worth_reading(ckpt_str text)
         return true;
     for (size_t i = 0; i < sizeof config_keys / sizeof *config_keys; i++)
         if (is_certain(&config_keys[i]) && config_keys[i].names == NAMES_TARGET &&
-            str_find(text, str_c(config_keys[i].key), 0) != SIZE_MAX)
+            str_has(text, str_c(config_keys[i].key)))
             return true;
-    return str_find(text, STR_LIT("class_path"), 0) != SIZE_MAX ||
-           str_find(text, STR_LIT("!!python/"), 0) != SIZE_MAX ||
-           str_find(text, STR_LIT("tag:yaml.org,2002:python"), 0) != SIZE_MAX;
+    return str_has(text, STR_LIT("class_path")) || str_has(text, STR_LIT("!!python/")) ||
+           str_has(text, STR_LIT("tag:yaml.org,2002:python"));
 }
 
 ckpt_status scan_yaml(const struct yaml_file *f, bool *all_read, ckpt_error *err)

@@ -6,11 +6,6 @@
 #include "op/weights_only.h"
 #include "scan/scan.h"
 
-static bool is_word_char(char c)
-{
-    return ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (c >= '0' && c <= '9');
-}
-
 bool yolo_is_activation(ckpt_str text)
 {
     size_t open = str_find(text, STR_LIT("("), 0);
@@ -23,7 +18,7 @@ bool yolo_is_activation(ckpt_str text)
         char c = text.ptr[i];
         nopen += c == '(';
         bool is_argument = nopen == 1 && c && strchr("_=., -('\"", c);
-        if (!is_word_char(c) && !is_argument)
+        if (!is_ascii_alnum(c) && !is_argument)
             return false;
     }
     return true;
@@ -34,15 +29,14 @@ bool yolo_is_activation(ckpt_str text)
 static bool is_name_or_number(ckpt_str text)
 {
     for (size_t i = 0; i < text.len; i++)
-        if (!is_word_char(text.ptr[i]) && !(text.ptr[i] && strchr("_.+-~", text.ptr[i])))
+        if (!is_ascii_alnum(text.ptr[i]) && !(text.ptr[i] && strchr("_.+-~", text.ptr[i])))
             return false;
-    return !str_starts(text, STR_LIT("__")) && str_find(text, STR_LIT(".__"), 0) == SIZE_MAX;
+    return !str_starts(text, STR_LIT("__")) && !str_has(text, STR_LIT(".__"));
 }
 
 bool yolo_is_layer(ckpt_str text)
 {
-    return str_find(text, STR_LIT("("), 0) != SIZE_MAX
-               ? yolo_is_activation(text)
-               : is_name_or_number(text) && !scan_target_runs_code(text) &&
-                     name_verdict(STR_LIT("builtins"), text) != CKPT_SCAN_KNOWN_EXEC;
+    return str_has(text, STR_LIT("(")) ? yolo_is_activation(text)
+                                       : is_name_or_number(text) && !scan_target_runs_code(text) &&
+                                             name_verdict(STR_LIT("builtins"), text) != CKPT_SCAN_KNOWN_EXEC;
 }

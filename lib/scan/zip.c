@@ -582,7 +582,7 @@ static ckpt_status scan_strays(struct zip_scan *archive, bool embedded, ckpt_err
 static bool has_torch_script(const struct zip_audit *audit)
 {
     for (size_t i = 0; i < audit->n; i++)
-        if (str_find(audit->views[i].name, STR_LIT("/code/__torch__"), 0) != SIZE_MAX &&
+        if (str_has(audit->views[i].name, STR_LIT("/code/__torch__")) &&
             str_ends(audit->views[i].name, STR_LIT(".py")))
             return true;
     return false;

@@ -43,10 +43,10 @@ static void a_text_is_found(void)
 static void words_are_taken_one_by_one(void)
 {
     ckpt_str list = STR_LIT("one two");
-    CU_ASSERT(str_is(str_take_word(&list), "one"));
-    CU_ASSERT(str_is(str_take_word(&list), "two"));
-    CU_ASSERT_EQUAL(str_take_word(&list).len, 0);
-    CU_ASSERT_EQUAL(str_take_word(&list).len, 0);
+    CU_ASSERT(str_is(str_take_until(&list, ' '), "one"));
+    CU_ASSERT(str_is(str_take_until(&list, ' '), "two"));
+    CU_ASSERT_EQUAL(str_take_until(&list, ' ').len, 0);
+    CU_ASSERT_EQUAL(str_take_until(&list, ' ').len, 0);
 }
 
 static void one_of_several_words_matches(void)
