@@ -77,6 +77,20 @@ static enum argument_kind argument_kind(const struct opt *o, const char **list)
     return ANYTHING;
 }
 
+/* print_argument - prints what proposes the argument of O: for words, these between BEFORE and AFTER, else
+ * the text of its kind. */
+static void print_argument(const struct opt *o, const char *before, const char *after,
+                           const char *const texts[ROOTS + 1])
+{
+    const char *list;
+    enum argument_kind kind = argument_kind(o, &list);
+    fputs(kind == WORDS ? before : texts[kind], stdout);
+    if (kind == WORDS) {
+        print_words(list);
+        fputs(after, stdout);
+    }
+}
+
 static void print_command_names(void)
 {
     for (size_t i = 0; cmd_list[i]; i++)
@@ -125,22 +139,15 @@ static const char bash_functions[] =
 
 static void print_bash_option(const struct opt *o)
 {
-    const char *list;
-    enum argument_kind kind = argument_kind(o, &list);
+    static const char *const texts[] = {
+        [ANYTHING] = ") return ;;\n",
+        [A_FILE] = ") _ckpt_lines \"$cur\" < <(compgen -f -- \"$cur\"); return ;;\n",
+        [NAMES] = ") _ckpt_lines \"$cur\" < <(_ckpt_names); return ;;\n",
+        [ROOTS] = ") _ckpt_lines \"$cur\" < <(_ckpt_roots); return ;;\n"};
     printf("        --%s", o->name);
     if (o->letter)
         printf("|-%c", o->letter);
-    if (kind == WORDS) {
-        fputs(") COMPREPLY=($(compgen -W '", stdout);
-        print_words(list);
-        fputs("' -- \"$cur\")); return ;;\n", stdout);
-    } else {
-        fputs(kind == A_FILE  ? ") _ckpt_lines \"$cur\" < <(compgen -f -- \"$cur\"); return ;;\n"
-              : kind == NAMES ? ") _ckpt_lines \"$cur\" < <(_ckpt_names); return ;;\n"
-              : kind == ROOTS ? ") _ckpt_lines \"$cur\" < <(_ckpt_roots); return ;;\n"
-                              : ") return ;;\n",
-              stdout);
-    }
+    print_argument(o, ") COMPREPLY=($(compgen -W '", "' -- \"$cur\")); return ;;\n", texts);
 }
 
 static void print_bash_command(const struct cmd *cmd)
@@ -196,21 +203,14 @@ static void print_bash(void)
 
 static void print_zsh_argument(const struct opt *o)
 {
+    static const char *const texts[] = {
+        [ANYTHING] = ":", [A_FILE] = ":_files", [NAMES] = ":_ckpt_names", [ROOTS] = ":_ckpt_roots"};
     const char *list;
-    enum argument_kind kind = argument_kind(o, &list);
-    if (kind == WORDS) {
-        fputs(":word:(", stdout);
-        print_words(list);
-        putchar(')');
-        return;
+    if (argument_kind(o, &list) != WORDS) {
+        putchar(':');
+        print_quoted(o->arg, "[]:");
     }
-    putchar(':');
-    print_quoted(o->arg, "[]:");
-    fputs(kind == A_FILE  ? ":_files"
-          : kind == NAMES ? ":_ckpt_names"
-          : kind == ROOTS ? ":_ckpt_roots"
-                          : ":",
-          stdout);
+    print_argument(o, ":word:(", ")", texts);
 }
 
 static void print_zsh_option(const struct opt *o)
@@ -284,19 +284,11 @@ static void print_zsh(void)
 
 static void print_fish_argument(const struct opt *o)
 {
-    const char *list;
-    enum argument_kind kind = argument_kind(o, &list);
-    if (kind == WORDS) {
-        fputs(" -x -a '", stdout);
-        print_words(list);
-        putchar('\'');
-        return;
-    }
-    fputs(kind == A_FILE  ? " -r"
-          : kind == NAMES ? " -x -a '(__ckpt_names)'"
-          : kind == ROOTS ? " -x -a '(__ckpt_roots)'"
-                          : " -x",
-          stdout);
+    static const char *const texts[] = {[ANYTHING] = " -x",
+                                        [A_FILE] = " -r",
+                                        [NAMES] = " -x -a '(__ckpt_names)'",
+                                        [ROOTS] = " -x -a '(__ckpt_roots)'"};
+    print_argument(o, " -x -a '", "'", texts);
 }
 
 static void print_fish_option(const struct cmd *cmd, const struct opt *o)

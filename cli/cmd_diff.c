@@ -191,17 +191,13 @@ static void git_diff_one(const char *path, const char *label)
 {
     struct totals sum = {0};
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
-    struct text out = {0};
     ckpt_file *f = open_for_git(path, opts.ignore_crc, label);
     if (!f)
         return;
     for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++)
         totals_add(&sum, &t);
-    text_noun(&out, sum.tensors, "tensor", "tensors");
-    text_add(&out, ", ");
-    text_size(&out, sum.bytes);
-    print_text(stdout, "%s%s, %s\n", label, ckpt_file_title(f), out.ptr);
-    text_free(&out);
+    print_text(stdout, "%s%s, %s, %s\n", label, ckpt_file_title(f),
+               show_noun(sum.tensors, "tensor", "tensors"), show_size(sum.bytes));
     ckpt_close(f);
 }
 

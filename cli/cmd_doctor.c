@@ -204,18 +204,15 @@ static int collect_diagnosis(void *user, const ckpt_diagnosis *d)
 static void print_doctor_text(const struct job *job, const ckpt_doctor_result *r)
 {
     struct text t = {0};
-    text_name(&t, str_of(job->path));
-    text_add(&t, ": ");
-    if (r->problems)
+    text_addf(&t, "%s: ", escape_name(str_of(job->path)));
+    if (r->problems) {
         text_noun(&t, r->problems, "problem", "problems");
-    else
-        text_addf(&t, "healthy, %s, ", r->format ? r->format : "");
-    if (!r->problems) {
-        text_noun(&t, r->tensors, "tensor", "tensors");
+    } else {
+        text_addf(&t, "healthy, %s, %s", r->format ? r->format : "",
+                  show_noun(r->tensors, "tensor", "tensors"));
         if (r->unread)
             text_addf(&t, " (%llu not read)", (unsigned long long)r->unread);
-        text_add(&t, ", ");
-        text_size(&t, r->bytes);
+        text_addf(&t, ", %s", show_size(r->bytes));
     }
     print_text(stdout, "%s\n%s%s", t.ptr, job->problems.len ? job->problems.ptr : "",
                job->notes.len ? job->notes.ptr : "");

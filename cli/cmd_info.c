@@ -126,35 +126,37 @@ static void begin_label(struct text *out, const char *word)
 {
     text_clear(out);
     size_t n = text_columns(word, strlen(word));
-    text_add(out, style_on(DIM));
-    text_add(out, word);
-    text_add(out, style_off(DIM));
-    text_addf(out, "%*s", (int)(n < LABEL_WIDTH ? LABEL_WIDTH - n : 2), "");
+    text_addf(out, "%s%s%s%*s", style_on(DIM), word, style_off(DIM),
+              (int)(n < LABEL_WIDTH ? LABEL_WIDTH - n : 2), "");
+}
+
+/* print_labelled - prints a line with the label WORD. */
+static void CKPT_PRINTF(3, 4) print_labelled(struct text *out, const char *word, const char *fmt, ...)
+{
+    va_list ap;
+    begin_label(out, word);
+    va_start(ap, fmt);
+    text_addv(out, fmt, ap);
+    va_end(ap);
+    line_put(out);
 }
 
 /* add_name_and_gap - adds NAME and three blanks, or nothing if NAME is empty. */
 static void add_name_and_gap(struct text *out, ckpt_str name)
 {
-    if (!name.len)
-        return;
-    text_name(out, name);
-    text_add(out, "   ");
+    if (name.len)
+        text_addf(out, "%s   ", escape_name(name));
 }
 
 static void print_title(const struct facts *facts, struct text *out)
 {
     text_clear(out);
-    if (!ui.prefix[0]) {
-        text_add(out, style_on(BOLD));
-        text_name(out, str_of(ckpt_file_path(facts->f)));
-        text_addf(out, "%s   ", style_off(BOLD));
-    }
+    if (!ui.prefix[0])
+        text_addf(out, "%s%s%s   ", style_on(BOLD), escape_name(str_of(ckpt_file_path(facts->f))),
+                  style_off(BOLD));
     text_addf(out, "%s, ", ckpt_file_title(facts->f));
-    if (facts->info.producer.len) {
-        text_add(out, "written by ");
-        text_name(out, facts->info.producer);
-        text_add(out, ", ");
-    }
+    if (facts->info.producer.len)
+        text_addf(out, "written by %s, ", escape_name(facts->info.producer));
     text_size(out, ckpt_file_bytes(facts->f));
     line_put(out);
 }
@@ -186,17 +188,12 @@ static void print_ranks(const struct facts *facts, struct text *out)
     if (ranks && ranks->ranks) {
         begin_label(out, "ranks");
         text_count(out, ranks->ranks);
-        for (size_t i = 0; i < n; i++) {
-            text_addf(out, "%s%s parallel ", i ? ", " : ": ", axis[i].name);
-            text_count(out, axis[i].ranks);
-        }
+        for (size_t i = 0; i < n; i++)
+            text_addf(out, "%s%s parallel %s", i ? ", " : ": ", axis[i].name, show_count(axis[i].ranks));
         line_put(out);
     }
-    if (ranks && ranks->has_step) {
-        begin_label(out, "step");
-        text_addf(out, "%" PRIu64, ranks->step);
-        line_put(out);
-    }
+    if (ranks && ranks->has_step)
+        print_labelled(out, "step", "%" PRIu64, ranks->step);
 }
 
 static void print_weights(const struct facts *facts, struct text *out)
@@ -252,10 +249,8 @@ static void add_fix(const struct facts *facts, const ckpt_wrapper *wrapper, bool
         text_add(out, "   fix: ckpt strip --auto ");
         *auto_printed = true;
     } else {
-        text_add(out, "   if a wrapper left it: ckpt strip ");
-        text_add(out, wrapper->anywhere ? "--anywhere " : "");
-        text_name(out, wrapper->prefix);
-        text_add(out, " ");
+        text_addf(out, "   if a wrapper left it: ckpt strip %s%s ", wrapper->anywhere ? "--anywhere " : "",
+                  escape_name(wrapper->prefix));
     }
     text_operand(out, ckpt_file_path(facts->f));
     text_add(out, " -o ");
@@ -265,17 +260,11 @@ static void add_fix(const struct facts *facts, const ckpt_wrapper *wrapper, bool
 /* add_prefix - adds PREFIX, which N of ALL tensors have, and WHERE, the name of their mapping or empty. */
 static void add_prefix(struct text *out, ckpt_str prefix, uint64_t n, uint64_t all, ckpt_str where)
 {
-    text_name(out, prefix);
-    text_add(out, n == all ? "   on all " : "   on ");
-    text_count(out, n);
-    if (n != all) {
-        text_add(out, " of ");
-        text_count(out, all);
-    }
-    if (where.len) {
-        text_add(out, " of ");
-        text_name(out, where);
-    }
+    text_addf(out, "%s   on %s%s", escape_name(prefix), n == all ? "all " : "", show_count(n));
+    if (n != all)
+        text_addf(out, " of %s", show_count(all));
+    if (where.len)
+        text_addf(out, " of %s", escape_name(where));
 }
 
 static void print_wrappers(const struct facts *facts, struct text *out)
@@ -340,18 +329,16 @@ static void add_prefix_command(const struct facts *facts, const ckpt_weights *we
     text_add(out, is_copy ? "   alone: ckpt convert --root "
                           : "   common prefix (often a real module); to remove it: ckpt strip ");
     bool is_dashed = !is_copy && path.ptr[0] == '-'; /* without -- it would be an option */
-    if (is_dashed) {
-        text_add(out, "-o ");
-        text_new_name(out, "fixed", ckpt_file_path(facts->f), get_output_suffix(facts));
-        text_add(out, " -- ");
-    }
+    struct text output = {0};
+    text_new_name(&output, "fixed", ckpt_file_path(facts->f), get_output_suffix(facts));
+    if (is_dashed)
+        text_addf(out, "-o %s -- ", output.ptr);
     text_shell(out, path.ptr);
     text_add(out, " ");
     text_operand(out, ckpt_file_path(facts->f));
-    if (!is_dashed) {
-        text_add(out, is_copy ? " " : " -o ");
-        text_new_name(out, "fixed", ckpt_file_path(facts->f), get_output_suffix(facts));
-    }
+    if (!is_dashed)
+        text_addf(out, "%s%s", is_copy ? " " : " -o ", output.ptr);
+    text_free(&output);
     text_free(&path);
 }
 
@@ -395,9 +382,8 @@ static void print_states(const struct facts *facts, struct text *out)
         uint64_t n = facts->states[state_titles[i].state];
         if (!n)
             continue;
-        begin_label(out, state_titles[i].label);
-        text_addf(out, "%" PRIu64 " tensor%s%s", n, n == 1 ? "" : "s", state_titles[i].after);
-        line_put(out);
+        print_labelled(out, state_titles[i].label, "%" PRIu64 " tensor%s%s", n, n == 1 ? "" : "s",
+                       state_titles[i].after);
     }
 }
 
@@ -492,8 +478,7 @@ static void add_leaves(const struct facts *facts, struct value_list *list, uint3
             continue;
         if (!begin_list_item(list))
             continue;
-        text_name(list->out, leaf->name);
-        text_add(list->out, " = ");
+        text_addf(list->out, "%s = ", escape_name(leaf->name));
         add_value(list->out, leaf->value);
     }
 }
@@ -528,8 +513,7 @@ static void print_info_metadata(const struct facts *facts, struct text *out)
     for (size_t i = 0; metadata_next(facts->f, &i, &pair);) {
         if (!begin_list_item(&list))
             continue;
-        text_name(out, pair.path[1].str);
-        text_add(out, " = ");
+        text_addf(out, "%s = ", escape_name(pair.path[1].str));
         add_value(out, pair.value);
     }
     if (list.ncounted)
@@ -556,11 +540,9 @@ static void print_dtypes(const struct facts *facts, struct text *out)
             used[n++] = &facts->by_dtype[d];
     qsort(used, n, sizeof *used, compare_elements);
     for (size_t i = 0; i < n; i++) {
-        text_addf(out, "%s%s ", i ? ", " : "", get_dtype_name(facts, (size_t)(used[i] - facts->by_dtype)));
-        text_count(out, used[i]->elements);
-        text_add(out, " (");
-        text_size(out, used[i]->bytes);
-        text_add(out, ")");
+        const char *name = get_dtype_name(facts, (size_t)(used[i] - facts->by_dtype));
+        text_addf(out, "%s%s %s (%s)", i ? ", " : "", name, show_count(used[i]->elements),
+                  show_size(used[i]->bytes));
     }
     if (n)
         line_put(out);
@@ -570,11 +552,9 @@ static void print_quantized(const struct facts *facts, struct text *out)
 {
     const ckpt_quantized *q;
     begin_label(out, "quantized");
-    for (size_t i = 0; (q = ckpt_quantized_at(facts->f, i)); i++) {
-        text_add(out, i ? ", " : "");
-        text_noun(out, q->weights, "weight by ", "weights by ");
-        text_name(out, q->scheme);
-    }
+    for (size_t i = 0; (q = ckpt_quantized_at(facts->f, i)); i++)
+        text_addf(out, "%s%s%s", i ? ", " : "", show_noun(q->weights, "weight by ", "weights by "),
+                  escape_name(q->scheme));
     if (facts->info.nquantized)
         line_put(out);
 }
@@ -588,40 +568,25 @@ static void print_adapter(const struct facts *facts, struct text *out)
     text_addf(out, "LoRA of rank %" PRIu64, adapter->rank_min);
     if (adapter->rank_max != adapter->rank_min)
         text_addf(out, " to %" PRIu64, adapter->rank_max);
-    text_add(out, " for ");
-    text_noun(out, adapter->modules, "module", "modules");
+    text_addf(out, " for %s", show_noun(adapter->modules, "module", "modules"));
     line_put(out);
 }
 
 static void print_info_remarks(const struct facts *facts, struct text *out)
 {
-    if (facts->info.aliases) {
-        begin_label(out, "ties");
-        text_noun(out, facts->info.aliases, "name shares", "names share");
-        text_add(out, " the bytes of another tensor");
-        line_put(out);
-    }
-    if (facts->info.unreferenced) {
-        begin_label(out, "unused");
-        text_size(out, facts->info.unreferenced);
-        text_add(out, " that no tensor uses");
-        line_put(out);
-    }
-    if (facts->info.executes_code) {
-        begin_label(out, "code");
-        text_add(out, "loading the file runs code in it; ckpt does not run it");
-        line_put(out);
-    }
-    if (facts->info.weights_only >= 0) {
-        begin_label(out, "load");
-        text_addf(out, "torch.load(weights_only=True) %s",
-                  facts->info.weights_only ? "loads it" : "refuses it");
-        if (!facts->info.weights_only && facts->info.weights_only_why.len) {
-            text_add(out, ": ");
-            text_name(out, facts->info.weights_only_why);
-        }
-        line_put(out);
-    }
+    const ckpt_info *info = &facts->info;
+    if (info->aliases)
+        print_labelled(out, "ties", "%s the bytes of another tensor",
+                       show_noun(info->aliases, "name shares", "names share"));
+    if (info->unreferenced)
+        print_labelled(out, "unused", "%s that no tensor uses", show_size(info->unreferenced));
+    if (info->executes_code)
+        print_labelled(out, "code", "loading the file runs code in it; ckpt does not run it");
+    bool has_reason = !info->weights_only && info->weights_only_why.len;
+    if (info->weights_only >= 0)
+        print_labelled(out, "load", "torch.load(weights_only=True) %s%s%s",
+                       info->weights_only ? "loads it" : "refuses it", has_reason ? ": " : "",
+                       has_reason ? escape_name(info->weights_only_why) : "");
 }
 
 static void print_info_text(const struct facts *facts)
@@ -855,8 +820,7 @@ static void print_info_record(const struct facts *facts)
     add_dtypes_field(&r, facts);
     add_prefix_field(&r, facts);
     record_field_name(&r, facts->info.optimizer);
-    text_add(&r.text, weights_only[facts->info.weights_only < 0 ? 0 : facts->info.weights_only ? 2 : 1]);
-    record_field(&r);
+    record_field_text(&r, weights_only[facts->info.weights_only < 0 ? 0 : facts->info.weights_only ? 2 : 1]);
     record_put(&r);
     record_free(&r);
 }

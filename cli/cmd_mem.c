@@ -234,12 +234,9 @@ static void add_amount_row(struct table *table, const char *label, const ckpt_me
     if (!a->known)
         return;
     table_row(table, strcmp(label, "total") == 0 ? BOLD : PLAIN);
-    text_add(&table->text, label);
-    table_cell(table);
-    text_size(&table->text, a->bytes);
-    table_cell(table);
-    text_add(&table->text, a->exact ? "exact" : "estimate");
-    table_cell(table);
+    table_cellf(table, "%s", label);
+    table_cellf(table, "%s", show_size(a->bytes));
+    table_cellf(table, "%s", a->exact ? "exact" : "estimate");
     if (where)
         text_add(&table->text, where);
     else
@@ -268,27 +265,15 @@ static void print_amounts(const ckpt_mem_result *result)
 
 static void print_heading(const struct job *job)
 {
-    struct text t = {0};
     const ckpt_mem_result *result = &job->result;
-    text_name(&t, str_of(job->path));
-    text_addf(&t, "   %s", result->family_title ? result->family_title : "unknown architecture");
-    if (result->recognized_by) {
-        text_add(&t, ", by ");
-        text_name(&t, str_of(result->recognized_by));
-    }
-    line_put(&t);
-    text_clear(&t);
-    text_noun(&t, result->trained, "parameter", "parameters");
-    text_addf(&t, " in ");
-    text_noun(&t, result->tensors, "tensor", "tensors");
-    if (result->frozen) {
-        text_add(&t, ", ");
-        text_count(&t, result->frozen);
-        text_add(&t, " frozen");
-    }
-    text_addf(&t, " · %s · %s", result->precision, result->optimizer);
-    line_put(&t);
-    text_free(&t);
+    const char *by = result->recognized_by;
+    line_printf("%s   %s%s%s", escape_name(str_of(job->path)),
+                result->family_title ? result->family_title : "unknown architecture", by ? ", by " : "",
+                by ? escape_name(str_of(by)) : "");
+    line_printf("%s in %s%s%s%s · %s · %s", show_noun(result->trained, "parameter", "parameters"),
+                show_noun(result->tensors, "tensor", "tensors"), result->frozen ? ", " : "",
+                result->frozen ? show_count(result->frozen) : "", result->frozen ? " frozen" : "",
+                result->precision, result->optimizer);
 }
 
 static uint32_t count_recomputed(const ckpt_mem_result *result)
@@ -340,45 +325,31 @@ static void print_plan(const struct job *job)
     else
         text_addf(&t, "%.0f %% of a forward pass is recomputed", 100 * plan->extra_forward);
     line_put(&t);
-    text_clear(&t);
+    text_free(&t);
     if (count_recomputed(plan))
         print_segments(job);
-    text_add(&t, "  kept ");
-    text_size(&t, plan->activations_kept.bytes);
-    text_add(&t, ", peak ");
-    text_size(&t, plan->peak.bytes);
-    text_addf(&t, " (%s), total ", plan->peak_place);
-    text_size(&t, plan->total.bytes);
-    line_put(&t);
-    text_free(&t);
+    line_printf("  kept %s, peak %s (%s), total %s", show_size(plan->activations_kept.bytes),
+                show_size(plan->peak.bytes), plan->peak_place, show_size(plan->total.bytes));
 }
 
 static void print_notes(const struct job *job)
 {
-    struct text t = {0};
     const char *note;
     ckpt_mem_group group; /* a parameter group of the file's own optimizer */
-    for (size_t i = 0; !opts.optimizer && ckpt_mem_group_at(job->mem, i, &group); i++) {
-        text_addf(&t, "group %zu: ", i);
-        text_noun(&t, group.parameters, "parameter", "parameters");
-        text_add(&t, ", state of ");
-        text_size(&t, group.bytes);
-        line_put(&t);
-        text_clear(&t);
-    }
+    for (size_t i = 0; !opts.optimizer && ckpt_mem_group_at(job->mem, i, &group); i++)
+        line_printf("group %zu: %s, state of %s", i, show_noun(group.parameters, "parameter", "parameters"),
+                    show_size(group.bytes));
     for (size_t i = 0; (note = ckpt_mem_assumed_at(job->mem, i)) != NULL; i++)
         print_text(stdout, "assumed: %s\n", note);
     for (size_t i = 0; (note = ckpt_mem_unknown_at(job->mem, i)) != NULL; i++)
         print_text(stdout, "unknown: %s\n", note);
-    text_free(&t);
 }
 
 static void print_fit(const struct job *job)
 {
     struct text t = {0};
-    text_addf(&t, "fits ");
-    text_size(&t, opts.fits);
-    text_addf(&t, " with a tenth and 1 GiB to spare: %s", job->plan_fits ? "yes" : "no");
+    text_addf(&t, "fits %s with a tenth and 1 GiB to spare: %s", show_size(opts.fits),
+              job->plan_fits ? "yes" : "no");
     if (!job->plan_fits && job->largest_batch)
         text_addf(&t, "; batch %" PRIu64 " is the largest that does, with a plan of its own",
                   job->largest_batch);
@@ -585,23 +556,19 @@ static void print_table_text(uint64_t totals[][NCOLUMNS], size_t rows)
 {
     struct table table = {.columns = NCOLUMNS + 1, .right = {true}};
     table_row(&table, BOLD);
-    text_add(&table.text, "BATCH");
-    table_cell(&table);
+    table_cellf(&table, "BATCH");
     for (size_t k = 0; k < NCOLUMNS; k++) {
         table.right[k + 1] = true;
-        text_add(&table.text, columns[k].name);
-        table_cell(&table);
+        table_cellf(&table, "%s", columns[k].name);
     }
     for (size_t i = 0; i < rows; i++) {
         table_row(&table, PLAIN);
-        text_uint(&table.text, (uint64_t)1 << i);
-        table_cell(&table);
-        for (size_t k = 0; k < NCOLUMNS; k++) {
-            text_size(&table.text, totals[i][k]);
-            if (opts.fits)
-                text_add(&table.text, totals[i][k] <= tensor_limit() ? " +" : " -");
-            table_cell(&table);
-        }
+        table_cellf(&table, "%" PRIu64, (uint64_t)1 << i);
+        for (size_t k = 0; k < NCOLUMNS; k++)
+            table_cellf(&table, "%s%s", show_size(totals[i][k]),
+                        !opts.fits                       ? ""
+                        : totals[i][k] <= tensor_limit() ? " +"
+                                                         : " -");
     }
     table_print(&table, stdout, true);
     table_free(&table);

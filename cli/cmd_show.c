@@ -42,14 +42,10 @@ static void print_description(const ckpt_tensor *t, const struct slice *s)
     text_shape(&out, t);
     if (t->kind != CKPT_DENSE && t->dtype != CKPT_DT_NONE)
         text_addf(&out, " %s", ckpt_kind_name((ckpt_kind)t->kind));
-    if (t->klass.len) {
-        text_add(&out, " ");
-        text_name(&out, t->klass);
-    }
-    if (t->note.len) {
-        text_add(&out, ", ");
-        text_name(&out, t->note);
-    }
+    if (t->klass.len)
+        text_addf(&out, " %s", escape_name(t->klass));
+    if (t->note.len)
+        text_addf(&out, ", %s", escape_name(t->note));
     if (s) {
         text_add(&out, ", here ");
         text_dims(&out, s->shape, s->ndim, ", ");
@@ -69,9 +65,7 @@ static int show_components(const ckpt_file *f, uint32_t row)
         if (t.part_of != row)
             continue;
         text_clear(&out);
-        text_add(&out, "  ");
-        text_name(&out, t.name);
-        text_add(&out, "  ");
+        text_addf(&out, "  %s  ", escape_name(t.name));
         text_dtype(&out, &t);
         text_add(&out, " ");
         text_shape(&out, &t);
@@ -148,8 +142,7 @@ static void add_item_cells(struct table *table, const ckpt_file *f, const ckpt_v
         add_tensor_cells(table, f, row);
         return;
     }
-    text_add(&table->text, ckpt_value_type_name(v, type, sizeof type));
-    table_cell(table);
+    table_cellf(table, "%s", ckpt_value_type_name(v, type, sizeof type));
     text_value(&table->text, v, 8);
     table_cell(table);
 }
@@ -175,16 +168,9 @@ static void print_items(const ckpt_file *f, const ckpt_value *v)
 static void print_value_head(const char *title, const ckpt_value *v, size_t n)
 {
     char type[256];
-    struct text out = {0};
-    if (title) {
-        text_name(&out, str_of(title));
-        text_add(&out, "   ");
-    }
-    text_add(&out, ckpt_value_type_name(v, type, sizeof type));
-    text_add(&out, ", ");
-    text_noun(&out, n, "item", "items");
-    print_text(stdout, "%s%s%s\n", style_on(BOLD), out.ptr, style_off(BOLD));
-    text_free(&out);
+    print_text(stdout, "%s%s%s%s, %s%s\n", style_on(BOLD), title ? escape_name(str_of(title)) : "",
+               title ? "   " : "", ckpt_value_type_name(v, type, sizeof type), show_noun(n, "item", "items"),
+               style_off(BOLD));
 }
 
 static void tensor_json(json *parent, const ckpt_file *f, uint32_t row)
@@ -431,8 +417,7 @@ static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *
     table_header(&table, NULL);
     for (size_t i = 0; i < n; i++) {
         table_row(&table, PLAIN);
-        text_name(&table.text, name_after_prefix(f, rows[i], prefix));
-        table_cell(&table);
+        table_cellf(&table, "%s", escape_name(name_after_prefix(f, rows[i], prefix)));
         add_tensor_cells(&table, f, rows[i]);
     }
     table_print(&table, stdout, false);
@@ -457,16 +442,11 @@ static bool show_below(const ckpt_file *f, const char *prefix)
 /* show_names - lists the tensors of a file that has no graph, or whose --root is a common prefix of names. */
 static int show_names(const ckpt_file *f)
 {
-    struct text out = {0};
     size_t n;
     uint32_t *rows = rows_select(f, NULL, 0, ORDER_NATURAL, &n);
-    for (size_t i = 0; i < n; i++) {
-        text_clear(&out);
-        text_name(&out, ckpt_tensor_name(f, rows[i]));
-        line_put(&out);
-    }
+    for (size_t i = 0; i < n; i++)
+        line_printf("%s", escape_name(ckpt_tensor_name(f, rows[i])));
     free(rows);
-    text_free(&out);
     return EXIT_OK;
 }
 

@@ -428,14 +428,11 @@ static int check_fail_on(const struct job *job, const char *path)
             first_failed = ckpt_tensor_name(job->f, job->rows[i]);
     if (!nfailed)
         return EXIT_OK;
-    struct text t = {0};
-    text_noun(&t, nfailed, "tensor has", "tensors have");
-    print_reason(path, "%s %s, the first is %s", t.ptr,
+    print_reason(path, "%s %s, the first is %s", show_noun(nfailed, "tensor has", "tensors have"),
                  !fail_on_inf   ? "NaN"
                  : !fail_on_nan ? "Inf"
                                 : "NaN or Inf",
                  escape_name(first_failed));
-    text_free(&t);
     return EXIT_NO;
 }
 

@@ -89,28 +89,18 @@ static void summary_json(const struct job *job, const ckpt_verify_result *r)
 static void print_summary(const struct job *job, const ckpt_verify_result *r)
 {
     struct text t = {0};
-    text_name(&t, str_of(job->path));
-    text_add(&t, ": ");
-    if (r->findings)
-        text_noun(&t, r->findings, "finding", "findings");
-    else
-        text_add(&t, r->records || r->read || !r->tensors ? "intact" : "structure intact");
-    text_add(&t, ", ");
-    text_noun(&t, r->tensors, "tensor", "tensors");
-    if (r->records) {
-        text_add(&t, ", ");
-        text_noun(&t, r->records, "checksum", "checksums");
-    }
     bool has_read = r->records || r->read || !r->tensors;
-    text_add(&t, ", ");
-    if (has_read)
-        text_size(&t, r->read);
-    text_add(&t, has_read ? " read" : "data not read");
-    if (r->unread) {
-        text_add(&t, ", ");
-        text_noun(&t, r->unread, "tensor", "tensors");
-        text_add(&t, has_read ? " not read" : " cannot be read");
-    }
+    text_addf(&t, "%s: %s, %s", escape_name(str_of(job->path)),
+              r->findings ? show_noun(r->findings, "finding", "findings")
+              : has_read  ? "intact"
+                          : "structure intact",
+              show_noun(r->tensors, "tensor", "tensors"));
+    if (r->records)
+        text_addf(&t, ", %s", show_noun(r->records, "checksum", "checksums"));
+    text_addf(&t, ", %s%s", has_read ? show_size(r->read) : "data not", " read");
+    if (r->unread)
+        text_addf(&t, ", %s %s", show_noun(r->unread, "tensor", "tensors"),
+                  has_read ? "not read" : "cannot be read");
     print_text(report_stream(opts.write_manifest), "%s\n", t.ptr);
     text_free(&t);
 }

@@ -124,11 +124,8 @@ static void add_diff_remark(struct text *out, const struct report *r, const ckpt
 
 static void add_event_count(struct text *out, const char *label, uint64_t n, const char *side)
 {
-    if (!n)
-        return;
-    text_addf(out, ", %llu %s", (unsigned long long)n, label);
-    if (side)
-        text_name(out, str_of(side));
+    if (n)
+        text_addf(out, ", %llu %s%s", (unsigned long long)n, label, side ? escape_name(str_of(side)) : "");
 }
 
 static const char *totals_text(const struct report *r, struct text *out)
@@ -183,18 +180,14 @@ static ckpt_str first_not_compared(const struct report *r)
 
 void report_incomplete(const struct report *r)
 {
-    struct text t = {0}, hint = {0};
+    struct text hint = {0};
     uint64_t tensors = r->totals.not_compared, values = r->value_totals.not_compared;
     ckpt_str name = first_not_compared(r);
-    if (tensors)
-        text_noun(&t, tensors, "tensor", "tensors");
-    text_add(&t, tensors && values ? " and " : "");
-    if (values)
-        text_noun(&t, values, "value", "values");
-    text_addf(&t, " cannot be compared, such as \"%s\"", escape_name(name));
     text_leave_out(&hint, name);
-    (void)report_failure(CKPT_EUNSUPPORTED, NULL, hint.ptr, "%s", t.ptr);
-    text_free(&t);
+    (void)report_failure(CKPT_EUNSUPPORTED, NULL, hint.ptr, "%s%s%s cannot be compared, such as \"%s\"",
+                         tensors ? show_noun(tensors, "tensor", "tensors") : "",
+                         tensors && values ? " and " : "", values ? show_noun(values, "value", "values") : "",
+                         escape_name(name));
     text_free(&hint);
 }
 
@@ -275,9 +268,7 @@ void report_text(const struct report *r)
         if (e->what == CKPT_DIFF_RENAMED)
             continue;
         table_row(&table, e->within_tolerance ? DIM : diff_style(e->what));
-        text_add(&table.text, event_sign(e));
-        text_name(&table.text, e->name);
-        table_cell(&table);
+        table_cellf(&table, "%s%s", event_sign(e), escape_name(e->name));
         add_dtype_or_shape(&table.text, r, e, e->dtype_differs, false);
         table_cell(&table);
         add_dtype_or_shape(&table.text, r, e, e->shape_differs, true);
@@ -408,10 +399,8 @@ static void add_number_fields(struct record *line, const ckpt_diff_event *e)
 {
     const double numbers[] = {e->max_abs, e->max_rel, e->mean_abs, e->rel_l2, e->cosine};
     char text[NUMBER_TEXT_SIZE];
-    text_uint(&line->text, e->differing);
-    record_field(line);
-    text_uint(&line->text, e->elements);
-    record_field(line);
+    record_field_uint(line, e->differing);
+    record_field_uint(line, e->elements);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (!isnan(numbers[i]) || i < 3) /* NaN in the last two: there is no such number */
             text_add(&line->text, real_text(numbers[i], false, text));
@@ -423,8 +412,7 @@ static void add_event_fields(struct record *line, const struct report *r, const 
                              const ckpt_diff_event *const *rename_of_b)
 {
     bool has_numbers = e->compared && (e->values_differ || e->within_tolerance);
-    text_add(&line->text, change_name((ckpt_diff_what)e->what));
-    record_field(line);
+    record_field_text(line, change_name((ckpt_diff_what)e->what));
     record_field_name(line, e->name);
     add_side_fields(line, r, e, false);
     add_side_fields(line, r, e, true);
@@ -458,8 +446,7 @@ void report_records(const struct report *r)
         record_put(&line);
     }
     for (size_t i = 0; i < r->nvalues; i++) {
-        text_add(&line.text, change_name((ckpt_diff_what)r->values[i].what));
-        record_field(&line);
+        record_field_text(&line, change_name((ckpt_diff_what)r->values[i].what));
         record_field_name(&line, r->values[i].name);
         value_fields(&line, &r->values[i]);
         for (size_t field = 6; field < sizeof titles / sizeof *titles; field++)

@@ -189,14 +189,11 @@ static void add_count(struct text *hint, const struct report *r, const struct pr
         return;
     }
     if (p->pairs == with)
-        text_addf(hint, "hint: all %llu names only in ", (unsigned long long)with);
+        text_addf(hint, "hint: all %llu", (unsigned long long)with);
     else
-        text_addf(hint, "hint: %llu of the %llu names only in ", (unsigned long long)p->pairs,
-                  (unsigned long long)with);
-    text_name(hint, str_of(p->in_b ? r->name_b : r->name_a));
-    text_add(hint, " differ only by the prefix ");
-    text_name(hint, p->text);
-    text_add(hint, ": add ");
+        text_addf(hint, "hint: %llu of the %llu", (unsigned long long)p->pairs, (unsigned long long)with);
+    text_addf(hint, " names only in %s differ only by the prefix %s: add ",
+              escape_name(str_of(p->in_b ? r->name_b : r->name_a)), escape_name(p->text));
 }
 
 void report_prefix_hint(const struct report *r)

@@ -77,20 +77,16 @@ static void add_value_texts(const ckpt_diff_value *e, struct text *a, struct tex
 
 void values_text(const struct report *r)
 {
-    struct text out = {0}, a = {0}, b = {0};
+    struct text a = {0}, b = {0};
     for (size_t i = 0; i < r->nvalues; i++) {
         const ckpt_diff_value *e = &r->values[i];
-        text_clear(&out);
         text_clear(&a);
         text_clear(&b);
         add_value_texts(e, &a, &b);
-        text_addf(&out, "%s%s ", style_on(diff_style(e->what)), value_sign(e));
-        text_name(&out, e->name);
-        text_addf(&out, " = %s%s%s%s", a.len ? a.ptr : "", a.len && b.len ? " → " : "", b.len ? b.ptr : "",
-                  style_off(diff_style(e->what)));
-        put_line(out.ptr);
+        print_text(stdout, "%s%s %s = %s%s%s%s\n", style_on(diff_style(e->what)), value_sign(e),
+                   escape_name(e->name), a.len ? a.ptr : "", a.len && b.len ? " → " : "",
+                   b.len ? b.ptr : "", style_off(diff_style(e->what)));
     }
-    text_free(&out);
     text_free(&a);
     text_free(&b);
 }
@@ -132,14 +128,10 @@ void value_fields(struct record *line, const ckpt_diff_value *e)
 {
     struct text a = {0}, b = {0};
     add_value_texts(e, &a, &b);
-    for (int i = 0; i < 2; i++) {
-        text_add(&line->text, (i ? e->b : e->a) ? "value" : "");
-        record_field(line);
-    }
-    for (int i = 0; i < 2; i++) {
-        text_add(&line->text, i ? (b.len ? b.ptr : "") : a.len ? a.ptr : "");
-        record_field(line);
-    }
+    record_field_text(line, e->a ? "value" : "");
+    record_field_text(line, e->b ? "value" : "");
+    record_field_text(line, a.len ? a.ptr : "");
+    record_field_text(line, b.len ? b.ptr : "");
     text_free(&a);
     text_free(&b);
 }

@@ -188,9 +188,7 @@ static void print_written(const ckpt_write_result *r)
     text_add(&out, "   ");
     if (r->noutputs > 1)
         text_addf(&out, "%zu files, ", r->noutputs);
-    text_noun(&out, r->tensors, "tensor", "tensors");
-    text_add(&out, ", ");
-    text_size(&out, r->bytes);
+    text_addf(&out, "%s, %s", show_noun(r->tensors, "tensor", "tensors"), show_size(r->bytes));
     if (ui.tty && !writing.dry_run)
         text_addf(&out, " in %.2f s", progress_seconds());
     print_text(report_out, "%s\n", out.ptr);
@@ -368,16 +366,8 @@ static int edit_in_place(ckpt_plan *p, const char *input, const char *prefix)
     print_edit_report(p, input, prefix, &r);
     if (ui.json || ui.quiet || !r.bytes)
         return EXIT_OK;
-    struct text out = {0};
-    text_add(&out, writing.dry_run ? "would change " : "");
-    text_name(&out, str_of(input));
-    text_add(&out, "   ");
-    text_noun(&out, r.tensors, "tensor", "tensors");
-    text_add(&out, ", ");
-    text_size(&out, r.bytes);
-    text_add(&out, " of metadata in place");
-    print_text(stdout, "%s\n", out.ptr);
-    text_free(&out);
+    print_text(stdout, "%s%s   %s, %s of metadata in place\n", writing.dry_run ? "would change " : "",
+               escape_name(str_of(input)), show_noun(r.tensors, "tensor", "tensors"), show_size(r.bytes));
     return EXIT_OK;
 }
 

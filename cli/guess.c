@@ -83,11 +83,9 @@ struct suggestion {
 
 static const struct cmd *find_command(const char *line)
 {
-    size_t n = strcspn(line, " ");
-    for (size_t i = 0; cmd_list[i]; i++)
-        if (strlen(cmd_list[i]->name) == n && strncmp(cmd_list[i]->name, line, n) == 0)
-            return cmd_list[i];
-    return NULL;
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(line, " "), line);
+    return cmd_find(name);
 }
 
 static const struct opt *find_option(const struct cmd *cmd, const char *option)

@@ -79,6 +79,17 @@ void line_put(const struct text *line)
     put_text(stdout, "\n");
 }
 
+void line_printf(const char *fmt, ...)
+{
+    struct text line = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    text_addv(&line, fmt, ap);
+    va_end(ap);
+    line_put(&line);
+    text_free(&line);
+}
+
 /* print_message - prints "ckpt: WORDS" on standard error, with "ckpt:" in bold on a terminal with colours. */
 static void print_message(const char *words)
 {
@@ -457,6 +468,15 @@ void table_cell(struct table *t)
     if (t->pass == TABLE_COLLECTS)
         collect_cell(t);
     t->cell_start = t->text.len;
+}
+
+void table_cellf(struct table *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    text_addv(&t->text, fmt, ap);
+    va_end(ap);
+    table_cell(t);
 }
 
 void table_keep_cells(const struct table *t, size_t start, struct table_cells *cells)

@@ -64,8 +64,9 @@ const char *style_off(enum style s);
 /* report_stream - returns the stream for the report of a command that writes OUTPUT (NULL: nothing). It is
  * stderr if OUTPUT is "-" or a path of the pipe or file (no device) that is standard output; else stdout. */
 FILE *report_stream(const char *output);
-/* line_put - prints ui.prefix and LINE to stdout. */
+/* line_put - prints ui.prefix and LINE to stdout. line_printf - does so for what printf() would print. */
 void line_put(const struct text *line);
+void line_printf(const char *fmt, ...) CKPT_PRINTF(1, 2);
 /* usage_error - prints "ckpt: …" and the hint "ckpt CMD --help". Returns EXIT_TROUBLE. */
 int usage_error(const char *cmd, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* usage_error_suggest - prints "ckpt: …" and HINT, the command line that was probably meant. */
@@ -131,6 +132,7 @@ struct table {
 void table_header(struct table *t, const char *const *titles);
 void table_row(struct table *t, enum style style);
 void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
+void table_cellf(struct table *t, const char *fmt, ...) CKPT_PRINTF(2, 3); /* adds a cell with that text */
 
 /* Cells of a row, which rows after it have, too. */
 struct table_cells {

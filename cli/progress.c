@@ -41,24 +41,17 @@ static void add_time_left(struct text *t, double seconds)
 static void add_line(struct text *t, const char *name, uint64_t done, uint64_t total)
 {
     double seconds = progress_seconds();
-    text_addf(t, "%s  ", verb);
-    text_size(t, done);
-    if (total) {
-        text_add(t, " of ");
-        text_size(t, total);
-    }
+    text_addf(t, "%s  %s", verb, show_size(done));
+    if (total)
+        text_addf(t, " of %s", show_size(total));
     if (seconds > 0.2 && done) {
         double speed = (double)done / seconds;
-        text_add(t, "  ");
-        text_size(t, (uint64_t)speed);
-        text_add(t, "/s");
+        text_addf(t, "  %s/s", show_size((uint64_t)speed));
         if (total > done)
             add_time_left(t, (double)(total - done) / speed);
     }
-    if (name) {
-        text_add(t, "  ");
-        text_name(t, str_of(name));
-    }
+    if (name)
+        text_addf(t, "  %s", escape_name(str_of(name)));
 }
 
 static void draw_line(const char *name, uint64_t done, uint64_t total, bool permanent)

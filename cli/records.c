@@ -53,6 +53,12 @@ void record_field_uint(struct record *r, uint64_t n)
     record_field(r);
 }
 
+void record_field_text(struct record *r, const char *text)
+{
+    text_add(&r->text, text);
+    record_field(r);
+}
+
 void record_field_name(struct record *r, ckpt_str s)
 {
     text_name(&r->text, s);

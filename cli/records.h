@@ -32,8 +32,9 @@ struct record {
 
 /* record_field - ends the field whose text was added to r->text, and quotes it where necessary. */
 void record_field(struct record *r);
-/* record_field_uint - adds a field with the number N. */
+/* record_field_uint - adds a field with the number N; record_field_text - with TEXT as it is. */
 void record_field_uint(struct record *r, uint64_t n);
+void record_field_text(struct record *r, const char *text);
 /* record_field_name - adds a field with S, escaped as by text_name. */
 void record_field_name(struct record *r, ckpt_str s);
 /* record_put - prints R after ui.prefix, and clears it for the next record. */

@@ -130,8 +130,7 @@ static void add_count(struct text *out, const char **separator, uint64_t n, cons
 {
     if (!n)
         return;
-    text_add(out, *separator);
-    text_noun(out, n, singular, plural);
+    text_addf(out, "%s%s", *separator, show_noun(n, singular, plural));
     *separator = ", ";
 }
 
@@ -140,9 +139,7 @@ static void add_counts(struct text *out, const struct change *c, const ckpt_mapp
 {
     const char *separator = "";
     if (c->tensors && m) {
-        text_count(out, c->tensors);
-        text_add(out, " of ");
-        text_noun(out, m->tensors, "tensor", "tensors");
+        text_addf(out, "%s of %s", show_count(c->tensors), show_noun(m->tensors, "tensor", "tensors"));
         separator = ", ";
     } else {
         add_count(out, &separator, c->tensors, "tensor", "tensors");
@@ -150,8 +147,7 @@ static void add_counts(struct text *out, const struct change *c, const ckpt_mapp
     if (!c->tensors)
         add_count(out, &separator, c->values, "other key", "other keys");
     if (m && m->name.len) {
-        text_add(out, *separator ? " in " : "in ");
-        text_name(out, m->name);
+        text_addf(out, "%s%s", *separator ? " in " : "in ", escape_name(m->name));
         separator = ", ";
     }
     add_count(out, &separator, c->metadata, "_metadata entry", "_metadata entries");
@@ -163,17 +159,12 @@ static void print_rename(const struct change *c, const char *prefix, const ckpt_
 {
     struct text out = {0};
     const char *dot = c->had_dot ? "." : "";
-    if (prefix) {
+    if (prefix)
         text_name(&out, str_of(prefix));
-    } else {
-        text_name(&out, c->from.len ? c->from : c->to);
-        text_add(&out, dot);
-    }
-    if (!prefix && c->to.len && c->from.len) {
-        text_add(&out, " → ");
-        text_name(&out, c->to);
-        text_add(&out, dot);
-    }
+    else
+        text_addf(&out, "%s%s", escape_name(c->from.len ? c->from : c->to), dot);
+    if (!prefix && c->to.len && c->from.len)
+        text_addf(&out, " → %s%s", escape_name(c->to), dot);
     text_add(&out, "   ");
     add_counts(&out, c, m);
     print_text(stream, "%s\n", out.ptr);

@@ -118,16 +118,15 @@ static void sarif_end_file(const char *path, const ckpt_scan_result *r, const ck
 /* notify - adds a notification that N things of the folder PATH were not scanned: ONE, or MANY. */
 static void notify(const char *path, uint64_t n, const char *level, const char *one, const char *many)
 {
-    struct text message = {0};
+    char message[128];
     if (n == 0)
         return;
-    text_addf(&message, "%llu %s", (unsigned long long)n, n == 1 ? one : many);
+    snprintf(message, sizeof message, "%llu %s", (unsigned long long)n, n == 1 ? one : many);
     notifications = notifications ? notifications : json_add_array(invocation, "toolExecutionNotifications");
     json *item = json_add_object(notifications, NULL);
     json_text(item, "level", level);
-    json_text(json_add_object(item, "message"), "text", message.ptr);
+    json_text(json_add_object(item, "message"), "text", message);
     add_location(item, path, NULL);
-    text_free(&message);
 }
 
 static void sarif_end_folder(const char *path, const struct folder_walk *walk)

@@ -26,11 +26,8 @@ bool scan_shows_verdict(const ckpt_scan_record *r) { return r->what == CKPT_SCAN
 
 void scan_callable(struct text *t, const ckpt_scan_record *r)
 {
-    if (!r->new_module.len && !r->new_name.len)
-        return;
-    text_name(t, r->new_module);
-    text_add(t, ".");
-    text_name(t, r->new_name);
+    if (r->new_module.len || r->new_name.len)
+        text_addf(t, "%s.%s", escape_name(r->new_module), escape_name(r->new_name));
 }
 
 /* add_arguments - adds the arguments of the call, "('ls', 1)". */
@@ -164,8 +161,7 @@ static void scan_text_record(const ckpt_scan_record *r)
 
 static void add_noun(struct text *t, uint64_t n, const char *singular, const char *plural)
 {
-    text_add(t, t->len ? ", " : "");
-    text_noun(t, n, singular, plural);
+    text_addf(t, "%s%s", t->len ? ", " : "", show_noun(n, singular, plural));
 }
 
 int scan_verdict(const ckpt_scan_result *r, int code)
@@ -226,10 +222,8 @@ static void scan_text_end_file(const char *path, const ckpt_scan_result *r, cons
     struct text t = {0}, sums = {0};
     if (ui.quiet && code == EXIT_OK)
         return;
-    text_addf(&t, "%s%-16s%s  %s", style_on(styles[code]), scan_verdict_name(scan_verdict(r, code)),
-              style_off(styles[code]), style_on(BOLD));
-    text_name(&t, str_of(path));
-    text_add(&t, style_off(BOLD));
+    text_addf(&t, "%s%-16s%s  %s%s%s", style_on(styles[code]), scan_verdict_name(scan_verdict(r, code)),
+              style_off(styles[code]), style_on(BOLD), escape_name(str_of(path)), style_off(BOLD));
     if (r->format)
         text_add(&sums, r->format);
     if (r->members)
@@ -238,22 +232,18 @@ static void scan_text_end_file(const char *path, const ckpt_scan_result *r, cons
         add_noun(&sums, r->pickles, "pickle", "pickles");
         add_noun(&sums, r->calls, "call", "calls");
     }
-    if (!err && r->accounted < r->bytes) {
-        text_add(&sums, sums.len ? ", " : "");
-        text_size(&sums, r->bytes - r->accounted);
-        text_add(&sums, " not accounted for");
-    }
+    if (!err && r->accounted < r->bytes)
+        text_addf(&sums, "%s%s not accounted for", sums.len ? ", " : "", show_size(r->bytes - r->accounted));
     if (sums.len)
         text_addf(&t, "   %s", sums.ptr);
     put_line(t.ptr);
     for (size_t i = 0; i < nfindings; i++)
         if (findings[i].times > 1)
-            print_text(stdout, "%s%s  %" PRIu64 " times\n", ui.prefix, findings[i].line.ptr,
-                       findings[i].times);
+            line_printf("%s  %" PRIu64 " times", findings[i].line.ptr, findings[i].times);
         else
-            print_text(stdout, "%s%s\n", ui.prefix, findings[i].line.ptr);
+            line_put(&findings[i].line);
     if (nnot_listed)
-        print_text(stdout, "%s  and %" PRIu64 " more: --json lists all\n", ui.prefix, nnot_listed);
+        line_printf("  and %" PRIu64 " more: --json lists all", nnot_listed);
     text_free(&t);
     text_free(&sums);
     free_findings();

@@ -182,13 +182,41 @@ void text_readable(struct text *t, ckpt_str s)
     }
 }
 
+/* next_shown - returns an empty text that stays as it is during the next eight calls. */
+static struct text *next_shown(void)
+{
+    static struct text texts[9];
+    static size_t calls;
+    struct text *t = &texts[calls++ % (sizeof texts / sizeof *texts)];
+    text_clear(t);
+    return t;
+}
+
 const char *escape_name(ckpt_str s)
 {
-    static struct text names[5];
-    static size_t calls;
-    struct text *t = &names[calls++ % (sizeof names / sizeof *names)];
-    text_clear(t);
+    struct text *t = next_shown();
     text_name(t, s);
+    return t->ptr;
+}
+
+const char *show_size(uint64_t nbytes)
+{
+    struct text *t = next_shown();
+    text_size(t, nbytes);
+    return t->ptr;
+}
+
+const char *show_count(uint64_t n)
+{
+    struct text *t = next_shown();
+    text_count(t, n);
+    return t->ptr;
+}
+
+const char *show_noun(uint64_t n, const char *singular, const char *plural)
+{
+    struct text *t = next_shown();
+    text_noun(t, n, singular, plural);
     return t->ptr;
 }
 

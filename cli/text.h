@@ -36,8 +36,12 @@ void text_name(struct text *t, ckpt_str s);
 /* text_readable - adds S as text_name does, but a backslash is not doubled: for texts that nobody pastes as a
  * name, such as values of metadata. */
 void text_readable(struct text *t, ckpt_str s);
-/* escape_name - returns S, escaped as by text_name; valid during the next four calls. */
+/* escape_name - returns S, escaped as by text_name; show_size, show_count and show_noun - what text_size,
+ * text_count and text_noun add. All of these are valid during the next eight calls of these functions. */
 const char *escape_name(ckpt_str s);
+const char *show_size(uint64_t nbytes);
+const char *show_count(uint64_t n);
+const char *show_noun(uint64_t n, const char *singular, const char *plural);
 /* text_json_string - adds S as a JSON string. Returns false if bytes that are not UTF-8 were replaced. */
 bool text_json_string(struct text *t, ckpt_str s);
 void text_tensor_json(struct text *t, const ckpt_file *f, uint32_t row);       /* as ckpt_tensor_json does */
