@@ -465,10 +465,8 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     if (st == CKPT_OK && f)
         c.result->tensors = f->table.nrows;
     c.result->unread = ckpt_file_count_unread(f, NULL);
-    if (st == CKPT_OK)
-        st = f && o.write_manifest ? own_files_check_output(f, o.write_manifest, false, err) : CKPT_OK;
-    if (st == CKPT_OK)
-        st = f && o.write_manifest ? own_files_check_output(f, o.write_manifest, false, err) : CKPT_OK;
+    if (st == CKPT_OK && f && o.write_manifest)
+        st = own_files_check_output(f, o.write_manifest, false, err);
     if (st == CKPT_OK)
         st = verify_data(&c, f, err);
     if (st == CKPT_OK)

@@ -55,12 +55,11 @@ ckpt_status config_read(struct mem_config *c, const char *path, arena *a, ckpt_e
 
 const struct mem_config_entry *config_get(const struct mem_config *c, const char *keys)
 {
-    for (const char *key = keys; *key;) {
-        size_t len = strcspn(key, "|");
+    for (ckpt_str rest = str_c(keys); rest.len;) {
+        ckpt_str key = str_take_until(&rest, '|');
         for (size_t i = 0; i < c->n; i++)
-            if (str_eq(c->list[i].key, str_of(key, len)) && c->list[i].type != CONFIG_NULL)
+            if (str_eq(c->list[i].key, key) && c->list[i].type != CONFIG_NULL)
                 return &c->list[i];
-        key += len + (key[len] == '|');
     }
     return NULL;
 }
@@ -77,11 +76,8 @@ bool config_is_zero(const struct mem_config_entry *e)
 
 bool word_is(const char *words, ckpt_str word)
 {
-    for (const char *next = words; *next;) {
-        size_t len = strcspn(next, "|");
-        if (str_eq(str_of(next, len), word))
+    for (ckpt_str rest = str_c(words); rest.len;)
+        if (str_eq(str_take_until(&rest, '|'), word))
             return true;
-        next += len + (next[len] == '|');
-    }
     return false;
 }

@@ -10,20 +10,21 @@
 
 #define TIE_KEY "tie_word_embeddings"
 
-/* refuse - records why the activations of M cannot be estimated; later reasons are ignored. */
+/* refuse - records why the activations of M cannot be estimated; later reasons are ignored. Returns false. */
 CKPT_PRINTF(2, 3)
-static void refuse(ckpt_mem *m, const char *fmt, ...)
+static bool refuse(ckpt_mem *m, const char *fmt, ...)
 {
     char text[512];
     va_list args;
     if (m->refusal.len)
-        return;
+        return false;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     m->refusal = arena_str(m->a, str_c(text));
     if (!m->refusal.ptr)
         m->refusal = STR_LIT("out of memory");
+    return false;
 }
 
 /* ---- names */
@@ -38,7 +39,7 @@ static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *m, const
         if (!str_ends(name, suffix))
             continue;
         ckpt_str before = str_of(name.ptr, name.len - suffix.len);
-        if (before.len && before.ptr[before.len - 1] != '.')
+        if (before.len && !str_ends(before, STR_LIT(".")))
             continue;
         *bare = !str_ends(before, base);
         *prefix = *bare ? before : str_of(before.ptr, before.len - base.len);
@@ -59,26 +60,15 @@ static ckpt_str make_table_name(const ckpt_mem *m, const struct mem_family *f, c
 
 /* ---- shapes */
 
-/* cut_first_size - removes the first size from TEXT ("V,3h") and returns it. */
-static ckpt_str cut_first_size(ckpt_str *text)
-{
-    size_t n = 0;
-    while (n < text->len && text->ptr[n] != ',')
-        n++;
-    ckpt_str size = str_of(text->ptr, n);
-    *text = str_skip(*text, n + 1);
-    return size;
-}
-
 /* match_shape - returns true if T has the shape of its rule. Sets letters that are not known yet. */
 static bool match_shape(struct letters *dims, const struct mem_tensor *t)
 {
-    ckpt_str text = str_c(t->rule->shape);
+    ckpt_str text = str_c(t->rule->shape); /* "V,3h" */
     uint64_t expected;
     if (!text.len)
         return true;
     for (uint32_t i = 0; i < t->ndim; i++) {
-        ckpt_str size = cut_first_size(&text);
+        ckpt_str size = str_take_until(&text, ',');
         if (!size.len)
             return false;
         bool is_letter = size.len == 1 && size.ptr[0] > '9';
@@ -111,10 +101,8 @@ static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
                 t->block = numbers[1];
             }
         }
-        if (!t->rule) {
-            refuse(m, "%.*s is not part of the %s that is estimated", STR_ARG(t->name), f->title);
-            return false;
-        }
+        if (!t->rule)
+            return refuse(m, "%.*s is not part of the %s that is estimated", STR_ARG(t->name), f->title);
         t->is_buffer = t->is_buffer || t->rule->kind == BUFFER;
     }
     return true;
@@ -138,10 +126,8 @@ static bool is_in_blocks(const struct mem_tensor_rule *r) { return strchr(r->nam
 static bool refuse_count(ckpt_mem *m, const struct mem_tensor_rule *r, size_t n, size_t expected)
 {
     if (n || expected != 1)
-        refuse(m, "%s is there %zu times, not %zu", r->name, n, expected);
-    else
-        refuse(m, "%s is missing", r->name);
-    return false;
+        return refuse(m, "%s is there %zu times, not %zu", r->name, n, expected);
+    return refuse(m, "%s is missing", r->name);
 }
 
 /* check_blocks - returns true if the network has all blocks from 0 on, with equal tensors. Sets the
@@ -153,10 +139,8 @@ static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
         if (is_in_blocks(r))
             count_rule_tensors(m, r, &blocks);
     m->nblocks = blocks;
-    if (blocks > BLOCKS_MAX) {
-        refuse(m, "%u blocks, at most %u are counted", blocks, BLOCKS_MAX);
-        return false;
-    }
+    if (blocks > BLOCKS_MAX)
+        return refuse(m, "%u blocks, at most %u are counted", blocks, BLOCKS_MAX);
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
         uint32_t ignored = 0;
         size_t n = count_rule_tensors(m, r, &ignored), expected = is_in_blocks(r) ? blocks : 1;
@@ -205,11 +189,9 @@ static bool match_shapes(ckpt_mem *m, const struct mem_family *f)
 {
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
         for (size_t i = 0; i < m->ntensors; i++)
-            if (m->tensors[i].rule == r && !match_shape(&m->dims, &m->tensors[i])) {
-                refuse(m, "%.*s does not have the shape that %s gives it (%s)", STR_ARG(m->tensors[i].name),
-                       f->title, r->shape);
-                return false;
-            }
+            if (m->tensors[i].rule == r && !match_shape(&m->dims, &m->tensors[i]))
+                return refuse(m, "%.*s does not have the shape that %s gives it (%s)",
+                              STR_ARG(m->tensors[i].name), f->title, r->shape);
     return true;
 }
 
@@ -486,7 +468,7 @@ static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
     const struct mem_tensor *adapter = NULL;
     size_t adapters = 0;
     for (size_t i = 0; i < m->ntensors; i++) {
-        adapters += str_find(m->tensors[i].name, STR_LIT("lora_"), 0) != SIZE_MAX;
+        adapters += str_has(m->tensors[i].name, STR_LIT("lora_"));
         for (const struct mem_refusal *r = mem_refusals; r->glob; r++) {
             if (!ckpt_glob_match(str_c(r->glob), m->tensors[i].name))
                 continue;
@@ -583,7 +565,7 @@ static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint
     if (!shape || !t->name.ptr)
         return fail_memory(err);
     while (text.len && t->ndim < 8) {
-        if (!product_value(cut_first_size(&text), &m->dims, &shape[t->ndim]))
+        if (!product_value(str_take_until(&text, ','), &m->dims, &shape[t->ndim]))
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s, which %s takes",
                         find_missing_key(m, r->shape), r->name);
         t->elements = size_mul(t->elements, shape[t->ndim++]);

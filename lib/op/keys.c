@@ -19,18 +19,6 @@ struct renaming {
     size_t ndomains, cap_domains;
 };
 
-ckpt_str concat_texts(arena *a, ckpt_str first, ckpt_str second)
-{
-    char *joined = arena_array(a, first.len + second.len + 1, 1);
-    if (!joined)
-        return str_of(NULL, 0);
-    if (first.len)
-        memcpy(joined, first.ptr, first.len);
-    if (second.len)
-        memcpy(joined + first.len, second.ptr, second.len);
-    return str_of(joined, first.len + second.len);
-}
-
 /* ---- gathering */
 
 /* container_entry - sets *E to entry I of CONTAINER, a mapping or a list of names; false: there is none. */
@@ -78,7 +66,7 @@ static bool is_parameter_entry(const struct containers *tree, const struct entry
 {
     ckpt_str key;
     return is_tensor_node(tree, e->val) || !value_text(e->key, &key) || str_starts(key, STR_LIT("_")) ||
-           str_find(key, STR_LIT("."), 0) != SIZE_MAX;
+           str_has(key, STR_LIT("."));
 }
 
 /* gather_entries - adds the keys of CONTAINER, which has N entries, to SLOTS. */
@@ -207,11 +195,11 @@ static ckpt_status make_module_name(struct rename_rule *rule, ckpt_str path, ckp
     if (!path.len && !rule->renames_root_module)
         return CKPT_OK;
     if (path.len)
-        key = concat_texts(rule->plan->a, path, STR_LIT("."));
+        key = ARENA_CONCAT(rule->plan->a, path, STR_LIT("."));
     if (!key.ptr)
         return fail_memory(err);
     CKPT_TRY(rule->rename_key(rule, key, &renamed, err));
-    if (renamed.len && renamed.ptr[renamed.len - 1] == '.')
+    if (str_ends(renamed, STR_LIT(".")))
         *out = str_of(renamed.ptr, renamed.len - 1);
     else if (!renamed.len)
         *out = STR_LIT("");
@@ -290,7 +278,7 @@ static ckpt_status strip_module_paths(struct rename_rule *rule, struct group *g,
         if (st != CKPT_OK || map_get(modules, slot->old_name) != MAP_NONE)
             continue;
         /* appends the dot at the end of the overlap, and what follows it in the prefix */
-        completed = concat_texts(rule->plan->a, slot->old_name, str_skip(rule->stripped_prefix, overlap - 1));
+        completed = ARENA_CONCAT(rule->plan->a, slot->old_name, str_skip(rule->stripped_prefix, overlap - 1));
         st = completed.ptr ? rule->rename_key(rule, completed, &renamed, err) : fail_memory(err);
         if (st == CKPT_OK && !str_eq(completed, renamed))
             slot->new_name = str_of(renamed.ptr, renamed.len ? renamed.len - 1 : 0); /* without the dot */

@@ -59,7 +59,5 @@ bool is_edited_out(const ckpt_plan *p, const struct edit_target *at);
  * "begins with", "contains" … */
 ckpt_status plan_no_key_matches(ckpt_plan *plan, const char *verb, ckpt_str pattern,
                                 const struct prefixes *seen, ckpt_error *err);
-/* concat_texts - returns a copy in A of FIRST followed by SECOND; .ptr NULL: out of memory. */
-ckpt_str concat_texts(arena *a, ckpt_str first, ckpt_str second);
 
 #endif

@@ -49,13 +49,12 @@ enum name_use name_use(ckpt_str module, ckpt_str name)
 
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name)
 {
-    size_t dot = str_find(name, STR_LIT("."), 0);
-    enum listed listed = dot == SIZE_MAX && name.len && module.len ? find_listed(module, name) : NOT_LISTED;
-    if (dot == SIZE_MAX && name.len && module.len &&
+    ckpt_str first = str_before(name, '.');
+    enum listed listed = find_listed(module, first);
+    if (first.len == name.len && name.len && module.len &&
         (weights_only_allows(module, name) || (listed != NOT_LISTED && listed != LISTED_EXEC)))
         return CKPT_SCAN_ALLOW_LISTED;
-    ckpt_str first = str_of(name.ptr, dot == SIZE_MAX ? name.len : dot);
-    return find_listed(module, first) == LISTED_EXEC ? CKPT_SCAN_KNOWN_EXEC : CKPT_SCAN_UNKNOWN_CALLABLE;
+    return listed == LISTED_EXEC ? CKPT_SCAN_KNOWN_EXEC : CKPT_SCAN_UNKNOWN_CALLABLE;
 }
 
 /* Modules of Python whose names packages give to modules of their own: they count only at the beginning of

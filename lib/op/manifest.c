@@ -268,12 +268,6 @@ static ckpt_status report_mismatch(struct manifest *m, enum check_rule rule, ckp
     return check_report(m->c, rule, m->f->path, &e, m->err);
 }
 
-/* abbreviate_digest - returns the first 16 digits of DIGEST, or "-". */
-static ckpt_str abbreviate_digest(ckpt_str digest)
-{
-    return str_of(digest.ptr, digest.len < 16 ? digest.len : 16);
-}
-
 static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e,
                                  const struct manifest_line *line)
 {
@@ -292,7 +286,8 @@ static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e,
                              "it is %.*s, the manifest has %.*s", STR_ARG(buf_view(&description)),
                              STR_ARG(line->description));
     } else if (!str_eq(buf_view(&digest), line->digest)) {
-        ckpt_str computed = abbreviate_digest(buf_view(&digest)), recorded = abbreviate_digest(line->digest);
+        ckpt_str computed = str_first(buf_view(&digest), 16),
+                 recorded = str_first(line->digest, 16); /* or - */
         st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t.file_offset,
                              "its digest is %.*s%s, the manifest has %.*s%s", STR_ARG(computed),
                              computed.len > 1 ? "…" : "", STR_ARG(recorded), recorded.len > 1 ? "…" : "");

@@ -74,8 +74,8 @@ static ckpt_status find_new_path(const struct moves *m, arena *a, ckpt_str path,
             if (!move->to.len && rest.len && rest.ptr[0] == '.')
                 rest = str_skip(rest, 1);
             else if (!move->from.len && rest.len)
-                rest = concat_texts(a, STR_LIT("."), rest);
-            *out = rest.ptr ? concat_texts(a, move->to, rest) : str_of(NULL, 0);
+                rest = ARENA_CONCAT(a, STR_LIT("."), rest);
+            *out = rest.ptr ? ARENA_CONCAT(a, move->to, rest) : str_of(NULL, 0);
             return out->ptr ? CKPT_OK : fail_memory(err);
         }
         if (!module.len)

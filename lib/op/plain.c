@@ -57,7 +57,7 @@ bool is_torch_constant(const ckpt_value *v)
     ckpt_str name = value_name(v);
     bool is_lowercase = name.len && name.ptr[0] >= 'a' && name.ptr[0] <= 'z'; /* a class has a capital */
     return is_lowercase && str_is(value_module(v), "torch") && !(v->flags & VALUE_DOTTED) &&
-           str_find(name, STR_LIT("."), 0) == SIZE_MAX && !str_is(name, "device") &&
+           !str_has(name, STR_LIT(".")) && !str_is(name, "device") &&
            weights_only_allows(value_module(v), name);
 }
 

@@ -72,7 +72,7 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
     struct rename_rule rule = {
         .plan = plan, .rename_key = strip_prefix, .stripped_prefix = given.prefix, .user = &given};
     if (!ends_with_dot) { /* PREFIX may be a whole component: the prefix with a dot is tried first */
-        given.prefix = concat_texts(plan->a, given.prefix, STR_LIT("."));
+        given.prefix = ARENA_CONCAT(plan->a, given.prefix, STR_LIT("."));
         if (!given.prefix.ptr)
             return fail_memory(err);
         rule.stripped_prefix = given.prefix;
@@ -99,7 +99,7 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
 static ckpt_status prepend_prefix(struct rename_rule *rule, ckpt_str key, ckpt_str *out, ckpt_error *err)
 {
     const struct prefix_rule *given = rule->user;
-    *out = concat_texts(rule->plan->a, given->prefix, key);
+    *out = ARENA_CONCAT(rule->plan->a, given->prefix, key);
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
@@ -321,8 +321,8 @@ static ckpt_status rename_key_by_map(struct rename_rule *rule, ckpt_str key, ckp
     }
     if (!where.len)
         return CKPT_OK;
-    where = concat_texts(rule->plan->a, where, STR_LIT("."));
-    ckpt_str full = where.ptr ? concat_texts(rule->plan->a, where, key) : where;
+    where = ARENA_CONCAT(rule->plan->a, where, STR_LIT("."));
+    ckpt_str full = where.ptr ? ARENA_CONCAT(rule->plan->a, where, key) : where;
     if (!full.ptr)
         return fail_memory(err);
     i = map_get(renames->pair_of, full);
@@ -362,7 +362,7 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
 /* replace_start - replaces the first N bytes of *NAME by WHERE: both are names of one mapping. */
 static bool replace_start(arena *a, ckpt_str where, size_t n, ckpt_str *name)
 {
-    *name = concat_texts(a, where, str_skip(*name, n));
+    *name = ARENA_CONCAT(a, where, str_skip(*name, n));
     return name->ptr != NULL;
 }
 

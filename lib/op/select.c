@@ -250,11 +250,7 @@ static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *matches, boo
 static void hint_wider_glob(ckpt_plan *p, const char *glob, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
-    ckpt_str inner = str_c(glob);
-    while (inner.len && inner.ptr[0] == '*')
-        inner = str_skip(inner, 1);
-    while (inner.len && inner.ptr[inner.len - 1] == '*')
-        inner.len--;
+    ckpt_str inner = str_trim_end(str_trim_start(str_c(glob), "*"), "*");
     ckpt_str wide = ARENA_CONCAT(p->a, STR_LIT("*"), inner, STR_LIT("*"));
     bool selects = false;
     for (size_t i = 0; inner.len && wide.ptr && !selects && i < p->nentries; i++)

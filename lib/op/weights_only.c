@@ -109,10 +109,10 @@ bool weights_only_allows(ckpt_str module, ckpt_str name)
 /* needs_import - returns true if torch allows MODULE.NAME only after torch.distributed.tensor is imported. */
 static bool needs_import(ckpt_str module, ckpt_str name)
 {
-    return str_is(module, "torch.distributed.tensor") ||
-           str_is(module, "torch.distributed.tensor._dtensor_spec") ||
-           str_is(module, "torch.distributed.tensor.placement_types") ||
-           str_is(module, "torch.distributed._mesh_layout") ||
+    return str_matches_word(module,
+                            "torch.distributed.tensor torch.distributed.tensor._dtensor_spec "
+                            "torch.distributed.tensor.placement_types torch.distributed._mesh_layout",
+                            str_eq) ||
            (str_is(module, "torch.distributed.device_mesh") && str_is(name, "DeviceMesh"));
 }
 
@@ -192,13 +192,8 @@ static void check_changes(const struct pickle_facts *p, struct violation *first)
  * Whether the device exists does not depend on the file. */
 static bool is_known_location(ckpt_str s)
 {
-    static const char *const backends[] = {"cuda", "mps", "privateuse1", "hpu", "xpu", "mtia"};
-    if (str_is(s, "cpu") || str_is(s, "meta"))
-        return true;
-    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
-        if (str_starts(s, str_c(backends[i])))
-            return true;
-    return false;
+    return str_matches_word(s, "cpu meta", str_eq) ||
+           str_matches_word(s, "cuda mps privateuse1 hpu xpu mtia", str_starts);
 }
 
 /* check_storage - checks the persistent id ID: (storage, class, key, location, numel), and a sixth item in
