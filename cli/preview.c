@@ -1,6 +1,5 @@
 #include "preview.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

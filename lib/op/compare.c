@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "base/crc32.h"
-#include "base/cursor.h"
 #include "core/number.h"
 #include "core/tensor.h"
 

@@ -5,8 +5,6 @@
 
 #include "core/convert.h"
 #include "core/dequantize.h"
-#include "core/dtype.h"
-#include "op/containers.h"
 
 static const char *const results[] = {
 #define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe) result,

@@ -13,7 +13,6 @@
  * them. */
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "core/convert.h"
 #include "core/stream.h"

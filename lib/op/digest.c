@@ -24,7 +24,6 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 
-#include "base/cursor.h"
 #include "base/library.h"
 #include "base/sized.h"
 #include "base/store.h"

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "base/checked.h"
 #include "base/text.h"
 #include "io/sink.h"
 #include "op/digest.h"

@@ -11,7 +11,6 @@
  *                        (keras.utils.get_file, CVE-2025-8747)
  *   StringLookup and others read a file if their "vocabulary" is a text (CVE-2025-12058)
  */
-#include "base/text.h"
 #include "scan/scan.h"
 
 /* The parts of Keras whose classes and functions only compute. */

@@ -5,7 +5,6 @@
  */
 #include "scan/scan.h"
 
-#include "base/cursor.h"
 
 static bool path_has_suffix(ckpt_str path, const char *suffix)
 {
