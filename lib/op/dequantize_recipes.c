@@ -211,9 +211,8 @@ static ckpt_status find_packed_bits(struct dequantizer *d, uint64_t cols, uint64
     if (n == 1)
         return CKPT_OK;
     CKPT_TRY(recipe_read_config(d, err));
-    const ckpt_value *groups = d->config ? value_get(d->config, "config_groups") : NULL;
-    uint32_t ngroups = 0;
-    const value_pair *pairs = groups ? value_pairs(groups, &ngroups) : NULL;
+    uint32_t ngroups;
+    const value_pair *pairs = value_pairs(value_get(d->config, "config_groups"), &ngroups);
     uint64_t given = ngroups == 1 ? recipe_get_number(value_get(pairs[0].val, "weights"), "num_bits") : 0;
     if (n == 0 || given < 1 || given > 8 || (cols * given + 31) / 32 != words)
         return recipe_refuse("its weight_shape does not show how many bits its packed numbers have", err);
@@ -357,8 +356,8 @@ static uint64_t find_mlx_bits(const struct dequantizer *d, ckpt_str stem, uint64
     static const uint64_t all_bits[] = {2, 3, 4, 5, 6, 8};
     uint64_t found = 0, bits = recipe_get_number(d->config, "bits");
     ckpt_str name = str_of(stem.ptr, stem.len ? stem.len - 1 : 0);
-    uint32_t n = 0;
-    const value_pair *pairs = d->config ? value_pairs(d->config, &n) : NULL;
+    uint32_t n;
+    const value_pair *pairs = value_pairs(d->config, &n);
     for (uint32_t i = 0; i < n; i++) { /* a module may have bits of its own */
         ckpt_str key;
         if (value_text(pairs[i].key, &key) && str_eq(key, name) && recipe_get_number(pairs[i].val, "bits"))

@@ -311,18 +311,16 @@ static unsigned find_quanto_bits(const struct dequantizer *d, const struct quant
     bool fits4 = packed == (n - 1) / 2 + 1, fits2 = packed == (n - 1) / 4 + 1;
     if (!fits4 || !fits2 || n == 1)
         return fits4 ? 4 : fits2 ? 2 : 0;
-    uint32_t nmodules = 0;
-    const value_pair *modules = d->qmap ? value_pairs(d->qmap, &nmodules) : NULL;
+    uint32_t nmodules;
+    const value_pair *modules = value_pairs(d->qmap, &nmodules);
     const ckpt_value *facts = d->config;
     for (uint32_t i = 0; i < nmodules; i++) {
         ckpt_str name;
         if (value_text(modules[i].key, &name) && str_eq(name, get_module(w)))
             facts = modules[i].val;
     }
-    bool is4 = facts &&
-               (recipe_text_is(facts, "weights", "qint4") || recipe_text_is(facts, "weights", "int4"));
-    bool is2 = facts &&
-               (recipe_text_is(facts, "weights", "qint2") || recipe_text_is(facts, "weights", "int2"));
+    bool is4 = recipe_text_is(facts, "weights", "qint4") || recipe_text_is(facts, "weights", "int4");
+    bool is2 = recipe_text_is(facts, "weights", "qint2") || recipe_text_is(facts, "weights", "int2");
     return is4 ? 4 : is2 ? 2 : 0;
 }
 

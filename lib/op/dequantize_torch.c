@@ -84,8 +84,7 @@ ckpt_status recipe_make_bnb_int8(struct dequantizer *d, const struct quantized_w
  * the scale of their block, in elements of the weight's shape. */
 static bool is_dequantized_class(ckpt_str name)
 {
-    return str_is(name, "Float8Tensor") || str_is(name, "Int8Tensor") ||
-           str_is(name, "IntxUnpackedToInt8Tensor");
+    return str_matches_word(name, "Float8Tensor Int8Tensor IntxUnpackedToInt8Tensor", str_eq);
 }
 
 static ckpt_status refuse_class(ckpt_str name, ckpt_error *err)
@@ -148,7 +147,7 @@ ckpt_status recipe_make_torchao(struct dequantizer *d, const struct quantized_we
         return refuse_class(klass, err);
     if (w->part[2] != CKPT_NO_TENSOR || w->part[3] != CKPT_NO_TENSOR)
         return recipe_refuse("its activations are scaled, too, which a weight alone cannot express", err);
-    ckpt_dtype dtype = recipe_get_dtype(data ? value_get(data, "dtype") : NULL, "_data");
+    ckpt_dtype dtype = recipe_get_dtype(value_get(data, "dtype"), "_data");
     if (!dtype)
         return recipe_refuse("its metadata do not name its dtype", err);
     return set_torchao(d, w, w->weight, w->part[0], w->part[1], dtype, out, err);

@@ -119,8 +119,7 @@ ckpt_status recipe_read_config(struct dequantizer *d, ckpt_error *err)
 uint64_t recipe_get_number(const ckpt_value *mapping, const char *key)
 {
     int64_t n;
-    const ckpt_value *v = mapping ? value_get(mapping, key) : NULL;
-    return v && value_integer(v, &n) && n > 0 ? (uint64_t)n : 0;
+    return value_integer(value_get(mapping, key), &n) && n > 0 ? (uint64_t)n : 0;
 }
 
 ckpt_dtype recipe_parse_dtype(ckpt_str text)
@@ -132,15 +131,13 @@ ckpt_dtype recipe_parse_dtype(ckpt_str text)
 ckpt_dtype recipe_get_dtype(const ckpt_value *mapping, const char *key)
 {
     ckpt_str text;
-    const ckpt_value *v = mapping ? value_get(mapping, key) : NULL;
-    return v && value_text(v, &text) ? recipe_parse_dtype(text) : CKPT_DT_NONE;
+    return value_text(value_get(mapping, key), &text) ? recipe_parse_dtype(text) : CKPT_DT_NONE;
 }
 
 bool recipe_text_is(const ckpt_value *mapping, const char *key, const char *wanted)
 {
     ckpt_str text;
-    const ckpt_value *v = mapping ? value_get(mapping, key) : NULL;
-    return v && value_text(v, &text) && str_is(text, wanted);
+    return value_text(value_get(mapping, key), &text) && str_is(text, wanted);
 }
 
 ckpt_status recipe_read_part(struct dequantizer *d, uint32_t row, uint64_t max, unsigned char **out,
@@ -150,8 +147,8 @@ ckpt_status recipe_read_part(struct dequantizer *d, uint32_t row, uint64_t max, 
     *n = t.nbytes;
     if (!t.has_data || t.nbytes > max || dtype_info((ckpt_dtype)t.dtype)->block_elems != 1)
         return recipe_refuse("the tensor that describes it is too large", err);
-    if (!(*out = arena_alloc(d->p->file->a, (size_t)t.nbytes + 1)))
-        return fail_memory(err);
+    *out = arena_alloc(d->p->file->a, (size_t)t.nbytes + 1);
+    CKPT_TRY_ALLOC(*out, err);
     return stream_read(&d->p->file->table, row, 0, t.elements, *out, err);
 }
 
@@ -208,7 +205,7 @@ static void offer_blocks(struct block_choice *c, uint64_t rows, uint64_t cols)
 static void offer_config_blocks(struct block_choice *c, const ckpt_value *mapping, const char *key)
 {
     int64_t rows = 1, cols;
-    const ckpt_value *v = mapping ? value_get(mapping, key) : NULL;
+    const ckpt_value *v = value_get(mapping, key);
     bool is_pair = v && v->type == CKPT_V_LIST && v->u.seq.n == 2;
     if (!v || (is_pair && !value_integer(v->u.seq.items[0], &rows)) ||
         !value_integer(is_pair ? v->u.seq.items[1] : v, &cols) || rows < 1 || cols < 1)
@@ -220,12 +217,11 @@ static void offer_config_blocks(struct block_choice *c, const ckpt_value *mappin
  * groups of compressed-tensors. */
 static ckpt_status find_config_blocks(struct dequantizer *d, struct block_choice *c, ckpt_error *err)
 {
-    uint32_t n = 0;
+    uint32_t n;
     CKPT_TRY(recipe_read_config(d, err));
     offer_config_blocks(c, d->config, "weight_block_size");
     offer_config_blocks(c, d->config, "group_size");
-    const ckpt_value *groups = d->config ? value_get(d->config, "config_groups") : NULL;
-    const value_pair *pairs = groups ? value_pairs(groups, &n) : NULL;
+    const value_pair *pairs = value_pairs(value_get(d->config, "config_groups"), &n);
     for (uint32_t i = 0; i < n; i++) {
         const ckpt_value *weights = value_get(pairs[i].val, "weights");
         offer_config_blocks(c, weights, "block_structure");

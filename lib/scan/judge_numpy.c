@@ -52,8 +52,7 @@ static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_st
 
 static bool is_multiarray(ckpt_str module)
 {
-    return str_is(module, "numpy.core.multiarray") || str_is(module, "numpy._core.multiarray") ||
-           str_is(module, "numpy.multiarray");
+    return str_matches_word(module, "numpy.core.multiarray numpy._core.multiarray numpy.multiarray", str_eq);
 }
 
 /* makes_array - returns true if R is a call that makes an array or scalar of numpy. */

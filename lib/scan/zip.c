@@ -61,15 +61,19 @@ static ckpt_str take_folder(ckpt_str *path)
     return first;
 }
 
-/* is_written_by_torch - returns true if Z has a member that each archive of torch has. */
-static bool is_written_by_torch(const struct zip_audit *z)
+/* has_member - returns true if IS_SOUGHT holds for the name of a view of Z. */
+static bool has_member(const struct zip_audit *z, bool (*is_sought)(ckpt_str name))
 {
-    static const char *const members[] = {"version", "data.pkl", "model.json", "archive_format"};
     for (size_t i = 0; i < z->n; i++)
-        for (size_t m = 0; m < sizeof members / sizeof *members; m++)
-            if (str_is(str_after_last(z->views[i].name, '/'), members[m]))
-                return true;
+        if (is_sought(z->views[i].name))
+            return true;
     return false;
+}
+
+/* is_from_torch - returns true if NAME is that of a member that each archive of torch has. */
+static bool is_from_torch(ckpt_str name)
+{
+    return str_matches_word(str_after_last(name, '/'), "version data.pkl model.json archive_format", str_eq);
 }
 
 /* get_record - returns NAME without the folder of all records, which bears the name of the file. */
@@ -399,16 +403,13 @@ static ckpt_status find_chunks(struct zip_scan *archive, ckpt_error *err)
 {
     struct zip_audit *audit = &archive->audit;
     struct scan_chunks *chunks;
-    size_t i = 0;
-    while (i < audit->n && !scan_is_array_metadata(audit->views[i].name))
-        i++;
-    if (i == audit->n)
+    if (!has_member(audit, scan_is_array_metadata))
         return CKPT_OK;
     archive->is_chunk = arena_array(archive->in->x->a, audit->n, sizeof *archive->is_chunk);
     if (!archive->is_chunk)
         return fail_memory(err);
     ckpt_status st = scan_chunks_open(archive->in->x, archive->in->src, &chunks, err);
-    for (i = 0; st == CKPT_OK && chunks && i < audit->n; i++)
+    for (size_t i = 0; st == CKPT_OK && chunks && i < audit->n; i++)
         st = scan_is_chunk(chunks, audit->views[i].name, &archive->is_chunk[i], err);
     scan_chunks_close(chunks, archive->in->x);
     return st;
@@ -578,22 +579,10 @@ static ckpt_status scan_strays(struct zip_scan *archive, bool embedded, ckpt_err
     return st;
 }
 
-/* has_torch_script - returns true if an archive has code of TorchScript; report_code_members reports it. */
-static bool has_torch_script(const struct zip_audit *audit)
+/* is_torch_script - returns true if NAME is that of code of TorchScript; report_code_members reports it. */
+static bool is_torch_script(ckpt_str name)
 {
-    for (size_t i = 0; i < audit->n; i++)
-        if (str_has(audit->views[i].name, STR_LIT("/code/__torch__")) &&
-            str_ends(audit->views[i].name, STR_LIT(".py")))
-            return true;
-    return false;
-}
-
-static bool has_dcp_metadata(const struct zip_audit *audit)
-{
-    for (size_t i = 0; i < audit->n; i++)
-        if (scan_has_siblings(audit->views[i].name))
-            return true;
-    return false;
+    return str_has(name, STR_LIT("/code/__torch__")) && is_program_text(name);
 }
 
 static ckpt_status scan_archive(const struct scanned *in, bool embedded, uint64_t *known_bytes,
@@ -614,9 +603,9 @@ static ckpt_status scan_archive(const struct scanned *in, bool embedded, uint64_
     size_t index = 0;
     CKPT_TRY(note_opened_zip(x, in->src, &index, err));
     ckpt_status st = zip_audit(&archive->audit, err);
-    archive->written_by_torch = is_written_by_torch(&archive->audit);
+    archive->written_by_torch = has_member(&archive->audit, is_from_torch);
     bool outer_has_code = x->scan->archive_has_code;
-    x->scan->archive_has_code = has_torch_script(&archive->audit);
+    x->scan->archive_has_code = has_member(&archive->audit, is_torch_script);
     if (st == CKPT_OK)
         st = scan_members(archive, in->src->size, &known_here, err);
     x->scan->archive_has_code = outer_has_code;
@@ -626,7 +615,7 @@ static ckpt_status scan_archive(const struct scanned *in, bool embedded, uint64_
         st = check_torch_layout(archive, err);
     if (st == CKPT_OK)
         st = report_code_members(archive);
-    if (st == CKPT_OK && has_dcp_metadata(&archive->audit))
+    if (st == CKPT_OK && has_member(&archive->audit, scan_has_siblings))
         st = scan_dcp_in_archive(in, err);
     *known_bytes += known_here; /* bounded: concatenated archives do not overlap */
     note_scanned_zip(&x->opened_zips[index], &archive->audit);
