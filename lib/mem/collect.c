@@ -56,8 +56,7 @@ static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckp
                              .ndim = r->ndim,
                              .item_bytes = bits / 8,
                              .elements = r->elements};
-    if (!t->name.ptr || !shape)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(t->name.ptr && shape, err);
     memcpy(shape, r->shape, r->ndim * sizeof *shape);
     t->is_integer = !is_trainable_dtype(r->dtype);
     if (t->is_integer && str_ends(name, STR_LIT(".weight")))
@@ -99,8 +98,7 @@ static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, map *group_o
     const ckpt_value *list = mapping_get(node, "param_groups");
     size_t n = list ? ckpt_value_count(list) : 0;
     m->file_optimizer.groups = arena_array(m->a, n, sizeof *m->file_optimizer.groups);
-    if (!m->file_optimizer.groups)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(m->file_optimizer.groups, err);
     for (m->file_optimizer.ngroups = 0; m->file_optimizer.ngroups < n; m->file_optimizer.ngroups++) {
         const ckpt_value *params = mapping_get(value_item(list, (uint32_t)m->file_optimizer.ngroups),
                                                "params");
@@ -152,8 +150,7 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
     m->tensors = arena_array(m->a, nrows, sizeof *m->tensors);
     /* [i]: the first tensor that has the bytes of row i */
     struct mem_tensor **first_tensor = arena_array(m->a, nrows, sizeof *first_tensor);
-    if (!m->tensors || !first_tensor)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(m->tensors && first_tensor, err);
     for (size_t i = 0; i < nrows; i++) {
         const ckpt_tensor r = table_tensor(&file->table, i);
         struct mem_tensor *t = &m->tensors[m->ntensors];

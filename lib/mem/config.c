@@ -19,8 +19,7 @@ static ckpt_status add_entry(struct mem_config *c, json_scan *json, arena *a, ck
         if (str_eq(c->list[i].key, key))
             return json_fail(json, "the key {%.*s} comes twice", STR_ARG(key));
     c->list = arena_grow(a, c->list, c->n, &c->cap, c->n + 1, sizeof *c->list);
-    if (!c->list)
-        return fail_memory(json->err);
+    CKPT_TRY_ALLOC(c->list, json->err);
     c->list[c->n++] = entry;
     return json_skip(json, event);
 }

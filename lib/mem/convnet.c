@@ -291,8 +291,7 @@ ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t s
     t->blocks = arena_array(a, t->n, sizeof *t->blocks);
     bool named = m->block_names != NULL;
     m->block_names = named ? m->block_names : arena_array(m->a, t->n, sizeof *m->block_names);
-    if (!t->blocks || !m->block_names)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(t->blocks && m->block_names, err);
     for (uint32_t s = 1; s <= stages; s++)
         for (uint32_t b = 0, end = count_blocks(m, s); b < end; b++, i++) {
             CKPT_TRY(fill_block(&net, s, b, &image, &t->blocks[i], err));

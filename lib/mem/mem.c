@@ -41,8 +41,7 @@ static ckpt_status name_blocks(ckpt_mem *m, ckpt_error *err)
     m->block_names = arena_array(m->a, m->nblocks, sizeof *m->block_names);
     for (uint32_t i = 0; m->block_names && i < m->nblocks; i++) {
         m->block_names[i] = arena_printf(m->a, "%s[%u]", m->family->blocks, i).ptr;
-        if (!m->block_names[i])
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(m->block_names[i], err);
     }
     return m->block_names ? CKPT_OK : fail_memory(err);
 }
@@ -51,8 +50,7 @@ static ckpt_status fill_model(ckpt_mem *m, ckpt_file *file, const ckpt_mem_optio
 {
     if (o->config) {
         ckpt_str path = arena_str(m->a, str_c(o->config));
-        if (!path.ptr)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(path.ptr, err);
         ckpt_status st = config_read(&m->config, path.ptr, m->a, err);
         if (st != CKPT_OK && file)
             error_add_hint(err, MEM_CONFIG_HINT);
@@ -78,8 +76,7 @@ ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts, ckpt_mem
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, (file || o.config) && has_no_null(o.frozen, o.nfrozen));
     ckpt_mem *m = calloc(1, sizeof *m);
-    if (!m)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(m, err);
     m->a = arena_new(ARENA_MAX);
     m->notes = arena_new(ARENA_MAX);
     ckpt_status st = m->a && m->notes ? fill_model(m, file, &o, err) : fail_memory(err);
@@ -353,8 +350,7 @@ static ckpt_status make_segments(struct estimate *est, struct mem_segments *out,
 {
     uint32_t n = est->t.n, k = est->run.segments, how = est->run.checkpoint;
     ckpt_mem_segment *list = arena_array(est->m->notes, (uint64_t)n + 1, sizeof *list);
-    if (!list)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(list, err);
     *out = (struct mem_segments){
         .list = list, .reentrant = how == CKPT_MEM_BLOCK_REENTRANT, .selective = how == CKPT_MEM_SELECTIVE};
     if (how == CKPT_MEM_PLAN) {
@@ -540,8 +536,7 @@ static ckpt_status begin_estimate(struct estimate *est, ckpt_mem *m, const ckpt_
     arena_free(m->notes);
     m->notes = arena_new(ARENA_MAX);
     m->assumed = m->unknown = (struct notices){.a = m->notes};
-    if (!m->notes)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(m->notes, err);
     CKPT_TRY(mem_states_sum(m, &est->run, &est->states, err));
     fill_states(est);
     note_states(est);

@@ -63,12 +63,10 @@ static ckpt_status init_needs(struct needs *needs, const struct mem_timeline *t,
     *needs = (struct needs){.t = t, .n = t->n};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
         *sums[i] = arena_array(a, (uint64_t)t->n + 1, sizeof **sums[i]);
-        if (!*sums[i])
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(*sums[i], err);
     }
     needs->first_alike = arena_array(a, (uint64_t)t->n + 1, sizeof *needs->first_alike);
-    if (!needs->first_alike)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(needs->first_alike, err);
     fill_sums(needs);
     needs->outside_blocks = size_add(t->input_bytes, t->checkpoint_bytes);
     needs->head_need = larger(size_add(size_add(all, t->loss_bytes), t->moment_bytes[LOSS_BACKWARD]),
@@ -409,8 +407,7 @@ ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a
     struct partition partition;
     struct segment_list list = {.segments = arena_array(a, (uint64_t)t->n + 1, sizeof *list.segments)};
     *out = (struct mem_plan){0};
-    if (!list.segments || !init_partition(&partition, t->n, a))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(list.segments && init_partition(&partition, t->n, a), err);
     if (fits_if_all_kept(t, limit, &list)) {
         *out = (struct mem_plan){list.segments, list.n, true};
         return CKPT_OK;
@@ -436,8 +433,7 @@ ckpt_status find_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *p
     struct needs needs;
     struct partition partition;
     uint64_t low = 0, high = peak_if_all_kept(t);
-    if (!init_partition(&partition, t->n, a))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(init_partition(&partition, t->n, a), err);
     CKPT_TRY(init_needs(&needs, t, a, err));
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;

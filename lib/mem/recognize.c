@@ -562,8 +562,7 @@ static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint
     t->name = number ? ARENA_CONCAT(m->a, str_of(r->name, (size_t)(number - r->name)),
                                     format_number(i, text_of_i), str_c(number + 1))
                      : arena_str(m->a, str_c(r->name));
-    if (!shape || !t->name.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(shape && t->name.ptr, err);
     while (text.len && t->ndim < 8) {
         if (!product_value(str_take_until(&text, ','), &m->dims, &shape[t->ndim]))
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s, which %s takes",
@@ -622,8 +621,7 @@ ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
     while (f->tensors[rules].name)
         rules++;
     m->tensors = arena_array(m->a, size_mul(rules, blocks), sizeof *m->tensors);
-    if (!m->tensors)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(m->tensors, err);
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
         for (uint32_t i = 0; i < (is_in_blocks(r) ? m->nblocks : 1); i++)
             if (!(r->conditions & MAY_BE_MISSING) && conditions_hold(r->conditions, m->conditions))

@@ -90,8 +90,7 @@ ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, 
     part_sums *sums = sum_weights(m, precision, a);
     *t = (struct mem_timeline){.n = m->nblocks};
     t->blocks = arena_array(a, m->nblocks, sizeof *t->blocks);
-    if (!sums || !t->blocks)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(sums && t->blocks, err);
     struct weights_sum input = sums[0][INPUT], head = sums[0][HEAD];
     if (tied) /* the head uses the embedding as its matrix */
         head.matrix_elements = size_add(head.matrix_elements, product("Vh", dims));

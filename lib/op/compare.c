@@ -360,8 +360,7 @@ ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk
 {
     struct compared_row *a = calloc(2, sizeof *a), *b = a + 1;
     struct batch_context t = {.opts = opts, .tolerance = {opts->atol, opts->rtol}, .result = out};
-    if (!a)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(a, err);
     ckpt_status st = open_row(a, pair->file, pair->row, chunk, err);
     if (st == CKPT_OK)
         st = open_row(b, pair->other, pair->other_row, chunk, err);

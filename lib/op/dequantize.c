@@ -50,8 +50,7 @@ static ckpt_status rename_weight(ckpt_plan *p, const struct quantized_weight *w,
     if (!name.ptr || !step || !step->node)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "its name cannot be changed");
     struct edit *edit = plan_find_or_add_edit(p, step->node, count_edited(step->node));
-    if (!edit)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(edit, err);
     edit->names[step->index] = name;
     return CKPT_OK;
 }
@@ -63,8 +62,7 @@ static ckpt_status replace_node(ckpt_file *f, uint32_t row, ckpt_error *err)
     if (!value || value->type == CKPT_V_TENSOR)
         return CKPT_OK;
     ckpt_value *node = value_new(f->a, CKPT_V_TENSOR, value_offset(value));
-    if (!node || !file_set_replacement(f, value, node))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(node && file_set_replacement(f, value, node), err);
     value_set_row(node, row);
     node->flags |= VALUE_ROW;
     return CKPT_OK;
@@ -118,8 +116,7 @@ static ckpt_status dequantize_weight(struct dequantizer *d, const struct quantiz
     struct plan_casts *all = &d->p->casts;
     bool ok = arena_push(d->p->a, &all->dequantized, &all->ndequantized, &all->cap_dequantized, &done,
                          sizeof done);
-    if (!ok)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(ok, err);
     all->dequantized[all->ndequantized - 1].dtype = out.recipe.dtype;
     return CKPT_OK;
 }
@@ -234,8 +231,7 @@ ckpt_status ckpt_plan_dequantize(ckpt_plan *p, ckpt_error *err)
         return name_file_if_failed(st, p->file->path, err);
     notice_dequantized(p, nblocks);
     struct quantized_weights *kept = arena_alloc(p->a, sizeof *kept);
-    if (!kept)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(kept, err);
     *kept = found;
     p->quantized = kept;
     return CKPT_OK;

@@ -187,8 +187,7 @@ ckpt_status recipe_make_gpt_oss(struct dequantizer *d, const struct quantized_we
     out->ndim = 3;
     out->shape = arena_array(d->p->file->a, 3, sizeof *out->shape);
     out->stride = arena_array(d->p->file->a, 3, sizeof *out->stride);
-    if (!out->shape || !out->stride)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(out->shape && out->stride, err);
     const uint64_t shape[3] = {experts, r->cols, rows}, stride[3] = {rows * r->cols, 1, r->cols};
     memcpy(out->shape, shape, sizeof shape);
     memcpy(out->stride, stride, sizeof stride);

@@ -92,8 +92,7 @@ static ckpt_status read_hqq_shape(struct dequantizer *d, uint32_t row, struct de
     CKPT_TRY(recipe_read_part(d, row, 64, &bytes, &n, err));
     out->ndim = (uint32_t)(n / 8);
     out->shape = arena_array(d->p->file->a, out->ndim, sizeof *out->shape);
-    if (!out->shape)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(out->shape, err);
     bool ok = out->ndim > 0;
     *elements = 1;
     for (uint32_t k = 0; ok && k < out->ndim; k++) {
@@ -240,8 +239,7 @@ static ckpt_status count_bias_rows(struct dequantizer *d, const struct quantized
     ckpt_str module = get_module(w);
     ckpt_str name = ARENA_CONCAT(d->p->a, module, str_c(module.len ? ".bias" : "bias"));
     *rows = 0;
-    if (!name.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(name.ptr, err);
     uint32_t row = file_find_tensor(d->p->file, name);
     if (row != CKPT_NO_TENSOR && recipe_tensor(d, row).ndim == 1)
         *rows = recipe_tensor(d, row).elements;

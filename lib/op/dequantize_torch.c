@@ -26,8 +26,7 @@ static ckpt_status read_shape(struct dequantizer *d, const ckpt_value *v, struct
     bool ok = v && v->type == CKPT_V_LIST && v->u.seq.n && v->u.seq.n <= 8;
     out->ndim = ok ? v->u.seq.n : 0;
     out->shape = arena_array(d->p->file->a, out->ndim, sizeof *out->shape);
-    if (!out->shape)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(out->shape, err);
     for (uint32_t k = 0; ok && k < out->ndim; k++) {
         int64_t n;
         ok = value_integer(v->u.seq.items[k], &n) && n > 0 && checked_mul(*elements, (uint64_t)n, elements);

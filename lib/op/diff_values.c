@@ -124,8 +124,7 @@ static ckpt_status compare_container(struct value_diff *d, ckpt_str name, const 
         return CKPT_OK;
     ckpt_diff_value e = {CKPT_DIFF_CHANGED, name, make_container_leaf(d->a.f, a),
                          make_container_leaf(d->b.f, b)};
-    if (!e.a || !e.b)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(e.a && e.b, err);
     d->totals->changed++;
     return send_value_event(d, &e, err);
 }

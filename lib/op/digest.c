@@ -59,8 +59,7 @@ static ckpt_status begin_sha256(struct hash *h, ckpt_error *err)
 {
     CKPT_TRY(load_libcrypto(&h->lib, err));
     h->sha = h->lib->EVP_MD_CTX_new();
-    if (!h->sha)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(h->sha, err);
     h->failed = h->lib->EVP_DigestInit_ex(h->sha, h->lib->EVP_sha256(), NULL) != 1;
     return CKPT_OK;
 }
@@ -238,8 +237,7 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     struct parallel_item *items = calloc(file->table.nrows + 1, sizeof *items);
     struct digests d = {alg, items, digests};
     struct parallel_job parallel = {.items = items, .process = digest_item, .user = &d};
-    if (!items)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(items, err);
     for (uint32_t i = 0; i < file->table.nrows; i++)
         if (table_has_data(&file->table, i) && table_alias_of(&file->table, i) == CKPT_NO_TENSOR)
             items[parallel.n++] = (struct parallel_item){.file = file, .row = i};

@@ -76,9 +76,9 @@ static ckpt_status gather_entries(struct renaming *job, const ckpt_value *contai
     uint32_t domain = (uint32_t)job->ndomains; /* bounded: at most one for each node of the graph */
     struct entry e;
     struct slot slot;
-    if (!arena_push(job->rule->plan->a, &job->domains, &job->ndomains, &job->cap_domains, &container,
-                    sizeof container))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(arena_push(job->rule->plan->a, &job->domains, &job->ndomains, &job->cap_domains,
+                              &container, sizeof container),
+                   err);
     for (uint32_t i = 0; i < n; i++) {
         if (!container_entry(container, i, &e) || !make_slot(job->rule->plan, &e, &slot) ||
             !plan_keeps_entry(job->rule->plan, e.entry_edit.node, e.entry_edit.index))
@@ -86,8 +86,7 @@ static ckpt_status gather_entries(struct renaming *job, const ckpt_value *contai
         slot.domain = domain;
         slot.index = i;
         slot.has_tensor = holds_tensors(&job->containers, e.val);
-        if (!arena_push(NULL, &slots->list, &slots->n, &slots->cap, &slot, sizeof slot))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(arena_push(NULL, &slots->list, &slots->n, &slots->cap, &slot, sizeof slot), err);
     }
     return CKPT_OK;
 }
@@ -157,8 +156,7 @@ static ckpt_status gather_metadata(struct renaming *job, struct group *g, const 
     uint32_t earlier;
     if (!meta)
         return CKPT_OK;
-    if (!map_put_num(job->metadata_nodes, ptr_key(meta), 0, &earlier))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(map_put_num(job->metadata_nodes, ptr_key(meta), 0, &earlier), err);
     if (earlier != MAP_NONE)
         return CKPT_OK;
     return gather_entries(job, meta, mapping_count(meta), &g->modules, err);
@@ -170,15 +168,13 @@ static ckpt_status gather_group(struct renaming *job, uint32_t at, ckpt_error *e
     if (!p->is_optimizer && (!p->is_mapping || !job->weights.role[at]))
         return CKPT_OK;
     struct group *g = arena_append(NULL, &job->groups, &job->ngroups, &job->cap_groups, sizeof *g);
-    if (!g)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(g, err);
     *g = (struct group){.where = container_name(&job->containers, at),
                         .container = at,
                         .node = p->node,
                         .is_optimizer = p->is_optimizer,
                         .is_averaged = job->weights.role[at] == WEIGHTS_AVERAGED};
-    if (!g->where.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(g->where.ptr, err);
     if (p->is_optimizer)
         return gather_optimizer(job, g, p->node, err);
     CKPT_TRY(gather_weights(job, g, p, err));
@@ -196,8 +192,7 @@ static ckpt_status make_module_name(struct rename_rule *rule, ckpt_str path, ckp
         return CKPT_OK;
     if (path.len)
         key = ARENA_CONCAT(rule->plan->a, path, STR_LIT("."));
-    if (!key.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(key.ptr, err);
     CKPT_TRY(rule->rename_key(rule, key, &renamed, err));
     if (str_ends(renamed, STR_LIT(".")))
         *out = str_of(renamed.ptr, renamed.len - 1);
@@ -384,8 +379,7 @@ static ckpt_status apply_rename(struct renaming *job, const struct group *g, con
         return CKPT_OK;
     const struct edit_target *at = slot->dropped ? &entry.entry_edit : &entry.key_edit;
     struct edit *e = plan_find_or_add_edit(p, at->node, at->count);
-    if (!e)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(e, err);
     if (slot->dropped) {
         e->dropped[at->index] = true;
         return CKPT_OK;
@@ -456,8 +450,7 @@ static ckpt_status record_old_names(struct renaming *job, ckpt_error *err)
     if (p->renames.mapping_of)
         return CKPT_OK;
     p->renames.mappings = arena_array(p->a, job->ngroups, sizeof *p->renames.mappings);
-    if (!p->renames.mappings)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(p->renames.mappings, err);
     CKPT_TRY(plan_keep_old_names(p, err));
     p->renames.nmappings = job->ngroups;
     for (size_t i = 0; i < job->ngroups; i++)
@@ -470,8 +463,7 @@ static ckpt_status record_old_names(struct renaming *job, ckpt_error *err)
 static ckpt_status gather_all(struct renaming *job, ckpt_error *err)
 {
     ckpt_plan *p = job->rule->plan;
-    if (!job->metadata_nodes)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(job->metadata_nodes, err);
     if (plan_leaves_rows_out(p))
         CKPT_TRY(plan_index_entry_rows(p, err));
     CKPT_TRY(containers_find(&job->containers, p->file, p->root, p->a, err));

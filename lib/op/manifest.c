@@ -64,14 +64,12 @@ static int compare_manifest_entries(const void *x, const void *y)
 static ckpt_status list_entries(struct manifest *m)
 {
     m->entries = calloc(m->f->table.nrows + 1, sizeof *m->entries);
-    if (!m->entries)
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(m->entries, m->err);
     for (uint32_t i = 0; i < m->f->table.nrows; i++) {
         ckpt_str name = table_name(&m->f->table, i);
         struct manifest_entry e = {
             .name = escape_name(m->c->a, name), .raw = name, .row = i, .next_same_name = MAP_NONE};
-        if (!e.name.ptr)
-            return fail_memory(m->err);
+        CKPT_TRY_ALLOC(e.name.ptr, m->err);
         m->entries[m->n++] = e;
     }
     qsort(m->entries, m->n, sizeof *m->entries, compare_manifest_entries);
@@ -316,12 +314,10 @@ static ckpt_status check_line(struct manifest *m, const struct manifest_line *li
 static ckpt_status index_manifest(struct manifest *m)
 {
     m->names = map_new(m->n);
-    if (!m->names)
-        return fail_memory(m->err);
+    CKPT_TRY_ALLOC(m->names, m->err);
     for (uint32_t i = 0; i < m->n; i++) {
         uint32_t first;
-        if (!map_put(m->names, m->entries[i].name, i, &first))
-            return fail_memory(m->err);
+        CKPT_TRY_ALLOC(map_put(m->names, m->entries[i].name, i, &first), m->err);
         if (first == MAP_NONE)
             first = i;
         else

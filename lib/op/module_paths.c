@@ -31,8 +31,7 @@ static ckpt_status add_move(struct moves *m, ckpt_str from, ckpt_str to, bool *w
 {
     uint32_t old;
     *was_known = false;
-    if (!map_put(m->index, from, (uint32_t)m->n, &old))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(map_put(m->index, from, (uint32_t)m->n, &old), err);
     if (old != MAP_NONE) {
         *was_known = str_eq(m->list[old].to, to);
         m->list[old].ambiguous |= !*was_known;

@@ -166,13 +166,11 @@ ckpt_status check_plain(struct plain_checker *p, const ckpt_value *v, const ckpt
 {
     *bad = NULL;
     p->n = p->nvisited = 0;
-    if (!push_node(p, v))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(push_node(p, v), err);
     while (p->n && !*bad) {
         if (++p->work > MAX_WORK)
             return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "checking the values takes too many steps");
-        if (!check_top(p, bad))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(check_top(p, bad), err);
     }
     return CKPT_OK;
 }

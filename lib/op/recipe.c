@@ -38,8 +38,7 @@ ckpt_status recipe_set_shape(struct dequantizer *d, struct dequantized *out, con
 {
     out->ndim = t->ndim;
     out->shape = arena_array(d->p->file->a, t->ndim, sizeof *out->shape);
-    if (!out->shape)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(out->shape, err);
     memcpy(out->shape, t->shape, t->ndim * sizeof *out->shape);
     if (multiply == divide)
         return CKPT_OK;
@@ -55,8 +54,7 @@ ckpt_status recipe_set_matrix_shape(struct dequantizer *d, struct dequantized *o
 {
     out->ndim = 2;
     out->shape = arena_array(d->p->file->a, 2, sizeof *out->shape);
-    if (!out->shape)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(out->shape, err);
     out->shape[0] = rows;
     out->shape[1] = cols;
     return CKPT_OK;
@@ -80,8 +78,7 @@ ckpt_status recipe_read_json_file(struct dequantizer *d, const char *name, ckpt_
     *out = NULL;
     if (is_file && !source_is_named_file(f->src))
         return CKPT_OK;
-    if (!path.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(path.ptr, err);
     ckpt_status st = source_open_in(f->archive, path.ptr, &src, &missing);
     if (st == CKPT_OK)
         st = source_read_whole(src, CONFIG_MAX, d->p->a, &text, &missing);

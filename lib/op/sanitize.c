@@ -161,8 +161,7 @@ static ckpt_value *new_node(struct sanitize *s, ckpt_value_type type, const ckpt
 static ckpt_status push_container(struct sanitize *s, struct value_job *job, ckpt_value *made,
                                   ckpt_value *out, struct frame f)
 {
-    if (!made || !out)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(made && out, s->err);
     f.v = job->v;
     f.out = out;
     f.has_elem = job->elem != NULL;
@@ -210,8 +209,7 @@ static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uin
     if (!is_single && !has_components(s, row))
         return omit_value(s, job);
     ckpt_value *out = new_node(s, is_single ? CKPT_V_TENSOR : CKPT_V_DICT, job->v);
-    if (!out)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(out, s->err);
     if (is_single) {
         value_set_row(out, row);
         out->flags |= VALUE_ROW;
@@ -225,8 +223,7 @@ static ckpt_status rebuild_tensor(struct sanitize *s, struct value_job *job, uin
 static ckpt_status convert_tensor(struct sanitize *s, struct value_job *job, uint32_t row)
 {
     ckpt_value *number;
-    if (!plain_from_scalar(s->p->a, job->v, &number))
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(plain_from_scalar(s->p->a, job->v, &number), s->err);
     if (number) {
         char type[32];
         CKPT_TRY(set_result(s, job, number));
@@ -321,8 +318,7 @@ static ckpt_status convert_object(struct sanitize *s, struct value_job *job)
         CKPT_TRY(check_plain(&s->checker, job->v, &s->offender, s->err));
         return s->offender ? omit_value(s, job) : set_result(s, job, keep_node(job->v));
     }
-    if (!plain_from_path(s->p->a, job->v, &path))
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(plain_from_path(s->p->a, job->v, &path), s->err);
     if (path) {
         CKPT_TRY(set_result(s, job, path));
         return report(s, job, "str", CHANGED);
@@ -347,8 +343,7 @@ static ckpt_status convert_python2_str(struct sanitize *s, struct value_job *job
     const ckpt_value *v = job->v;
     bool text = !(v->flags & VALUE_SPAN) && utf8_check(v->u.str, false, NULL);
     ckpt_value *made = new_node(s, text ? CKPT_V_STR : CKPT_V_BYTES, v);
-    if (!made)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(made, s->err);
     made->u = v->u;
     made->flags = v->flags & (VALUE_SHARED | VALUE_SPAN);
     CKPT_TRY(set_result(s, job, made));
@@ -494,8 +489,7 @@ static ckpt_status convert_next_component(struct sanitize *s, struct frame *f, b
     ckpt_path_elem elem = {.str = name_below};
     struct value_job job = {.v = component.value, .elem = &elem};
     ckpt_value *key = name_below.ptr ? value_str(s->p->a, name_below) : NULL, *out = f->out;
-    if (!key)
-        return fail_memory(s->err);
+    CKPT_TRY_ALLOC(key, s->err);
     if (!job.v)
         return CKPT_OK;
     CKPT_TRY(convert_value(s, &job));
@@ -726,8 +720,7 @@ static ckpt_status leave_out(ckpt_plan *p, const struct plan_entry *e, const ckp
                                 .type = arena_printf(p->a, "%s tensor", ckpt_kind_name((ckpt_kind)t->kind)),
                                 .callable = STR_LIT(""),
                                 .lost = true};
-    if (!sanitized.path)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(sanitized.path, err);
     p->keep[e->row] = false;
     return plan_note_sanitized(p, sanitized, err);
 }

@@ -13,8 +13,7 @@ static ckpt_status set_root(ckpt_plan *p, const struct containers *tree, uint32_
 {
     p->root_path = path_copy(p->a, path, depth);
     p->root_name = path_join(p->a, path, depth);
-    if (!p->root_path || !p->root_name.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(p->root_path && p->root_name.ptr, err);
     p->root_depth = depth;
     p->root = tree->list[at].node;
     p->has_root = at != 0;
@@ -42,8 +41,7 @@ static ckpt_status drop_other_entries(ckpt_plan *p, const struct containers *tre
         if (!mapping_entry(mapping, i, &e) || is_tensor_node(tree, e.val))
             continue;
         struct edit *edit = plan_find_or_add_edit(p, e.entry_edit.node, e.entry_edit.count);
-        if (!edit)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(edit, err);
         edit->dropped[e.entry_edit.index] = true;
         n++;
     }
@@ -70,8 +68,7 @@ static ckpt_status notice_states(ckpt_plan *p, const size_t n[], ckpt_error *err
     add_state_count(p->a, n[CKPT_STATE_OPTIMIZER], "optimizer state", &list);
     add_state_count(p->a, n[CKPT_STATE_METRIC], "metrics", &list);
     add_state_count(p->a, n[CKPT_STATE_CHECKPOINT], "the checkpoint itself", &list);
-    if (!list.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(list.ptr, err);
     size_t all = n[CKPT_STATE_OPTIMIZER] + n[CKPT_STATE_METRIC] + n[CKPT_STATE_CHECKPOINT];
     plan_notice(p, "%.*s %s left out", STR_ARG(list), all == 1 ? "is" : "are");
     return CKPT_OK;
@@ -136,8 +133,7 @@ static ckpt_status fail_root_not_found(const ckpt_plan *p, const struct containe
         if (!tree->list[i].is_state_dict)
             continue;
         ckpt_str name = container_name(tree, i);
-        if (!name.ptr)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(name.ptr, err);
         names = ARENA_CONCAT(tree->a, names, str_c(shown++ ? ", " : ""), name);
     }
     return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "nothing is called \"%s\"\n%s%.*s", path,
@@ -158,8 +154,7 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
         bool same = is_metadata && text && str_eq(key, prefix);
         const struct edit_target *target = below || same ? &e.key_edit : &e.entry_edit;
         struct edit *edit = plan_find_or_add_edit(p, target->node, target->count);
-        if (!edit)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(edit, err);
         if (below)
             edit->names[target->index] = str_skip(key, prefix.len + 1); /* bounded: is_below_root */
         else if (same)
@@ -177,8 +172,7 @@ static ckpt_status find_root_container(const struct containers *tree, const stru
     *out = r->node ? container_of_node(tree, r->node) : NO_CONTAINER;
     for (uint32_t i = 0; *out == NO_CONTAINER && i < tree->n; i++) {
         ckpt_str name = container_name(tree, i);
-        if (!name.ptr)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(name.ptr, err);
         if (str_eq(name, str_of(r->name.ptr, r->containers_len)))
             *out = i;
     }
@@ -192,8 +186,7 @@ static ckpt_status strip_root_prefix(ckpt_plan *p, const ckpt_value *mapping, co
     const ckpt_value *meta = mapping_metadata(mapping);
     size_t prefix_start = r->containers_len + (r->containers_len != 0); /* after the dot, if any */
     ckpt_str prefix = arena_str(p->a, str_skip(r->name, prefix_start));
-    if (!prefix.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(prefix.ptr, err);
     p->has_root = true;
     CKPT_TRY(strip_keys(p, mapping, prefix, false, err));
     return meta ? strip_keys(p, meta, prefix, true, err) : CKPT_OK;
@@ -298,8 +291,7 @@ static ckpt_status match_all_rows(ckpt_plan *p, const char *glob, bool *matches,
 {
     size_t n = p->file->table.nrows;
     bool *keep = p->keep, *all = arena_array(p->a, n, sizeof *all);
-    if (!all)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(all, err);
     memset(all, true, n);
     p->keep = all;
     p->entries_stale = true;
@@ -315,8 +307,7 @@ ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err)
     CKPT_REQUIRE(err, plan && glob);
     size_t n = plan->file->table.nrows;
     bool any, *matches = arena_array(plan->a, n, sizeof *matches);
-    if (!matches)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(matches, err);
     CKPT_TRY(plan->keep_called ? match_all_rows(plan, glob, matches, &any, err)
                                : match_rows(plan, glob, matches, &any, err));
     if (!any)
@@ -351,14 +342,12 @@ static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entr
         return CKPT_OK;
     CKPT_TRY(path_elem_from_key(d->p->a, e->key, &path[1], err));
     ckpt_str name = path[0].str.ptr ? path_join(d->p->a, path + skip, 2 - skip) : path[0].str;
-    if (!name.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(name.ptr, err);
     bool is_selected = child == NO_CONTAINER ? str_is(name, d->glob) : glob_selects(d->glob, name);
     if (!is_selected)
         return CKPT_OK;
     struct edit *edit = plan_find_or_add_edit(d->p, e->entry_edit.node, e->entry_edit.count);
-    if (!edit)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(edit, err);
     edit->dropped[e->entry_edit.index] = d->any_dropped = true;
     if (child != NO_CONTAINER && d->tree.list[child].parent == at)
         d->left_out[child] = true;
@@ -384,8 +373,7 @@ static ckpt_status drop_containers(struct dropping *d, ckpt_error *err)
     struct entry e;
     CKPT_TRY(plan_index_entry_rows(d->p, err));
     d->left_out = arena_array(d->p->a, d->tree.n, sizeof *d->left_out);
-    if (!d->left_out)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(d->left_out, err);
     for (uint32_t i = 0; i < d->tree.n; i++) {
         const struct container *p = &d->tree.list[i];
         d->left_out[i] |= p->parent != NO_CONTAINER && d->left_out[p->parent];
@@ -441,8 +429,7 @@ ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err)
     size_t n = plan->file->table.nrows;
     bool any, *matches = arena_array(plan->a, n, sizeof *matches),
               *was_entry = arena_array(plan->a, n, sizeof *was_entry);
-    if (!matches || !was_entry)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(matches && was_entry, err);
     CKPT_TRY(match_rows(plan, glob, matches, &any, err));
     for (size_t i = 0; i < plan->nentries; i++)
         was_entry[plan->entries[i].row] = true;

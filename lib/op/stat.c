@@ -220,8 +220,7 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *row, uint64_
     size_t unit_bytes = one_byte ? info->block_bytes : (size_t)info->block_bytes * MOMENTS_BLOCK;
     size_t pending_room = !has_blocks && row->nbytes < unit_bytes ? (size_t)row->nbytes + 1 : unit_bytes;
     struct tally *t = *out = calloc(1, sizeof *t + sample_room * sizeof *t->sample + pending_room);
-    if (!t)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(t, err);
     t->dtype = dtype;
     t->block_dtype = has_blocks ? (ckpt_dtype)row->dtype : CKPT_DT_NONE;
     t->one_byte_elements = one_byte;

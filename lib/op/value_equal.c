@@ -350,9 +350,9 @@ static ckpt_status get_node_number(struct value_equal *e, const ckpt_value *v, u
     if (*out == MAP_NONE) {
         *out = (uint32_t)e->nnodes;
         const struct equal_node node = {.parent = {*out, *out}};
-        if (!arena_push(NULL, &e->nodes, &e->nnodes, &e->cap_nodes, &node, sizeof node) ||
-            !map_put_num(e->numbers, ptr_key(v), *out, NULL))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(arena_push(NULL, &e->nodes, &e->nnodes, &e->cap_nodes, &node, sizeof node) &&
+                           map_put_num(e->numbers, ptr_key(v), *out, NULL),
+                       err);
     }
     struct equal_node *node = &e->nodes[*out];
     if (node->comparison != e->comparison) {
@@ -446,8 +446,7 @@ static ckpt_status mark_differing(struct value_equal *e, ckpt_error *err)
     if (!e->differing && !(e->differing = map_new(0)))
         return fail_memory(err);
     for (size_t i = 0; i < e->nopen; i++)
-        if (!map_put_num(e->differing, pair_key(e->unproven[e->open[i].index]), 0, NULL))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(map_put_num(e->differing, pair_key(e->unproven[e->open[i].index]), 0, NULL), err);
     return CKPT_OK;
 }
 

@@ -184,8 +184,7 @@ static ckpt_status list_rows(struct verify_job *job)
     job->items = calloc(t->nrows + 1, sizeof *job->items);
     job->results = calloc(t->nrows + 1, sizeof *job->results);
     job->bad_crc = calloc(t->nstorages + 1, sizeof *job->bad_crc);
-    if (!job->items || !job->results || !job->bad_crc)
-        return fail_memory(job->err);
+    CKPT_TRY_ALLOC(job->items && job->results && job->bad_crc, job->err);
     for (uint32_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor r = table_tensor(t, i);
         bool check_finite = job->c->opts->finite && finite_applies_to((ckpt_dtype)r.dtype);
@@ -258,8 +257,7 @@ static ckpt_status add_done_storages(const struct verify_job *job, map *location
 {
     const struct table *t = &job->f->table;
     bool *selected = arena_array(job->c->a, t->nstorages, sizeof *selected);
-    if (!selected)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(selected, err);
     for (size_t i = 0; i < t->nrows; i++)
         if (table_storage_of(t, i) < t->nstorages)
             selected[table_storage_of(t, i)] = true;

@@ -45,8 +45,7 @@ static ckpt_status scan_decoded(const struct scanned *in, struct scan_text_value
         return CKPT_OK;
     struct scanned inner = {x, source_mem(d->bytes, d->n, CKPT_NO_OFFSET), STR_LIT("")};
     ckpt_status st = CKPT_OK;
-    if (!inner.src)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(inner.src, err);
     if (is_worth_scanning(x, value.text, d, inner.src, value.is_serialized)) {
         *found = true;
         st = scan_join_offset(in, "text", value.at, &inner.where, err);
@@ -79,8 +78,7 @@ ckpt_status scan_base64(const struct scanned *in, struct scan_text_value value, 
     if (text.len < TEXT_MIN && !value.is_serialized)
         return CKPT_OK;
     struct decoded d = {.bytes = malloc(text.len + 1)}; /* bounded: a text in memory */
-    if (!d.bytes)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(d.bytes, err);
     d.skipped = !text_decode_base64(text, false, d.bytes, &d.n);
     ckpt_status st = scan_decoded(in, value, &d, &found, err);
     if (st == CKPT_OK && text.len && (memchr(text.ptr, '-', text.len) || memchr(text.ptr, '_', text.len))) {

@@ -86,8 +86,7 @@ static ckpt_status scan_deflated(struct compressed_data *p, enum inflate_kind ki
     source *src = p->in->src;
     uint64_t used;
     spool *unpacked = spool_new(scan_max_unpacked(p->in->x, src->size));
-    if (!unpacked)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(unpacked, err);
     ckpt_status st = inflate_into(src, 0, src->size, kind, unpacked, &used, err);
     source *bytes = spool_source(unpacked);
     if (st == CKPT_OK && used < src->size)

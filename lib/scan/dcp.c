@@ -53,12 +53,10 @@ ckpt_status scan_siblings_open(arena *a, source *archive, const char *folder, ui
     ckpt_str path = str_c(folder);
     bool has_end = str_ends(path, STR_LIT("/")) || str_ends(path, STR_LIT("!"));
     out->files = arena_array(a, out->n, sizeof(source *));
-    if (!out->files)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(out->files, err);
     for (size_t i = 0; i < out->n; i++) {
         ckpt_str file = ARENA_CONCAT(a, path, str_c(has_end ? "" : "/"), out->names[i]);
-        if (!file.ptr)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(file.ptr, err);
         out->files[i] = max_files ? scan_open_sibling(archive, file.ptr) : NULL;
         max_files -= out->files[i] != NULL;
     }
@@ -236,8 +234,7 @@ static ckpt_status open_and_scan_metadata(struct dcp_archive *d, ckpt_str name)
     ckpt_error why;
     ckpt_str path = ARENA_CONCAT(d->a, STR_LIT("!"), name);
     CKPT_TRY(scan_join_names(d->in, name, &in.where, d->err));
-    if (!path.ptr)
-        return fail_memory(d->err);
+    CKPT_TRY_ALLOC(path.ptr, d->err);
     ckpt_status st = members_open_file(d->members, path.ptr, &in.src, &why);
     if (scan_note_system_failure(in.x->scan, st, &why)) {
         *d->err = why;

@@ -189,8 +189,7 @@ static void mask_text(char *text, size_t n)
 ckpt_status gin_scan(const struct yaml_file *f, ckpt_error *err)
 {
     char *statement = malloc(f->text.len ? f->text.len : 1);
-    if (!statement)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(statement, err);
     struct gin g = {.in = f->in, .text = f->text};
     if (f->text.len)
         memcpy(statement, f->text.ptr, f->text.len);

@@ -33,8 +33,7 @@ static ckpt_status scan_attribute(void *user, ckpt_str path, ckpt_str name, ckpt
     ckpt_str outer = s->in->where;
     inner.where = ARENA_CONCAT(inner.x->a, outer, str_c(outer.len ? ": " : ""), path, STR_LIT("@"), name);
     inner.src = inner.where.ptr ? source_mem(text.ptr, text.len, CKPT_NO_OFFSET) : NULL;
-    if (!inner.src)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(inner.src, err);
     ckpt_status st = scan_text(&inner, &known_bytes, err);
     source_unref(inner.src);
     return st;

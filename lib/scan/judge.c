@@ -646,8 +646,7 @@ static bool judge_end(void *user, const struct trace_end *traced)
 ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)
 {
     struct judge *j = calloc(1, sizeof *j);
-    if (!j)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(j, err);
     j->scan = s;
     s->judge_step = judge_step;
     s->judge_begin = judge_begin;

@@ -78,8 +78,7 @@ ckpt_status kerchunk_scan_json(const struct yaml_file *f, ckpt_error *err)
     if (!may_have_template)
         return CKPT_OK;
     arena *a = arena_new(2 * (uint64_t)f->text.len + 65536); /* bounded: the text is in memory */
-    if (!a)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(a, err);
     ckpt_status st = visit_texts(f, false, &found, a);
     if (st == CKPT_OK && found)
         st = visit_texts(f, true, &found, a);

@@ -101,8 +101,7 @@ ckpt_status monai_scan_json(const struct yaml_file *f, ckpt_error *err)
     if (!may_act(f->text))
         return CKPT_OK;
     arena *a = arena_new(2 * (uint64_t)f->text.len + 65536); /* bounded: the text is in memory */
-    if (!a)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(a, err);
     ckpt_status st = is_config ? CKPT_OK : visit_texts(f, false, &is_config, a);
     if (st == CKPT_OK && is_config)
         st = visit_texts(f, true, &is_config, a);

@@ -255,8 +255,7 @@ ckpt_status scan_one_pickle(const struct scanned *in, uint64_t *pos, bool *stopp
     struct pickle_scan *ps = arena_alloc(x->a, sizeof *ps);
     struct scan_pickle p = {.where = in->where, .src = in->src, .pos = *pos};
     struct trace_end end, by_frame_end;
-    if (!ps)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(ps, err);
     ps->x = x;
     x->scan->result->pickles++;
     ckpt_scan_record record = {.what = CKPT_SCAN_PICKLE,

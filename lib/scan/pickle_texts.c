@@ -110,8 +110,7 @@ static ckpt_status judge_instantiator(struct texts *h, const ckpt_value *v)
         if (!is_key(key, LIGHTNING_INSTANTIATOR) || val->type == CKPT_V_NONE)
             continue;
         CKPT_TRY(judge_target(h, val));
-        if (!graph_visit_add(&h->below, v))
-            return fail_memory(h->err);
+        CKPT_TRY_ALLOC(graph_visit_add(&h->below, v), h->err);
     }
     return CKPT_OK;
 }
@@ -136,8 +135,7 @@ static ckpt_status judge_architecture(struct texts *h, const ckpt_value *v)
         return CKPT_OK;
     if (value_text(module, &module_name) && value_text(class, &class_name)) {
         target = ARENA_CONCAT(h->in.x->a, module_name, STR_LIT("."), class_name);
-        if (!target.ptr)
-            return fail_memory(h->err);
+        CKPT_TRY_ALLOC(target.ptr, h->err);
     }
     return scan_config_target(&h->in, value_offset(module), target);
 }
@@ -193,8 +191,7 @@ static ckpt_status judge_config(const struct texts *h, const ckpt_value *v)
         return SCAN_FOUND(&h->in, SCAN_NOT_OPENED, value_offset(v),
                           "a configuration of {%" PRIu64 " bytes}; up to {=4 MiB} are read", n);
     char *bytes = arena_alloc(h->a, (size_t)n);
-    if (!bytes)
-        return fail_memory(h->err);
+    CKPT_TRY_ALLOC(bytes, h->err);
     CKPT_TRY(source_read(v->u.span->src, v->u.span->off, bytes, (size_t)n, h->err));
     return scan_python_config(&h->in, value_offset(v), str_of(bytes, (size_t)n));
 }

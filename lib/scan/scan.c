@@ -34,8 +34,7 @@
 
 ckpt_status scan_join_names(const struct scanned *in, ckpt_str name, ckpt_str *out, ckpt_error *err)
 {
-    if (!name.ptr)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(name.ptr, err);
     *out = in->where.len
                ? ARENA_CONCAT(in->x->a, str_first(in->where, 4096), STR_LIT("!"), str_first(name, 4096))
                : arena_str(in->x->a, name);
@@ -231,8 +230,7 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
     if (length > (uint64_t)16 << 20 || length > src->size - HEADER_AT) /* bounded: that was read */
         return CKPT_OK;
     char *text = arena_alloc(x->a, (size_t)length + 1); /* bounded: 16 MiB */
-    if (!text)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(text, err);
     CKPT_TRY(source_read(src, HEADER_AT, text, (size_t)length, err));
     json_init(&json, str_of(text, (size_t)length), HEADER_AT, x->a, &why);
     for (enum json_event e = json_next(&json); e != JSON_ERROR && e != JSON_END; e = json_next(&json)) {

@@ -125,8 +125,7 @@ ckpt_status scan_treespec(const struct scanned *in, struct scan_text_value value
     ckpt_error why = {.status = CKPT_OK};
     if (!value.text.len) /* there is none */
         return CKPT_OK;
-    if (!s)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(s, err);
     *s = (struct spec){.in = in, .at = value.at, .is_in_spec = value.is_in_spec};
     ckpt_status st = visit_spec(s, value.text, a, &why);
     if (why.status == CKPT_OK)

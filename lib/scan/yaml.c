@@ -413,8 +413,7 @@ ckpt_status scan_yaml(const struct yaml_file *f, bool *all_read, ckpt_error *err
     if (!f->is_yaml_name && !is_worth_reading(f->text))
         return CKPT_OK;
     struct yaml_visit *v = arena_alloc(f->in->x->a, sizeof *v);
-    if (!v)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(v, err);
     *v = (struct yaml_visit){
         .in = f->in,
         .f = f,

@@ -173,8 +173,7 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     uint64_t wanted = role == SCAN_STORAGE ? STORAGE_PREFIX : v->usize;
     uint64_t max_size = wanted < left ? wanted : left;
     spool *unpacked = spool_new(max_size);
-    if (!unpacked)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(unpacked, err);
     ckpt_status st = inflate_into(archive->in->src, v->data_offset, v->csize, INFLATE_RAW, unpacked, &used,
                                   &why);
     x->unpacked += spool_size(unpacked);       /* bounded: by left */
@@ -406,8 +405,7 @@ static ckpt_status find_chunks(struct zip_scan *archive, ckpt_error *err)
     if (!has_member(audit, scan_is_array_metadata))
         return CKPT_OK;
     archive->is_chunk = arena_array(archive->in->x->a, audit->n, sizeof *archive->is_chunk);
-    if (!archive->is_chunk)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(archive->is_chunk, err);
     ckpt_status st = scan_chunks_open(archive->in->x, archive->in->src, &chunks, err);
     for (size_t i = 0; st == CKPT_OK && chunks && i < audit->n; i++)
         st = scan_is_chunk(chunks, audit->views[i].name, &archive->is_chunk[i], err);
@@ -590,8 +588,7 @@ static ckpt_status scan_archive(const struct scanned *in, bool embedded, uint64_
 {
     struct scanner *x = in->x;
     struct zip_scan *archive = arena_alloc(x->a, sizeof *archive);
-    if (!archive)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(archive, err);
     *archive = (struct zip_scan){
         .in = in, .audit = {.src = in->src, .a = x->a, .flaw = report_zip_flaw, .user = archive}};
     archive->max_unpacked = scan_max_unpacked(x, in->src->size);
@@ -639,8 +636,8 @@ static ckpt_status find_concatenated(struct scanner *x, source *src, uint64_t en
     while (zip_find_concatenated(src, end, &start)) {
         if (start == 0)
             return CKPT_OK;
-        if (!arena_push(x->a, &archives->starts, &archives->n, &archives->cap, &start, sizeof start))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(
+            arena_push(x->a, &archives->starts, &archives->n, &archives->cap, &start, sizeof start), err);
         end = start;
     }
     archives->n = 0;
