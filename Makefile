@@ -80,7 +80,11 @@ DEPS      = $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
 # A make that this one starts uses every processor, unless the user has given -j.
 JOBS      = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 SUB       = $(MAKE) --no-print-directory $(JOBS)
-ASAN      = B=$(B)/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)"
+# clang also checks that unsigned numbers do not wrap in lib; without clang, gcc builds these programs.
+WRAP      = $(if $(CLANG),-fsanitize=unsigned-integer-overflow)
+CLANG     = $(call once,CLANG,$(shell t=$$(mktemp) && echo 'int main(void) { return 0; }' | \
+    clang $(SANITIZE) -o "$$t" -x c - 2>/dev/null && echo clang; rm -f "$$t"))
+ASAN      = B=$(B)/asan CC=$(or $(CLANG),$(CC)) CFLAGS="-O1 -g" SAN="$(SANITIZE)" SAN_LIB=$(WRAP)
 # If programs with ThreadSanitizer do not build and run here, tests/tsan.sh is skipped.
 TSAN      = B=$(B)/tsan CFLAGS="-O1 -g" SAN=-fsanitize=thread
 # Each basic block of this build calls a function of tests/bench/steps.c.
@@ -100,7 +104,7 @@ all: $(B)/ckpt $(B)/libckpt.a $(B)/libckpt.so
 	@:
 
 # These files change when the flags do, and what depends on them is built again.
-$(B)/compile.flags: export FLAGS = $(CC) $(ALL_CFLAGS)
+$(B)/compile.flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(SAN_LIB)
 $(B)/link.flags: export FLAGS = $(LINK) $(JOIN) $(OBJCOPY) $(AR) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) $(FUZZER) $(LIB_SRC) $(CLI_SRC)
 $(B)/compile.flags $(B)/link.flags: FORCE
 	@mkdir -p $(@D)
@@ -110,7 +114,7 @@ FORCE:
 $(B)/obj/%.o: %.c $(B)/compile.flags
 	$(say) CC $<
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(if $(filter lib/%,$<),$(SAN_LIB)) -MMD -MP -c $< -o $@
 
 # In this relocatable object only the names ckpt_* are global.
 $(B)/libckpt.o: $(LIB_OBJ) $(B)/link.flags

@@ -31,17 +31,10 @@
 
 #include "exercise.h"
 #include "outcome.h"
+#include "sanitized.h"
 #include "zipcrc.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ASAN 1
-#endif
-#endif
-
-#ifdef ASAN
+#ifdef SANITIZED
 size_t __sanitizer_get_current_allocated_bytes(void);
 static size_t heap_in_use(void) { return __sanitizer_get_current_allocated_bytes(); }
 __attribute__((visibility("default"))) const char *__asan_default_options(void);

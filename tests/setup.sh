@@ -23,6 +23,7 @@ archive   libarchive-dev libarchive-devel libarchive-dev libarchive  libarchive
 pc        pkg-config  pkgconf         pkgconf        pkgconf        pkgconf
 git       git         git             git            git            git
 abigail   abigail-tools libabigail    -              -              -
+clang     clang,libclang-rt-dev clang clang            clang          llvm
 mandoc    mandoc      mandoc          mandoc         mandoc         mandoc
 i386      gcc-i686-linux-gnu,libc6-dev-i386-cross    - - - -
 s390x     gcc-s390x-linux-gnu,libc6-dev-s390x-cross  - - - -
@@ -97,6 +98,8 @@ find_missing()
     command_needed git git
     command_needed mandoc mandoc
     command_wanted abidiff abigail
+    echo 'int main(void) { return 0; }' | clang -fsanitize=address -o /dev/null -x c - 2>/dev/null ||
+        wanted="$wanted clang"
 }
 
 # packages COLUMN - prints the packages of $missing and $wanted by their names in COLUMN, for one package manager

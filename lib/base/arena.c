@@ -113,6 +113,9 @@ void arena_expect(arena *a, uint64_t count, size_t size)
         a->next_size = huge;
 }
 
+/* get_gap - returns the number of bytes from AT to the next multiple of UNIT, a power of two. */
+static size_t get_gap(size_t at, size_t unit) { return (unit - (at & (unit - 1))) & (unit - 1); }
+
 void arena_fail_at(arena *a, uint64_t n) { a->fail_countdown = n; }
 
 /* map_chunk - maps at least BYTES, starting at a multiple of HUGE. */
@@ -127,7 +130,7 @@ static struct arena_chunk *map_chunk(size_t bytes)
     unsigned char *at = mmap(NULL, map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
-    size_t before = (size_t) - (uintptr_t)at & (HUGE - 1); /* up to the next multiple of HUGE */
+    size_t before = get_gap((uintptr_t)at, HUGE);
     if (before)
         munmap(at, before);
     munmap(at + before + size, map_size - before - size); /* never empty: BEFORE is less than HUGE */
@@ -221,7 +224,7 @@ static void *alloc_aligned(arena *a, size_t n, size_t align, bool grow)
         return NULL;
     if (!c || (grow && n > MAX_SMALL))
         return alloc_in_new_chunk(a, n, grow);
-    size_t pad = (size_t)-c->used & (align - 1), left = c->size - c->used;
+    size_t pad = get_gap(c->used, align), left = c->size - c->used;
     if (pad > left || n > left - pad)
         return alloc_in_new_chunk(a, n, grow);
     return take_bytes(a, c, pad, n);
@@ -238,8 +241,8 @@ static void *alloc_array(arena *a, uint64_t count, size_t size, bool grow)
     if (!checked_mul(count, size, &total) || !checked_size(total, &bytes))
         return NULL;
     /* The alignment of an element divides its size. */
-    size_t align = size & (size_t)-size;
-    return alloc_aligned(a, bytes, align && align < alignof(max_align_t) ? align : alignof(max_align_t),
+    size_t align = size ? size & ~(size - 1) : alignof(max_align_t);
+    return alloc_aligned(a, bytes, align < alignof(max_align_t) ? align : alignof(max_align_t),
                          grow);
 }
 

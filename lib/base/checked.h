@@ -1,11 +1,22 @@
 /* checked.h - arithmetic on numbers that come from a file. On overflow, a function with OUT returns false
- * and leaves *OUT alone. Only these functions may add or multiply such numbers (tests/lint/arithmetic.sh). */
+ * and leaves *OUT alone. In the builds with sanitizers, every other sum, difference or product of unsigned
+ * numbers in lib that wraps ends the program, except in functions with MODULO. */
 #ifndef BASE_CHECKED_H
 #define BASE_CHECKED_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* MODULO - begins a function whose numbers are meant modulo 2^N: a hash, a cipher, bits of several bytes. */
+#if defined __clang__
+#define MODULO __attribute__((no_sanitize("unsigned-integer-overflow")))
+#else
+#define MODULO
+#endif
+
+/* COUNT_DOWN - makes I one less, if it is not 0: `i-- > 0`, which wraps when it ends. */
+#define COUNT_DOWN(i) ((i) != 0 && ((i)--, true))
 
 static inline bool checked_add(uint64_t a, uint64_t b, uint64_t *out)
 {

@@ -3,6 +3,7 @@
 #ifndef BASE_CURSOR_H
 #define BASE_CURSOR_H
 
+#include "base/checked.h"
 #include "base/str.h"
 
 typedef struct {
@@ -18,8 +19,8 @@ static inline cursor cursor_of(const void *bytes, size_t n, uint64_t pos)
     return (cursor){n ? (const unsigned char *)bytes : &none, n, pos, false};
 }
 /* cursor_take - returns the next N bytes. If there are fewer, returns NULL, sets `bad` and drops what is
- * left. Never NULL for N 0 on a good cursor. */
-static inline const unsigned char *cursor_take(cursor *c, size_t n)
+ * left. Never NULL for N 0 on a good cursor. A position that starts at CKPT_NO_OFFSET wraps. */
+MODULO static inline const unsigned char *cursor_take(cursor *c, size_t n)
 {
     if (c->bad || n > c->left) {
         c->bad = true;
@@ -59,10 +60,10 @@ static inline uint64_t load_number(const unsigned char *b, size_t n, bool big_en
     return v;
 }
 /* extend_sign - returns the lowest N bytes of BITS as a signed number; N is 1 to 8. */
-static inline int64_t extend_sign(uint64_t bits, size_t n)
+MODULO static inline int64_t extend_sign(uint64_t bits, size_t n)
 {
     uint64_t sign = UINT64_C(1) << (8 * n - 1); /* bounded: 1 to 8 bytes */
-    return (int64_t)((bits ^ sign) - sign);     /* bounded: modulo 2^64 is intended */
+    return (int64_t)((bits ^ sign) - sign);
 }
 static inline uint8_t cursor_u8(cursor *c)
 {

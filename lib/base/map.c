@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
+#include "base/checked.h"
 #include "base/cursor.h"
 
 #define MAX_SLOTS ((size_t)1 << 31) /* a power of two that the 32 bits of a stored hash can number */
@@ -37,7 +38,8 @@ struct map {
 
 static uint64_t rotate_left(uint64_t x, int bits) { return x << bits | x >> (64 - bits); }
 
-#define INLINE __attribute__((always_inline)) static inline /* calls would double the cost of a look-up */
+/* calls would double the cost of a look-up */
+#define INLINE MODULO __attribute__((always_inline)) static inline
 
 INLINE void sip_round(uint64_t v[4])
 {

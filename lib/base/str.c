@@ -84,7 +84,7 @@ ckpt_str format_number(uint64_t n, char out[STR_NUMBER_MAX])
     size_t digits = 1;
     for (uint64_t left = n; left >= 10; left /= 10)
         digits++;
-    for (size_t i = digits; i-- > 0; n /= 10)
+    for (size_t i = digits; COUNT_DOWN(i); n /= 10)
         out[i] = (char)('0' + n % 10);
     return str_of(out, digits);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/cursor.h"
 #include "base/utf8.h"
 
@@ -73,7 +74,7 @@ void text_put_uint(struct text_sink *to, uint64_t n)
     text_put(to, s.ptr, s.len);
 }
 
-void text_put_int(struct text_sink *to, int64_t n)
+MODULO void text_put_int(struct text_sink *to, int64_t n)
 {
     if (n < 0)
         text_put_literal(to, "-");
@@ -85,7 +86,7 @@ void text_put_int(struct text_sink *to, int64_t n)
 /* may_need_escape - returns true if any of the EIGHT bytes may need an escape. In each term, the bytes of
  * one kind have the high bit set: those below 0x20; the backslash or QUOTE, which XOR makes zero, so that
  * subtraction borrows; 0x7f; those above 0x7f. */
-static inline bool may_need_escape(uint64_t eight, char quote)
+MODULO static inline bool may_need_escape(uint64_t eight, char quote)
 {
     uint64_t control = eight - EACH(0x20);
     uint64_t backslash = (eight ^ EACH('\\')) - EACH(1), quotes = (eight ^ EACH(quote)) - EACH(1);
@@ -139,7 +140,7 @@ size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
 static void put_json_escape(struct text_sink *to, uint32_t c)
 {
     char out[16];
-    uint32_t above = c - 0x10000; /* bounded: used only if C is at least that */
+    uint32_t above = c < 0x10000 ? 0 : c - 0x10000;
     int n = c == '"' || c == '\\' ? snprintf(out, sizeof out, "\\%c", (char)c)
             : c < 0x10000         ? snprintf(out, sizeof out, "\\u%04x", c)
                                   : snprintf(out, sizeof out, "\\u%04x\\u%04x", 0xd800 + (above >> 10),

@@ -13,6 +13,7 @@
  */
 #include "codec/block_codecs.h"
 
+#include "base/checked.h"
 #include "codec/inflate.h"
 #include "codec/snappy.h"
 #include "codec/unpack_archive.h"
@@ -176,7 +177,7 @@ void block_unshuffle_bits(const unsigned char *in, size_t n, size_t width, unsig
     for (size_t k = 0; k < width; k++, in += 8 * plane) /* bounded: N * WIDTH bytes are in memory */
         for (size_t i = 0; i < plane; i++) {
             uint64_t bits = 0;
-            for (size_t bit = 8; bit-- > 0;)
+            for (size_t bit = 8; COUNT_DOWN(bit);)
                 bits = bits << 8 | in[bit * plane + i];
             bits = transpose_bits(bits);
             for (size_t j = 0; j < 8; j++)

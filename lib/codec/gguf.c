@@ -163,7 +163,7 @@ static ckpt_status skip_arrays(struct gguf_walk *w, uint64_t count)
     for (unsigned depth = 0;;) {
         uint32_t element;
         if (left[depth] == 0) {
-            if (depth-- == 0)
+            if (!COUNT_DOWN(depth))
                 return CKPT_OK;
             continue;
         }

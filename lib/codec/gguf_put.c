@@ -4,6 +4,7 @@
  * that gguf_value.c makes: the digits of a number, true or false, a JSON list for an array.
  */
 
+#include "base/checked.h"
 #include "base/cursor.h"
 #include "base/store.h"
 #include "codec/json_scan.h"
@@ -73,7 +74,7 @@ static void copy_value(struct pair_copy *c, uint32_t type)
     unsigned depth = 0;
     while (!c->r.status && buf_ok(c->out)) {
         if (left[depth] == 0) {
-            if (depth-- == 0)
+            if (!COUNT_DOWN(depth))
                 return;
             continue;
         }
@@ -173,14 +174,14 @@ static bool put_float(buf *out, uint32_t type, ckpt_str text)
     return true;
 }
 
-static bool put_integer(buf *out, uint32_t type, ckpt_str text)
+MODULO static bool put_integer(buf *out, uint32_t type, ckpt_str text)
 {
     uint64_t v;
     bool is_negative = types[type].is_signed && text.len && text.ptr[0] == '-';
     if (!str_uint(is_negative ? str_skip(text, 1) : text, &v) ||
         v > types[type].max + is_negative) /* bounded: max of a signed type is below 2^63 */
         return false;
-    put_bits(out, is_negative ? 0 - v : v, gguf_get_width(type)); /* bounded: two's complement, modulo 2^64 */
+    put_bits(out, is_negative ? 0 - v : v, gguf_get_width(type));
     return true;
 }
 
@@ -259,7 +260,7 @@ void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dty
     buf_u64le(b, name.len);
     buf_put_str(b, name);
     buf_u32le(b, t->ndim);
-    for (uint32_t i = t->ndim; i-- > 0;)
+    for (uint32_t i = t->ndim; COUNT_DOWN(i);)
         buf_u64le(b, t->shape[i]);
     buf_u32le(b, type);
     buf_u64le(b, data_offset);

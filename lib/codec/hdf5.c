@@ -119,7 +119,7 @@ ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what)
 static uint32_t rotate(uint32_t n, unsigned bits) { return n << bits | n >> (32 - bits); }
 
 /* mix - the macro mix of lookup3, with X as its a, b and c. */
-static void mix(uint32_t x[3])
+MODULO static void mix(uint32_t x[3])
 {
     static const unsigned rotations[6] = {4, 6, 8, 16, 19, 4};
     for (unsigned i = 0; i < 6; i++) {
@@ -131,7 +131,7 @@ static void mix(uint32_t x[3])
 }
 
 /* finish_mixing - the macro final of lookup3; returns its c. */
-static uint32_t finish_mixing(uint32_t x[3])
+MODULO static uint32_t finish_mixing(uint32_t x[3])
 {
     static const unsigned rotations[7] = {14, 11, 25, 16, 4, 14, 24};
     for (unsigned i = 0; i < 7; i++) {
@@ -142,9 +142,9 @@ static uint32_t finish_mixing(uint32_t x[3])
     return x[2];
 }
 
-uint32_t hdf5_checksum(const unsigned char *bytes, size_t n)
+MODULO uint32_t hdf5_checksum(const unsigned char *bytes, size_t n)
 {
-    uint32_t start = 0xdeadbeef + (uint32_t)n; /* modulo 2^32, as lookup3 defines it */
+    uint32_t start = 0xdeadbeef + (uint32_t)n;
     uint32_t x[3] = {start, start, start};
     unsigned char last[12] = {0};
     size_t done = 0;
@@ -308,7 +308,7 @@ static ckpt_status add_links(struct hdf5_walk *w, const struct pending *x, const
         CKPT_TRY(make_path(w, x->path, l->name, &path));
         CKPT_TRY(report_link(w, path, kinds[l->kind], l->target));
     }
-    for (size_t i = links->n; i-- > 0;) { /* the last link first, because pending is a stack */
+    for (size_t i = links->n; COUNT_DOWN(i);) { /* the last link first, because pending is a stack */
         struct pending next = {.addr = links->links[i].addr, .depth = x->depth + 1};
         if (links->links[i].kind != HDF5_HARD)
             continue;

@@ -76,7 +76,7 @@ static ckpt_status set_grid(const struct hdf5_chunk_list *list, struct grid *g)
 /* get_offset - sets OFFSET to the offset of chunk NUMBER. False: it is outside of any shape. */
 static bool get_offset(const struct hdf5_dataset *d, const struct grid *g, uint64_t number, uint64_t *offset)
 {
-    for (uint32_t i = d->ndim; i-- > 1;) {
+    for (uint32_t i = d->ndim; COUNT_DOWN(i) && i;) {
         uint32_t dim = g->order[i];
         offset[dim] = number % g->counts[dim] * d->chunk_shape[dim]; /* bounded: below the greatest size */
         number /= g->counts[dim];

@@ -15,6 +15,7 @@
  */
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "codec/hdf5_filter.h"
 #include "codec/inflate.h"
 #include "io/reader.h"
@@ -233,7 +234,7 @@ static ckpt_status undo_filters(const struct hdf5_decoding *d, struct hdf5_input
     /* what a filter made of the chunk may be larger than it: by a checksum, or since it did not compress */
     uint64_t max_bytes = d->chunk_bytes + d->chunk_bytes / 64 + 4096;   /* bounded: 256 MiB */
     uint32_t applied = ~d->skipped_filters & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
-    for (uint32_t i = d->nfilters; i-- > 0;) {
+    for (uint32_t i = d->nfilters; COUNT_DOWN(i);) {
         const struct hdf5_filter *f = &d->filters[i];
         bool is_last = !(applied & ((1u << i) - 1)); /* no filter is to be undone after this one */
         if (!(applied >> i & 1))

@@ -212,9 +212,9 @@ static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *off
                         MAX_LEVELS);
         CKPT_TRY(find_in_table(h, p, block, *offset, rows));
         *offset -= block->begin;
-        rows = hdf5_get_log2(block->size) - hdf5_get_log2(p->start_size * p->width) +
-               1; /* bounded: checked below, unless unused */
-        if (!block->is_direct && (block->size < p->start_size * p->width || rows > MAX_ROWS))
+        uint64_t row_size = p->start_size * p->width; /* bounded: checked in the header */
+        rows = block->size < row_size ? 0 : hdf5_get_log2(block->size) - hdf5_get_log2(row_size) + 1;
+        if (!block->is_direct && (rows == 0 || rows > MAX_ROWS))
             return fail(h->err, CKPT_EFORMAT, block->addr, "{a table} of a heap is smaller than {=one row}");
     }
     return CKPT_OK;

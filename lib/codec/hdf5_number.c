@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
 #define AT_ONCE 512u /* elements that are converted at a time */
@@ -96,10 +97,10 @@ bool hdf5_set_float(struct hdf5_type *t, const struct hdf5_bits *bits)
     return false;
 }
 
-static uint64_t convert_integer(const struct hdf5_bits *b, uint64_t stored)
+MODULO static uint64_t convert_integer(const struct hdf5_bits *b, uint64_t stored)
 {
     uint64_t value = take_field(stored, b->offset, b->precision), sign = UINT64_C(1) << (b->precision - 1);
-    return b->is_signed ? (value ^ sign) - sign : value; /* modulo 2^64 */
+    return b->is_signed ? (value ^ sign) - sign : value;
 }
 
 static uint64_t convert_float(const struct hdf5_bits *b, const struct hdf5_bits *to, uint64_t stored)

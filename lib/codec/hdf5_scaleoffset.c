@@ -53,7 +53,7 @@ static uint64_t get_float(const struct scaleoffset *s, uint64_t number)
 }
 
 /* get_element - returns the bits of the element that is stored as NUMBER. */
-static uint64_t get_element(const struct scaleoffset *s, uint64_t number)
+MODULO static uint64_t get_element(const struct scaleoffset *s, uint64_t number)
 {
     if (s->nbits == 8 * s->width) /* bounded: WIDTH is at most 8 */
         return number;

@@ -128,7 +128,7 @@ static ckpt_status load_chunks(struct hdf5 *h, const struct hdf5_dataset *d, cur
     struct loaded_chunks e = {.d = d, .memory = arena_alloc(h->scratch, (size_t)d->nbytes)};
     uint64_t bytes = d->type.size;
     CKPT_TRY_ALLOC(e.memory, h->err);
-    for (uint32_t k = d->ndim; k-- > 0; bytes *= d->shape[k]) /* bounded: at most nbytes */
+    for (uint32_t k = d->ndim; COUNT_DOWN(k); bytes *= d->shape[k]) /* bounded: at most nbytes */
         e.stride[k] = bytes;
     for (uint64_t at = 0; at < d->nbytes; at += d->type.size) /* bounded: at most nbytes */
         memcpy(e.memory + at, d->fill, d->type.size);
@@ -194,7 +194,7 @@ static ckpt_status read_element(struct hdf5 *h, const struct hdf5_type *t, curso
 /* nest_items - returns the items of LIST as nested lists with the shape of SPACE; NULL: out of memory. */
 static ckpt_value *nest_items(struct hdf5 *h, ckpt_value *list, const struct hdf5_space *space)
 {
-    for (uint32_t k = space->ndim; k-- > 1 && list;) {
+    for (uint32_t k = space->ndim; COUNT_DOWN(k) && k && list;) {
         ckpt_value *outer = value_new(h->a, CKPT_V_LIST, 0), *inner = NULL;
         for (uint32_t i = 0; outer && i < list->u.seq.n; i++) {
             if (i % space->shape[k] == 0 &&

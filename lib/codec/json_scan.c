@@ -129,7 +129,7 @@ bool json_resync(json_scan *j)
 /* count_unescaped8 - returns how many of the eight bytes at P, from the first on, are ASCII characters that
  * need no escape in a string. Each of the four terms sets the high bit of the bytes it excludes. A borrow may
  * set that of a valid byte, too, but only after one that is excluded. */
-static inline unsigned count_unescaped8(const unsigned char *p)
+MODULO static inline unsigned count_unescaped8(const unsigned char *p)
 {
     const uint64_t ones = 0x0101010101010101u, high_bits = 0x8080808080808080u;
     uint64_t bytes = load_u64le(p);

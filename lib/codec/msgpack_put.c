@@ -2,12 +2,13 @@
  * lists the forms. */
 #include <string.h>
 
+#include "base/checked.h"
 #include "codec/msgpack.h"
 
 /* put_number - appends N in WIDTH bytes, big-endian. */
 static void put_number(buf *b, uint64_t n, unsigned width)
 {
-    while (width--)
+    while (COUNT_DOWN(width))
         buf_byte(b, (unsigned char)(n >> 8 * width)); /* bounded: WIDTH is below 8 */
 }
 

@@ -427,7 +427,7 @@ static ckpt_status read_tree(struct ocdbt *o, struct ocdbt_child *root, unsigned
     unsigned depth = 0; /* the next child of levels[depth] is read; its height is HEIGHT - DEPTH */
     for (;;) {
         struct ocdbt_level *l = &levels[depth];
-        if (l->next == l->n && depth-- == 0)
+        if (l->next == l->n && !COUNT_DOWN(depth))
             return CKPT_OK;
         if (l->next == l->n)
             continue;

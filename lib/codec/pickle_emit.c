@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/cursor.h"
 #include "base/store.h"
 #include "codec/pickle_text.h"
@@ -204,7 +205,7 @@ void pickle_writer_finish(pickle_writer *w)
         return;
     /* From the last site to the first: the bytes after a site move once, by the size of all PUTs before
      * them. */
-    for (size_t i = w->nput_sites; puts_size && i-- > 0;) {
+    for (size_t i = w->nput_sites; puts_size && COUNT_DOWN(i);) {
         uint32_t index = w->put_sites[i].memo;
         if (index == MAP_NONE)
             continue;

@@ -51,7 +51,7 @@ void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, s
     return at;
 }
 
-ckpt_value *machine_get_int(struct machine *m, int64_t i)
+MODULO ckpt_value *machine_get_int(struct machine *m, int64_t i)
 {
     ckpt_value **slot = i >= 0 && i < (int64_t)MACHINE_INTS
                             ? &m->small_ints[i]
@@ -77,7 +77,7 @@ bool machine_copy_text(struct machine *m, ckpt_str s, ckpt_str *out)
     return true;
 }
 
-ckpt_value *machine_get_global(struct machine *m, ckpt_str module, ckpt_str name)
+MODULO ckpt_value *machine_get_global(struct machine *m, ckpt_str module, ckpt_str name)
 {
     if (module.len == 0 || name.len == 0) {
         unpickler_fail(&m->u, CKPT_EFORMAT,
@@ -86,7 +86,7 @@ ckpt_value *machine_get_global(struct machine *m, ckpt_str module, ckpt_str name
         return NULL;
     }
     const unsigned char *c = (const unsigned char *)name.ptr;
-    size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash, modulo 2^N */
+    size_t hash = module.len * 7 + name.len * 31;
     hash += c[0] * 5u + c[name.len / 2] * 3u + c[name.len - 1];
     uint8_t flags = m->u.protocol >= 4 && memchr(name.ptr, '.', name.len) ? VALUE_DOTTED : 0;
     flags |= m->u.protocol >= 3 ? VALUE_PYTHON3_NAME : 0;
@@ -113,7 +113,7 @@ ckpt_value *machine_get_global(struct machine *m, ckpt_str module, ckpt_str name
 
 /* get_tuple_slot - returns the slot of m->recent_tuples for a tuple of these N items. NULL: it is long, or
  * has other items than integers. */
-static ckpt_value **get_tuple_slot(struct machine *m, ckpt_value *const *items, size_t n)
+MODULO static ckpt_value **get_tuple_slot(struct machine *m, ckpt_value *const *items, size_t n)
 {
     uint64_t hash = n;
     if (n > 4)

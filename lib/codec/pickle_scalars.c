@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/checked.h"
 #include "base/cursor.h"
 #include "base/utf8.h"
 #include "codec/pickle_machine.h"
@@ -273,12 +274,12 @@ static bool push_span(struct machine *m, ckpt_value_type type, uint64_t n)
 /* get_word_slot - returns the slot of m->recent_words for the text S; NULL: S is empty or too long. Recent
  * short texts share nodes, because every tensor has the texts "storage" and "cpu", which not all writers
  * memoize. */
-static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
+MODULO static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
 {
     if (s.len == 0 || s.len > MAX_WORD_LEN)
         return NULL;
     const unsigned char *c = (const unsigned char *)s.ptr;
-    size_t hash = s.len * 37 + c[0] * 5u + c[s.len / 2] * 11u + c[s.len - 1]; /* bounded: modulo 2^N */
+    size_t hash = s.len * 37 + c[0] * 5u + c[s.len / 2] * 11u + c[s.len - 1];
     return &m->recent_words[hash % MACHINE_WORDS];
 }
 

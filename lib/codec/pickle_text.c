@@ -5,6 +5,7 @@
 #include <locale.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/pickle_line.h"
 
@@ -102,7 +103,7 @@ static size_t parse_binary(ckpt_str digits, unsigned bits, unsigned char *out)
 {
     size_t bit = 0, n = digits.len * bits / 8 + 1; /* bounded: digits are in memory, bits <= 4 */
     memset(out, 0, n);
-    for (size_t i = digits.len; i-- > 0;) {
+    for (size_t i = digits.len; COUNT_DOWN(i);) {
         unsigned d = str_digit(digits.ptr[i]);
         for (unsigned b = 0; b < bits; b++, bit++)
             out[bit / 8] = (unsigned char)(out[bit / 8] | (d >> b & 1u) << bit % 8);
@@ -135,7 +136,7 @@ size_t integer_trimmed_size(const unsigned char *at, size_t n)
 int64_t integer_load(const unsigned char *at, size_t n)
 {
     uint64_t v = n && at[n - 1] >= 0x80 ? UINT64_MAX : 0;
-    while (n-- > 0)
+    while (COUNT_DOWN(n))
         v = v << 8 | at[n];
     return (int64_t)v;
 }

@@ -93,11 +93,11 @@ static struct trace_global *new_global(struct tracer *t, ckpt_str module, ckpt_s
 }
 
 /* import_global - reports the import of a class or function, and returns a reference to it; 0: failed. */
-static trace_ref import_global(struct tracer *t, ckpt_str module, ckpt_str name)
+MODULO static trace_ref import_global(struct tracer *t, ckpt_str module, ckpt_str name)
 {
-    size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash, modulo 2^N */
+    size_t hash = module.len * 7 + name.len * 31;
     for (size_t i = 0; i < name.len; i++)
-        hash = hash * 33 + (unsigned char)name.ptr[i]; /* bounded: a hash, modulo 2^N */
+        hash = hash * 33 + (unsigned char)name.ptr[i];
     struct trace_global **slot = &t->seen_by_name[hash % SEEN_NAMES], *g = *slot;
     if (!g || g->protocol != t->u.protocol || !str_eq(g->module, module) || !str_eq(g->name, name))
         g = *slot = new_global(t, module, name, true);
@@ -408,7 +408,7 @@ static bool op_frame(struct tracer *t)
 
 static bool drop_items(struct tracer *t, size_t bottom)
 {
-    for (size_t i = t->u.top; i-- > bottom;) {
+    for (size_t i = t->u.top; i > bottom && COUNT_DOWN(i);) {
         const struct trace_node *n = trace_node(t->stack[i]);
         struct trace_step s = {.what = TRACE_STEP_DROP, .subject = t->stack[i]};
         if (n && n->kind == TRACE_CALL && !n->shared && !tracer_report(t, &s))
@@ -543,8 +543,7 @@ static bool run_pickle(struct tracer *t)
         t->u.op = *b;
         t->argument_after_buffer = false;
         t->result->opcodes++;
-        if (t->options->opcodes_left && (*t->options->opcodes_left)-- == 0) {
-            *t->options->opcodes_left = 0;
+        if (t->options->opcodes_left && !COUNT_DOWN(*t->options->opcodes_left)) {
             return unpickler_fail(&t->u, CKPT_ELIMIT,
                                   "is one opcode more than are followed in a file of this size");
         }

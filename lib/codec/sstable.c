@@ -33,9 +33,9 @@
 #define TRAILER 5u /* type and checksum of a block */
 #define MAX_KEY 65536u
 
-uint32_t sstable_unmask(uint32_t masked)
+MODULO uint32_t sstable_unmask(uint32_t masked)
 {
-    uint32_t rotated = masked - 0xa282ead8u; /* bounded: modulo 2^32 */
+    uint32_t rotated = masked - 0xa282ead8u;
     return rotated >> 17 | rotated << 15;
 }
 

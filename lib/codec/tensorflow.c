@@ -157,7 +157,7 @@ static void put_number(buf *key, uint64_t v)
     while (n < 8 && v >> (8 * n))
         n++;
     buf_byte(key, (unsigned char)n);
-    while (n--)
+    while (COUNT_DOWN(n))
         buf_byte(key, (unsigned char)(v >> (8 * n)));
 }
 

@@ -448,7 +448,7 @@ bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *first
 void zarr_get_strides(const struct zarr_array *z, uint64_t *stride)
 {
     uint64_t next_stride = 1;
-    for (uint32_t i = z->ndim; i-- > 0;) {
+    for (uint32_t i = z->ndim; COUNT_DOWN(i);) {
         stride[z->encoding.order[i]] = next_stride;
         next_stride *= z->chunk_shape[z->encoding.order[i]]; /* bounded: zarr_read multiplied them */
     }
@@ -522,7 +522,7 @@ ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to
     uint64_t max_bytes = e->decoded_bytes + e->decoded_bytes / 64 + 4096;
     source *in = stored, *decoded = NULL;
     ckpt_status st = CKPT_OK;
-    for (unsigned i = e->ncodecs; st == CKPT_OK && i-- > 0;) {
+    for (unsigned i = e->ncodecs; st == CKPT_OK && COUNT_DOWN(i);) {
         spool *out = i ? spool_new(max_bytes) : to;
         st = out ? undo_codec(e->codecs[i], in, i ? max_bytes : e->decoded_bytes, out, err)
                  : fail_memory(err);

@@ -133,7 +133,7 @@ static bool check_names(struct zip_audit *z)
     return ok;
 }
 
-static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t prefix_size)
+MODULO static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t prefix_size)
 {
     uint64_t from = r->pos;
     const unsigned char *b = reader_take(r, ZIP_CENTRAL_SIZE);
@@ -160,7 +160,7 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t prefix_si
         report_flaw(z, v->name, from, "its name is flagged as UTF-8, but is not valid UTF-8", 0);
     if (h.disk)
         report_flaw(z, v->name, from, "is on another disk, number", h.disk);
-    v->local_header_at += prefix_size; /* bounded: modulo 2^64; an offset after the end is not reachable */
+    v->local_header_at += prefix_size; /* an offset after the end is not reachable */
     if (h.attributes >> 28 == UNIX_SYMLINK)
         report_flaw(z, v->name, from, "is a symbolic link", 0);
     if (h.comment_len)

@@ -283,7 +283,7 @@ ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err)
 
 /* add_candidate - adds the central directory of SIZE bytes at AT, if one is there and was not added before.
  * OFFSET is where the end record has it. */
-static void add_candidate(const struct tail *t, struct zip_directory_candidates *c, uint64_t at,
+MODULO static void add_candidate(const struct tail *t, struct zip_directory_candidates *c, uint64_t at,
                           uint64_t size, uint64_t offset)
 {
     uint64_t end;
@@ -296,7 +296,7 @@ static void add_candidate(const struct tail *t, struct zip_directory_candidates 
         end = t->src->size;
     c->directories[c->n].begin = at;
     c->directories[c->n].end = end;
-    c->directories[c->n++].prefix_size = at - offset; /* bounded: modulo 2^64 */
+    c->directories[c->n++].prefix_size = at - offset;
 }
 
 /* add_both_candidates - adds the central directory at OFFSET, and the one of SIZE bytes that ends at

@@ -248,7 +248,7 @@ static uint64_t find_central_header(const zip *z, size_t i)
     uint64_t at = z->directory_at;
     unsigned char b[ZIP_CENTRAL_SIZE];
     ckpt_error ignored;
-    while (i-- > 0 && source_read(z->src, at, b, sizeof b, &ignored) == CKPT_OK) {
+    while (COUNT_DOWN(i) && source_read(z->src, at, b, sizeof b, &ignored) == CKPT_OK) {
         struct zip_header h = zip_parse_central(b);
         at += zip_central_length(&h); /* bounded: all central headers were read before */
     }
@@ -261,7 +261,7 @@ static ckpt_status check_extents(zip *z, ckpt_error *err)
 {
     CKPT_TRY(fill_entries_by_offset(z, err));
     uint64_t limit = z->directory_at;
-    for (size_t i = z->n; i-- > 0;) {
+    for (size_t i = z->n; COUNT_DOWN(i);) {
         struct zip_entry *e = &z->entries[get_entry_at(z, i)];
         uint64_t end;
         e->next_at = limit;

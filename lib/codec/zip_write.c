@@ -199,7 +199,7 @@ static ckpt_status write_directory(zip_writer *w, zip_get_output_member *get_res
     size_t n = w->directory.len, before = w->nreserved ? w->reserved_offset : n;
     CKPT_TRY(sink_write(w->out, w->directory.data, before, err));
     CKPT_TRY(write_reserved_headers(w, get_reserved, user, err));
-    return sink_write(w->out, w->directory.data + before, n - before, err);
+    return n == before ? CKPT_OK : sink_write(w->out, w->directory.data + before, n - before, err);
 }
 
 ckpt_status zip_writer_finish(zip_writer *w, zip_get_output_member *get_reserved, const void *user,

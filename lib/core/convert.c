@@ -19,6 +19,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/cursor.h"
 #include "base/store.h"
 #include "core/dequantize.h"
@@ -65,7 +66,7 @@ static uint32_t bfloat16_from_float(uint32_t f)
     return (f + 0x7fffu + (f >> 16 & 1u)) >> 16;
 }
 
-static uint32_t f8_from_float(const struct f8_format *to, uint32_t f)
+MODULO static uint32_t f8_from_float(const struct f8_format *to, uint32_t f)
 {
     uint32_t sign = f >> 24 & 0x80u, magnitude = f & ABS32, rounded;
     if (magnitude > INF32)

@@ -36,7 +36,7 @@ bool gather_init(struct gather *g, const ckpt_tensor *t)
             return false;
         g->dim[g->ndim++] = (struct gather_dim){n, stride, 0};
     }
-    for (uint32_t k = g->ndim; k-- > 0;) {
+    for (uint32_t k = g->ndim; COUNT_DOWN(k);) {
         g->dim[k].out_stride = out;
         if (!t->stride)
             g->dim[k].stride = out;

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/cursor.h"
 #include "core/number.h"
 
@@ -114,7 +115,7 @@ static void count_block(struct moments *b, const double *x, size_t n, double *fi
 {
     b->min = (double)INFINITY;
     b->max = -(double)INFINITY;
-    for (size_t i = n; i-- > 0;) {
+    for (size_t i = n; COUNT_DOWN(i);) {
         if (!isfinite(x[i])) {
             b->nan += isnan(x[i]) != 0;
             b->inf += isinf(x[i]) != 0;

@@ -1,6 +1,7 @@
 /* number.c - see number.h. A double holds every dtype exactly, except 64-bit integers. */
 #include "core/number.h"
 
+#include "base/checked.h"
 #include "base/cursor.h"
 #include "core/convert.h"
 #include "core/dequantize.h"
@@ -98,7 +99,7 @@ void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double 
     }
 }
 
-void number_decode_low(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out)
+MODULO void number_decode_low(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out)
 {
     bool is_signed = dt == CKPT_DT_I64;
     for (size_t i = 0; i < elems; i++) {
@@ -108,6 +109,6 @@ void number_decode_low(ckpt_dtype dt, const unsigned char *in, size_t elems, dou
             decoded = high < 0x1p63 ? (uint64_t)(int64_t)high : UINT64_C(1) << 63;
         else
             decoded = high < 0x1p64 ? (uint64_t)high : 0;
-        out[i] = (double)(int64_t)(u - decoded); /* bounded: at most 1024, modulo 2^64 */
+        out[i] = (double)(int64_t)(u - decoded); /* bounded: at most 1024 */
     }
 }

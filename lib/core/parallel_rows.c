@@ -131,7 +131,7 @@ static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_
         at += t->starts[g]; /* bounded: n in total */
         t->starts[g] = at;
     }
-    for (uint32_t i = n; i-- > 0;) /* starts[g] is the end of group G, and becomes its begin */
+    for (uint32_t i = n; COUNT_DOWN(i);) /* starts[g] is the end of group G, and becomes its begin */
         t->order[--t->starts[parent[i]]] = i;
     return CKPT_OK;
 }

@@ -114,7 +114,7 @@ static uint64_t get_intersection(const struct assembled *s, size_t i, const uint
     g->src = s->location[i].src;
     g->width = 1;
     g->ndim = 0;
-    for (uint32_t n = s->ndim, k = n; k-- > 0;) {
+    for (uint32_t n = s->ndim, k = n; COUNT_DOWN(k);) {
         uint64_t from = piece_box[k] > box[k] ? piece_box[k] : box[k];
         uint64_t end = piece_box[n + k] < box[n + k] ? piece_box[n + k] : box[n + k];
         uint64_t step = stride ? stride[k] : run;
@@ -433,7 +433,7 @@ static bool compute_byte_strides(const struct pieces *p, const struct piece *c, 
                                  uint64_t *span)
 {
     uint64_t run = p->width, reach, last = 0;
-    for (uint32_t k = p->ndim; k-- > 0; run *= c->size[k]) { /* bounded: inside of the tensor */
+    for (uint32_t k = p->ndim; COUNT_DOWN(k); run *= c->size[k]) { /* bounded: inside of the tensor */
         stride[k] = run;
         if (!c->stride || c->size[k] == 1)
             reach = (c->size[k] - 1) * run; /* bounded: likewise */
@@ -449,7 +449,7 @@ static bool compute_byte_strides(const struct pieces *p, const struct piece *c, 
 static bool is_row_major(const struct pieces *p, const struct piece *c, const uint64_t *stride)
 {
     uint64_t run = p->width;
-    for (uint32_t k = p->ndim; k-- > 0; run *= c->size[k]) /* bounded: inside of the tensor */
+    for (uint32_t k = p->ndim; COUNT_DOWN(k); run *= c->size[k]) /* bounded: inside of the tensor */
         if (stride[k] != run)
             return false;
     return true;
@@ -583,7 +583,7 @@ static void group_dims(struct pieces_builder *x)
     const struct pieces *p = x->pieces;
     struct group g = {NO_DIM, NO_DIM, 1, p->width};
     bool joinable = true; /* each piece spans all of g.first_dim */
-    for (uint32_t k = p->ndim; k-- > 0;) {
+    for (uint32_t k = p->ndim; COUNT_DOWN(k);) {
         uint64_t size = p->shape[k];
         if (size == 1)
             continue;
@@ -639,10 +639,10 @@ static ckpt_status fill_index(struct pieces_builder *x, struct assembled *s)
         s->as_source.serializes_reads = s->as_source.serializes_reads || c->src->serializes_reads;
     }
     s->ndim = x->ngroups;
-    for (uint32_t k = s->ndim, j = 0; k-- > 0; j++)
+    for (uint32_t k = s->ndim, j = 0; COUNT_DOWN(k); j++)
         s->dim_steps[k] = x->group[j].steps;
     s->step_bytes[s->ndim - 1] = 1;
-    for (uint32_t k = s->ndim - 1; k-- > 0;)
+    for (uint32_t k = s->ndim - 1; COUNT_DOWN(k);)
         s->step_bytes[k] = s->step_bytes[k + 1] * s->dim_steps[k + 1];
     return box_index_init(&s->index, x->a, s->ndim, box, n) ? CKPT_OK : fail_memory(x->err);
 }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
+
 struct repr_decimal {
     char digits[20];
     int ndigits;
@@ -127,7 +129,7 @@ size_t repr_big(ckpt_str le, char out[REPR_BIG_ROOM])
     size_t n = 0, len = 0;
     do {
         uint64_t remainder = 0;
-        for (size_t i = m.n; i-- > 0;) {
+        for (size_t i = m.n; COUNT_DOWN(i);) {
             remainder = remainder << 32 | m.limbs[i];
             m.limbs[i] = (uint32_t)(remainder / 1000000000);
             remainder %= 1000000000;

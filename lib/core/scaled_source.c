@@ -60,7 +60,7 @@ static ckpt_status fail_part(const ckpt_file *file, uint32_t row, ckpt_status st
 static bool is_contiguous(const ckpt_tensor *t)
 {
     uint64_t step = 1;
-    for (uint32_t k = t->ndim; t->stride && k-- > 0; step *= t->shape[k]) /* bounded: by t->elements */
+    for (uint32_t k = t->ndim; t->stride && COUNT_DOWN(k); step *= t->shape[k]) /* bounded: by t->elements */
         if (t->shape[k] != 1 && t->stride[k] != step)
             return false;
     return true;

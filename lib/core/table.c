@@ -384,9 +384,9 @@ static bool has_shape(const struct table *t, uint32_t id, const ckpt_tensor *v)
     return same;
 }
 
-static uint32_t *get_recent_shape(struct table *t, const ckpt_tensor *v)
+MODULO static uint32_t *get_recent_shape(struct table *t, const ckpt_tensor *v)
 {
-    uint64_t mixed = v->ndim ? v->shape[0] + 31 * v->shape[v->ndim - 1] : 0; /* may wrap */
+    uint64_t mixed = v->ndim ? v->shape[0] + 31 * v->shape[v->ndim - 1] : 0;
     return &t->recent_shapes[(mixed * UINT64_C(0x9E3779B97F4A7C15)) >> 58];
 }
 
@@ -412,10 +412,10 @@ static ckpt_status find_shape(struct table *t, const ckpt_tensor *v, uint32_t *i
 }
 
 /* is_row_major - returns true if the strides of V are those of a tensor without strides. */
-static bool is_row_major(const ckpt_tensor *v)
+MODULO static bool is_row_major(const ckpt_tensor *v)
 {
     uint64_t run = 1;
-    for (uint32_t k = v->ndim; v->stride && k-- > 0; run *= v->shape[k]) /* bounded: by the product */
+    for (uint32_t k = v->ndim; v->stride && COUNT_DOWN(k); run *= v->shape[k])
         if (v->stride[k] != run)
             return false;
     return true;
@@ -816,7 +816,7 @@ static bool is_view_contiguous(const ckpt_tensor *t)
     uint64_t run = 1;
     if (!t->stride || t->elements <= 1)
         return true;
-    for (uint32_t k = t->ndim; k-- > 0;) {
+    for (uint32_t k = t->ndim; COUNT_DOWN(k);) {
         if (t->shape[k] != 1 && t->stride[k] != run)
             return false;
         if (!checked_mul(run, t->shape[k], &run))
@@ -860,7 +860,7 @@ static bool count_storage_users(const struct table *t, uint8_t **users, bool *an
 
 /* find_aliases - sets alias_of. Tensors whose storage, offset and size have the same hash form a chain: its
  * first tensor is in FIRST_OF_HASH, and NEXT[I] is the tensor after I. */
-static bool find_aliases(struct table *t, const uint8_t *users, map *first_of_hash, uint32_t *next)
+MODULO static bool find_aliases(struct table *t, const uint8_t *users, map *first_of_hash, uint32_t *next)
 {
     bool ok = first_of_hash && next;
     for (uint32_t i = 0; ok && i < t->nrows; i++) {
@@ -868,7 +868,7 @@ static bool find_aliases(struct table *t, const uint8_t *users, map *first_of_ha
         if (!may_alias(t, i) || users[t->rows[i].storage] < 2)
             continue;
         const ckpt_tensor v = table_tensor(t, i);
-        uint64_t hash = v.storage_offset + (v.elements << 20); /* may wrap */
+        uint64_t hash = v.storage_offset + (v.elements << 20);
         hash = ((uint64_t)v.storage << 32) ^ hash * UINT64_C(0x9E3779B97F4A7C15);
         uint32_t head, compared = 0;
         ok = map_put_num(first_of_hash, hash, i, &head);

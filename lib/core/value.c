@@ -269,7 +269,7 @@ ckpt_value *value_get(const ckpt_value *mapping, const char *name)
     uint32_t n;
     ckpt_str key, wanted = str_c(name);
     const value_pair *pairs = value_pairs(mapping, &n);
-    while (n-- > 0)
+    while (COUNT_DOWN(n))
         if (value_text(pairs[n].key, &key) && str_eq(key, wanted))
             return pairs[n].val;
     return NULL;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/text.h"
 #include "format/container.h"
 #include "format/files/checkpoint_names.h"
@@ -73,7 +74,7 @@ const struct format *format_by_suffix(const char *path)
 const char *format_written_at(size_t i)
 {
     for (size_t k = 0; k < NFORMATS; k++)
-        if (formats[k]->write && formats[k]->suffixes && i-- == 0)
+        if (formats[k]->write && formats[k]->suffixes && !COUNT_DOWN(i))
             return formats[k]->other_name ? formats[k]->other_name : formats[k]->name;
     return NULL;
 }

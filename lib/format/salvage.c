@@ -26,7 +26,7 @@ static void spread_losses(ckpt_file *f)
         if (row < i && table_value_of(&f->table, row) == v && f->losses.of_row[row])
             f->losses.of_row[i] = true;
     }
-    for (size_t i = f->table.nrows; i-- > 0;) {
+    for (size_t i = f->table.nrows; COUNT_DOWN(i);) {
         uint32_t composite = table_part_of(&f->table, i);
         if (f->losses.of_row[i] && composite != CKPT_NO_TENSOR)
             f->losses.of_row[composite] = true;

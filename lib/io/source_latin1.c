@@ -31,8 +31,8 @@ static ckpt_status fail_changed_text(ckpt_error *err)
 static ckpt_status fill_window(struct latin1_source *l, const unsigned char **from, size_t *n,
                                ckpt_error *err)
 {
-    uint64_t win_offset = l->text_pos - l->win_pos;
-    if (l->text_pos < l->win_pos || win_offset + 2 > l->win_len) {
+    uint64_t win_offset = l->text_pos < l->win_pos ? WINDOW : l->text_pos - l->win_pos;
+    if (win_offset + 2 > l->win_len) {
         uint64_t left = l->text->size - l->text_pos;
         l->win_pos = l->text_pos;
         l->win_len = left < WINDOW ? (size_t)left : WINDOW;

@@ -5,6 +5,7 @@
  * Conv keeps its input; BatchNorm its input, and mean and 1/std in fp32; ReLU (in place) its output, which is
  * the next Conv's input; MaxPool 8-byte indices. Padding is half of the kernel. The stride of
  * a stage is applied in its first block, by the first convolution there whose kernel is wider than 1. */
+#include "base/checked.h"
 #include "mem/states.h"
 #include "mem/timeline.h"
 
@@ -108,7 +109,7 @@ static uint64_t block_backward_peak(const struct convnet *net, const struct conv
         simulate_op(&memory, shortcut->out_bytes, shortcut->out_bytes); /* BatchNorm frees its input */
         simulate_conv_backward(&memory, net, shortcut, input);
     }
-    for (size_t i = nmain; i-- > 0;) {
+    for (size_t i = nmain; COUNT_DOWN(i);) {
         /* without a convolution in the shortcut, the gradient of the output is still needed for the sum */
         bool keeps_gradient = i == nmain - 1 && !shortcut;
         simulate_op(&memory, main[i].out_bytes, keeps_gradient ? main[i].out_bytes : 2 * main[i].out_bytes);

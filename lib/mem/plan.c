@@ -21,6 +21,8 @@
 
 #include <stdlib.h>
 
+#include "base/checked.h"
+
 /* The sums over a timeline that do not depend on the plan, as long as anything is recomputed. */
 struct needs {
     const struct mem_timeline *t;
@@ -48,7 +50,7 @@ static void fill_sums(struct needs *needs)
         needs->copies_before[i + 1] = size_add(needs->copies_before[i], b[i].copy_bytes);
         needs->first_alike[i] = i && memcmp(&b[i], &b[i - 1], sizeof *b) == 0 ? needs->first_alike[i - 1] : i;
     }
-    for (uint32_t i = needs->n; i-- > 0;) {
+    for (uint32_t i = needs->n; COUNT_DOWN(i);) {
         uint64_t backward_bytes = size_add(b[i].backward_bytes, gradients);
         needs->backward_need[i] = size_add(needs->kept_before[i + 1], backward_bytes);
         gradients = size_add(gradients, b[i].gradient_bytes);
@@ -97,7 +99,7 @@ static void find_best_cut(const struct needs *needs, uint64_t limit, struct part
 {
     uint64_t peak_need = 0, room = limit - needs->outside_blocks;
     partition->stored_before[j] = UINT64_MAX;
-    for (uint32_t i = j; i-- > 0;) {
+    for (uint32_t i = j; COUNT_DOWN(i);) {
         peak_need = larger(peak_need, needs->backward_need[i]);
         uint64_t need = peak_need - needs->kept_before[i];
         if (need > room)
@@ -189,7 +191,7 @@ static bool is_before(const struct point *a, const struct point *b)
 /* trim_least - removes from LEAST the points that P beats in stored and forward_end. False: one beats P. */
 static bool trim_least(struct front *least, const struct point *p)
 {
-    for (size_t i = least->n; i-- > 0;) {
+    for (size_t i = least->n; COUNT_DOWN(i);) {
         struct point *q = &least->points[i];
         if (q->stored <= p->stored && q->forward_end <= p->forward_end)
             return false; /* and P beats none, because no point of LEAST beats another */
@@ -266,7 +268,7 @@ static bool fill_front(struct search *search, uint32_t j)
 {
     const struct needs *needs = search->needs;
     uint64_t peak_need = 0;
-    for (uint32_t i = j; i-- > 0;) {
+    for (uint32_t i = j; COUNT_DOWN(i);) {
         peak_need = larger(peak_need, needs->backward_need[i]);
         struct last_segment recomputed = {i, j, RECOMPUTED, peak_need - needs->kept_before[i]},
                             kept = {i, j, KEPT, peak_need - needs->kept_before[i]};

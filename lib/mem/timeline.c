@@ -4,6 +4,8 @@
  * the segment to the first. */
 #include "mem/timeline.h"
 
+#include "base/checked.h"
+
 uint64_t usage_sum(const struct mem_usage *list, unsigned part_or_moment, const struct letters *dims,
                    uint32_t state)
 {
@@ -70,7 +72,7 @@ static void raise_peak_by_segment(const struct mem_timeline *t, const struct mem
     uint64_t kept = 0;
     for (uint32_t i = segment->first; i < segment->first + segment->blocks; i++)
         kept = size_add(kept, t->blocks[i].kept_bytes);
-    for (uint32_t i = segment->first + segment->blocks; i-- > segment->first;) {
+    for (uint32_t i = segment->first + segment->blocks; i > segment->first && COUNT_DOWN(i);) {
         const struct mem_block *b = &t->blocks[i];
         uint64_t held_output = segment->recomputed && s->reentrant ? b->output_bytes : 0;
         uint64_t own = size_add(*gradients, size_add(b->backward_bytes, held_output));
@@ -98,7 +100,7 @@ struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_seg
     raise_peak(&peak, size_add(base - t->loss_bytes, t->moment_bytes[HEAD_BACKWARD]), HEAD_BACKWARD, 0);
     raise_peak(&peak, size_add(base - t->loss_bytes, t->moment_bytes[HEAD_CAST]), HEAD_BACKWARD, 0);
     uint64_t live = base - t->loss_bytes - t->head_bytes;
-    for (size_t i = s->n; i-- > 0;) {
+    for (size_t i = s->n; COUNT_DOWN(i);) {
         live -= sum_stored(t, s, &s->list[i]);
         raise_peak_by_segment(t, s, &s->list[i], live, &gradients, &peak);
     }

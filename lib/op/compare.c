@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/crc32.h"
 #include "core/number.h"
 #include "core/tensor.h"
@@ -159,7 +160,7 @@ static void compare_complex(struct batch_context *t, const struct compared_row *
 /* widen_to_complex - converts N numbers in place to N pairs with imaginary part 0. */
 static void widen_to_complex(double *num, size_t n)
 {
-    for (size_t i = n; i-- > 0;) {
+    for (size_t i = n; COUNT_DOWN(i);) {
         double re = num[i];
         num[2 * i] = re;
         num[2 * i + 1] = 0;

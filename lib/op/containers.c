@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "core/view.h"
 
 static bool is_ordered_dict(const ckpt_value *v) { return value_calls(v, "collections", "OrderedDict", 0); }
@@ -52,7 +53,7 @@ const ckpt_value *mapping_get(const ckpt_value *v, const char *name)
     ckpt_str key, wanted = str_c(name);
     if (v && v->type == CKPT_V_DICT)
         return value_get(v, name);
-    for (uint32_t i = mapping_count(v); i-- > 0;)
+    for (uint32_t i = mapping_count(v); COUNT_DOWN(i);)
         if (mapping_entry(v, i, &e) && value_text(e.key, &key) && str_eq(key, wanted))
             return e.val;
     return NULL;
@@ -63,7 +64,7 @@ const ckpt_value *mapping_metadata(const ckpt_value *v)
     if (!v || v->type != CKPT_V_CALL)
         return NULL;
     const struct value_extra *more = value_extra_of(v);
-    for (uint32_t i = more->nstates; i-- > 0;) {
+    for (uint32_t i = more->nstates; COUNT_DOWN(i);) {
         const ckpt_value *m = value_get(more->states[i], "_metadata");
         if (m)
             return m;
@@ -236,7 +237,7 @@ ckpt_status containers_find(struct containers *tree, const ckpt_file *file, cons
         classify(tree, &tree->list[i]);
         CKPT_TRY(add_children(tree, i, err));
     }
-    for (size_t i = tree->n; i-- > 1;) {
+    for (size_t i = tree->n; COUNT_DOWN(i) && i;) {
         const struct container *p = &tree->list[i];
         if (!p->in_optimizer && !p->is_optimizer && !p->extra_state)
             tree->list[p->parent].tensors_below += p->tensors_below;

@@ -63,7 +63,7 @@ static ckpt_status read_number(struct dequantizer *d, uint32_t row, uint64_t wit
         return recipe_refuse("one of the tensors that describe it is not an integer", err);
     CKPT_TRY(recipe_read_part(d, row, 8, &bytes, &n, err));
     *out = 0;
-    for (uint64_t i = n; i-- > 0;)
+    for (uint64_t i = n; COUNT_DOWN(i);)
         *out = *out << 8 | bytes[i];
     return CKPT_OK;
 }

@@ -8,6 +8,12 @@
 #endif
 
 #define XXH_INLINE_ALL
+#if defined(__clang__) /* a hash is modulo 2^64 */
+#pragma clang attribute push(__attribute__((no_sanitize("unsigned-integer-overflow"))), apply_to = function)
+#endif
 #include <xxhash.h>
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/utf8.h"
 #include "op/weights.h"
 
@@ -233,10 +234,10 @@ static bool is_renamed(const struct slot *slot) { return !str_eq(slot->old_name,
  * 4 ("b.c.") if PATH is "a.b.c" and PREFIX is "b.c.d."; 0: none. */
 static size_t overlap_length(ckpt_str path, ckpt_str prefix)
 {
-    for (size_t n = prefix.len; n-- > 1;) {
-        size_t from = path.len + 1 - n; /* bounded: if it wraps, n - 1 > path.len and it is not used */
-        if (prefix.ptr[n - 1] == '.' && n - 1 <= path.len &&
-            memcmp(path.ptr + from, prefix.ptr, n - 1) == 0 && (from == 0 || path.ptr[from - 1] == '.'))
+    for (size_t n = prefix.len < path.len + 2 ? prefix.len : path.len + 2; COUNT_DOWN(n) && n;) {
+        size_t from = path.len + 1 - n;
+        if (prefix.ptr[n - 1] == '.' && memcmp(path.ptr + from, prefix.ptr, n - 1) == 0 &&
+            (from == 0 || path.ptr[from - 1] == '.'))
             return n;
     }
     return 0;
@@ -248,7 +249,7 @@ static ckpt_status index_modules(const struct group *g, map *modules, ckpt_error
     for (size_t i = 0; i < g->keys.n; i++) {
         uint32_t known = MAP_NONE;
         ckpt_str name = g->keys.list[i].new_name;
-        for (size_t k = name.len; k-- > 0 && known == MAP_NONE;) /* the parents of a known one are known */
+        for (size_t k = name.len; COUNT_DOWN(k) && known == MAP_NONE;) /* parents of a known one are known */
             if (name.ptr[k] == '.' && !map_put(modules, str_of(name.ptr, k), 0, &known))
                 return fail_memory(err);
     }
@@ -341,7 +342,7 @@ static ckpt_status drop_overwritten(struct group *g, ckpt_error *err)
     map *names = map_new(g->modules.n);
     ckpt_status st = names ? CKPT_OK : fail_memory(err);
     for (int pass = 0; st == CKPT_OK && pass < 2; pass++) { /* renamed entries, then the others */
-        for (size_t i = g->modules.n; st == CKPT_OK && i-- > 0;) {
+        for (size_t i = g->modules.n; st == CKPT_OK && COUNT_DOWN(i);) {
             uint32_t earlier;
             if (is_renamed(&slots[i]) != (pass == 0))
                 continue;

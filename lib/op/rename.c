@@ -1,4 +1,5 @@
 /* rename.c - `ckpt strip`, `add`, `rename` by a map: computes new names of keys; keys.c edits the plan. */
+#include "base/checked.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
@@ -374,7 +375,7 @@ static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *renames, cons
     ckpt_pair *pair = &renames->pairs[i];
     uint32_t mapping = MAP_NONE, earlier_pair;
     size_t len = pair->key.len; /* of the name of the mapping */
-    while (mapping == MAP_NONE && len-- > 0)
+    while (mapping == MAP_NONE && COUNT_DOWN(len))
         if (pair->key.ptr[len] == '.')
             mapping = map_get(others, str_of(pair->key.ptr, len));
     if (mapping == MAP_NONE)

@@ -29,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/utf8.h"
 #include "core/dtype.h"
 #include "core/graph_visit.h"
@@ -688,7 +689,7 @@ ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err)
     const ckpt_sanitized *first = NULL;
     size_t lost = 0;
     char more[48] = "";
-    for (size_t i = p->report.nsanitized; i-- > 0;)
+    for (size_t i = p->report.nsanitized; COUNT_DOWN(i);)
         if (p->report.sanitized[i].lost) {
             first = &p->report.sanitized[i];
             lost++;

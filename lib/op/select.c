@@ -1,5 +1,6 @@
 /* select.c - `--root`, `--keep` and `--drop`: which part of a file a plan writes. */
 
+#include "base/checked.h"
 #include "base/text.h"
 #include "op/keys.h"
 #include "op/root.h"
@@ -409,7 +410,7 @@ static ckpt_status notice_shared(ckpt_plan *p, bool *was_entry, ckpt_error *err)
     CKPT_TRY(plan_update_entries(p, err));
     for (size_t i = 0; i < p->nentries; i++)
         was_entry[p->entries[i].row] = false;
-    for (size_t i = p->file->table.nrows; i-- > 0;)
+    for (size_t i = p->file->table.nrows; COUNT_DOWN(i);)
         if (was_entry[i] && p->keep[i]) {
             first = (uint32_t)i;
             n++;

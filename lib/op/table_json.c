@@ -69,7 +69,7 @@ static void put_path(struct text_sink *out, const ckpt_path_elem *path, uint32_t
 static void put_stride(struct text_sink *out, const ckpt_tensor *t, uint64_t *stride)
 {
     uint64_t step = 1; /* may wrap around if a size is 0 */
-    for (uint32_t i = t->ndim; i-- > 0; step *= t->shape[i] ? t->shape[i] : 1)
+    for (uint32_t i = t->ndim; COUNT_DOWN(i); step *= t->shape[i] ? t->shape[i] : 1)
         stride[i] = t->stride ? t->stride[i] : step;
     put_list(out, stride, t->ndim);
 }

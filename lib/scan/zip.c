@@ -712,7 +712,7 @@ ckpt_status scan_zip(const struct scanned *in, uint64_t *known_bytes, ckpt_error
     CKPT_TRY(archives.n ? SCAN_FOUND(in, SCAN_ZIP_CONCATENATED, 0, "%zu archives one after the other%s",
                                      archives.n + 1, rest)
                         : SCAN_FOUND(in, SCAN_ZIP_CONCATENATED, 0, "an archive%s", rest));
-    for (size_t i = archives.n; i-- > 0; from = archives.starts[i])
+    for (size_t i = archives.n; COUNT_DOWN(i); from = archives.starts[i])
         CKPT_TRY(scan_concatenated(in, from, archives.starts[i], known_bytes, err));
     CKPT_TRY(scan_concatenated(in, from, end, known_bytes, err));
     *known_bytes += in->src->size - end; /* bounded: END is inside; those bytes are scanned next */

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../sanitized.h"
+
 static struct oom *oom;
 static bool (*may_fail)(void);
 
@@ -51,7 +53,7 @@ bool call_should_fail(void)
     return true;
 }
 
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__GLIBC__) && !defined(SANITIZED)
 
 /* REAL: the function that allocates; FAILING: the name of the function that replaces it */
 #define REAL(name) __libc_##name
@@ -88,7 +90,7 @@ void *FAILING(realloc)(void *p, size_t n) { return call_should_fail() ? NULL : R
 
 void *FAILING(aligned_alloc)(size_t align, size_t n)
 {
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__GLIBC__) && !defined(SANITIZED)
     return call_should_fail() ? NULL : __libc_memalign(align, n);
 #else
     return call_should_fail() ? NULL : __real_aligned_alloc(align, n);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../sanitized.h"
 #include "unit.h"
 
 #define SUITE(name) void suite_##name(void);
@@ -47,14 +48,6 @@ void unit_guard_free(unsigned char *at, size_t size)
     size_t page = (size_t)sysconf(_SC_PAGESIZE), span = round_to_pages(size, page);
     munmap(at + size - span, span + page);
 }
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
 
 void unit_to_host_order(void *at, size_t n, size_t width)
 {

@@ -867,7 +867,7 @@ static ckpt_status note_unused_files(struct dcp *dcp)
     ckpt_str *list;
     size_t n, nunused = 0, first_unused = 0;
     CKPT_TRY(folder_list(f, f->folder, folder_is_data_file, &list, &n, dcp->err));
-    for (size_t i = n; i-- > 0;)
+    for (size_t i = n; COUNT_DOWN(i);)
         if (map_get(dcp->file_of, list[i]) == MAP_NONE) {
             first_unused = i;
             nunused++;

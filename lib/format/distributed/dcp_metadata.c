@@ -17,6 +17,7 @@
 
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
 #include "codec/unpickler.h"
@@ -158,12 +159,12 @@ static bool push_int_line(struct dcp_machine *m)
 }
 
 /* keep_text - sets *INDEX to the index of the text S, which is added unless it is in the cache. */
-static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
+MODULO static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
 {
     struct dcp_metadata *out = m->out;
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (size_t i = 0; i < s.len; i++)
-        hash = (hash ^ (unsigned char)s.ptr[i]) * 16777619u; /* bounded: a hash, modulo 2^32 */
+        hash = (hash ^ (unsigned char)s.ptr[i]) * 16777619u;
     uint32_t *slot = &m->text_cache[(hash ^ hash >> 16) % CACHE_SLOTS];
     if (*slot && str_eq(out->texts[*slot - 1], s)) {
         *index = *slot - 1;
@@ -200,11 +201,11 @@ static bool push_skipped(struct dcp_machine *m, uint64_t n)
 
 /* find_cached_sizes - returns the cache entry for the tuple of the N integers from stack index FIRST on.
  * Sets *KNOWN if the entry is that tuple. */
-static dcp_word *find_cached_sizes(struct dcp_machine *m, size_t first, size_t n, bool *known)
+MODULO static dcp_word *find_cached_sizes(struct dcp_machine *m, size_t first, size_t n, bool *known)
 {
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)
-        hash = (hash ^ m->stack[first + i]) * 0x9e3779b97f4a7c15u; /* bounded: a hash, modulo 2^N */
+        hash = (hash ^ m->stack[first + i]) * 0x9e3779b97f4a7c15u;
     dcp_word *slot = &m->sizes_cache[hash >> 48 & (CACHE_SLOTS - 1)];
     const dcp_word *have = *slot ? m->out->words + dcp_value(*slot) : NULL;
     *known = have && have[0] == n;

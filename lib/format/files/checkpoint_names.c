@@ -15,6 +15,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/checked.h"
+
 /* The names of a checkpoint in a single file, the preferred ones first. */
 static const char *const single_files[] = {
     "model.safetensors",
@@ -147,7 +149,7 @@ bool shard_name_parse(ckpt_str name, struct shard_name *out)
 {
     static const char unknown[DIGITS] = {'?', '?', '?', '?', '?'};
     const size_t n = strlen("-00000-of-00000");
-    for (size_t at = name.len; at-- > 0;) {
+    for (size_t at = name.len; COUNT_DOWN(at);) {
         ckpt_str rest = str_skip(name, at);
         if (rest.len < n || rest.ptr[0] != '-' || (rest.len > n && rest.ptr[n] != '.'))
             continue;

@@ -7,6 +7,7 @@
  * First the edges of the graph are followed backward from the lost storages, to find all nodes that lead to
  * one of them. Then the graph is walked from the root as in walk.c, through these nodes only.
  */
+#include "base/checked.h"
 #include "core/graph_visit.h"
 #include "format/graph/persistent_id.h"
 #include "format/graph/unrecoverable_objects.h"
@@ -149,7 +150,7 @@ static ckpt_status add_lost_row(struct lost_search *x, uint32_t parent, struct s
     struct step *steps = arena_array(a, depth, sizeof *steps);
     if (!path || !steps)
         return fail_memory(x->err);
-    for (uint32_t k = depth; k-- > 0;) {
+    for (uint32_t k = depth; COUNT_DOWN(k);) {
         CKPT_TRY(make_path_element(x, s, &path[k]));
         steps[k] = s;
         s = x->containers[parent].step;

@@ -19,6 +19,7 @@
  */
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "core/check.h"
 #include "core/view.h"
 #include "format/graph/rebuild.h"
@@ -322,7 +323,7 @@ static ckpt_status push_submodules(struct walker *w, const struct torch_module *
     if (parent->depth >= w->g.f->limits.max_depth)
         return fail(w->g.err, CKPT_ELIMIT, graph_offset(&w->g, parent->object),
                     "modules are nested {deeper} than {=%u}", parent->depth);
-    for (uint32_t i = count; i-- > 0;) {
+    for (uint32_t i = count; COUNT_DOWN(i);) {
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || !is_module(pairs[i].val))
             continue;

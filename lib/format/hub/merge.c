@@ -115,7 +115,7 @@ static ckpt_status check_present(struct index *x)
 {
     bool is_wanted = false;
     size_t missing = 0, first = 0;
-    for (size_t i = x->nshards; i-- > 0;) {
+    for (size_t i = x->nshards; COUNT_DOWN(i);) {
         char *path = make_path(x, &x->shards[i]);
         if (!path)
             return fail_memory(x->err);
@@ -256,7 +256,7 @@ static uint32_t find_pair_of_row(const struct index *x, const struct shard *s, u
 static void index_rows(const struct index *x, struct shard *s)
 {
     const struct table *t = &s->file->table;
-    for (uint32_t i = (uint32_t)t->nrows; i-- > 0;) {
+    for (uint32_t i = (uint32_t)t->nrows; COUNT_DOWN(i);) {
         const ckpt_value *value = table_value_of(t, i);
         uint32_t k = s->pair_of_row[i] = find_pair_of_row(x, s, i);
         s->own_row[i] = value && value_row(value) == i;
@@ -264,7 +264,7 @@ static void index_rows(const struct index *x, struct shard *s)
         if (k != MAP_NONE)
             s->row_of[k] = i;
     }
-    for (uint32_t i = (uint32_t)s->file->nleaves; i-- > 0;) {
+    for (uint32_t i = (uint32_t)s->file->nleaves; COUNT_DOWN(i);) {
         uint32_t k = find_pair(x, s, s->file->leaves[i].path, s->file->leaves[i].npath);
         if (k != MAP_NONE)
             s->leaf_of[k] = i;
@@ -674,7 +674,7 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
  * is_found of that group. */
 static bool find_group(struct index *x, ckpt_str key)
 {
-    for (size_t n = key.len; n-- > 0;) {
+    for (size_t n = key.len; COUNT_DOWN(n);) {
         bool ends_group = key.ptr[n] == '/' || key.ptr[n] == '@';
         uint32_t i = ends_group ? map_get(x->keys, str_of(key.ptr, n)) : MAP_NONE;
         if (i != MAP_NONE && x->weights[i].is_group) {

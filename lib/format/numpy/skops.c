@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/checked.h"
 #include "codec/json_scan.h"
 #include "core/check.h"
 
@@ -53,10 +54,10 @@ static ckpt_status push_content(struct skops *s, const ckpt_value *content, ckpt
     ckpt_str key;
     if (value_get(content, "__loader__"))
         return push(s, content, path, stack);
-    for (uint32_t i = content->type == CKPT_V_DICT ? content->u.dict.n : 0; i-- > 0;)
+    for (uint32_t i = content->type == CKPT_V_DICT ? content->u.dict.n : 0; COUNT_DOWN(i);)
         if (value_text(content->u.dict.pairs[i].key, &key))
             CKPT_TRY(push_member(s, content->u.dict.pairs[i].val, path, key, stack));
-    for (uint32_t i = content->type == CKPT_V_LIST ? content->u.seq.n : 0; i-- > 0;) {
+    for (uint32_t i = content->type == CKPT_V_LIST ? content->u.seq.n : 0; COUNT_DOWN(i);) {
         char number[16];
         (void)snprintf(number, sizeof number, "%" PRIu32, i);
         key = arena_str(s->a, str_c(number));

@@ -7,7 +7,7 @@
 bool is_row_major(const ckpt_tensor *t)
 {
     uint64_t run = 1;
-    for (uint32_t d = t->ndim; t->stride && d-- > 0;) {
+    for (uint32_t d = t->ndim; t->stride && COUNT_DOWN(d);) {
         if (t->shape[d] > 1 && t->stride[d] != run)
             return false;
         run *= t->shape[d]; /* bounded: table_add_row computed its bytes */

@@ -149,7 +149,7 @@ static void notice_checkpoints(ckpt_file *f, const struct state *state)
     char time_text[64] = "";
     size_t shown = 0;
     buf_init(&b, 65536);
-    for (size_t i = state->npaths; i-- > 0 && shown < MAX_LISTED;) {
+    for (size_t i = state->npaths; COUNT_DOWN(i) && shown < MAX_LISTED;) {
         format_time(i < state->ntimes ? state->times[i] : -1, time_text);
         buf_put_cstr(&b, shown++ ? ", " : "");
         buf_put_str(&b, state->paths[i]);

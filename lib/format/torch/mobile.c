@@ -14,6 +14,7 @@
  * Source: torch/csrc/jit/serialization/mobile_bytecode.fbs, flatbuffer_serializer.cpp. Which attributes are
  * parameters or buffers is in no table, so every tensor of an object, list, tuple or dict is listed. Refused:
  * quantized tensors, objects that contain themselves, what codec/flatbuffer refuses. Code is not read. */
+#include "base/checked.h"
 #include "codec/flatbuffer.h"
 #include "format/kit.h"
 #include "format/recognize.h"
@@ -153,7 +154,7 @@ static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t
 {
     struct flatbuffer_vector items;
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, LIST_ITEMS, 4, &items));
-    for (uint32_t i = items.count; i-- > 0;) {
+    for (uint32_t i = items.count; COUNT_DOWN(i);) {
         uint32_t index = 0;
         ckpt_str key = arena_printf(m->b.a, "%u", i);
         CKPT_TRY_ALLOC(key.ptr, m->b.err);
@@ -190,7 +191,7 @@ static ckpt_status push_pairs(struct mobile *m, const struct flatbuffer_table *t
     struct flatbuffer_vector keys, values;
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, DICT_KEYS, 4, &keys));
     CKPT_TRY(flatbuffer_get_vector(&m->b, t, DICT_VALUES, 4, &values));
-    for (uint32_t i = values.count; i-- > 0;) {
+    for (uint32_t i = values.count; COUNT_DOWN(i);) {
         uint32_t key_index = 0, index = 0;
         ckpt_str key_text;
         CKPT_TRY(flatbuffer_read_item(&m->b, &keys, i, &key_index));
@@ -217,7 +218,7 @@ static ckpt_status push_attributes(struct mobile *m, const struct flatbuffer_tab
                     attrs.count, names.count);
     if (state)
         CKPT_TRY(push_value(m, (uint32_t)state, p, STR_LIT("__getstate__")));
-    for (uint32_t i = attrs.count; i-- > 0;) {
+    for (uint32_t i = attrs.count; COUNT_DOWN(i);) {
         uint32_t index = 0;
         ckpt_str name;
         CKPT_TRY(flatbuffer_read_item_text(&m->b, &names, i, &name));

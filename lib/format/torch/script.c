@@ -25,6 +25,7 @@
  * saved: of an optimizer (api/include/torch/optim/serialize.h) the states are attributes state.N.exp_avg …,
  * and the names and options of its parameters are in param_groups. All of these are listed.
  */
+#include "base/checked.h"
 #include "core/check.h"
 #include "format/torch/archive.h"
 
@@ -298,7 +299,7 @@ static ckpt_status push_submodules(struct script *s, const struct torch_module *
     if (m->depth >= s->f->limits.max_depth)
         return fail(s->err, CKPT_ELIMIT, get_offset(s, m->object), "modules are nested {deeper} than {=%u}",
                     m->depth);
-    for (uint32_t i = count; i-- > 0;) {
+    for (uint32_t i = count; COUNT_DOWN(i);) {
         if (!is_object(pairs[i].val) || !value_text(pairs[i].key, &name))
             continue;
         if (list->n >= s->f->limits.max_tensors || value_count(s->state_dict) >= s->f->limits.max_tensors)

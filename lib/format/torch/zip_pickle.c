@@ -251,7 +251,7 @@ static ckpt_status put_shape(pickle_writer *pw, const ckpt_tensor *t, ckpt_error
     /* bounded: ndim has 32 bits */
     uint64_t *stride = calloc((size_t)t->ndim + 1, sizeof *stride), product = 1;
     CKPT_TRY_ALLOC(stride, err);
-    for (uint32_t k = t->ndim; k-- > 0;) {
+    for (uint32_t k = t->ndim; COUNT_DOWN(k);) {
         stride[k] = t->stride ? t->stride[k] : product;
         if (t->shape[k] && !checked_mul(product, t->shape[k], &product))
             product = 0; /* then a size is 0, and no stride matters */

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "base/checked.h"
 #include "base/cursor.h"
 #include "codec/zarr.h"
 #include "core/check.h"
@@ -131,7 +132,7 @@ static ckpt_status add_shard(struct assembly *array, const uint64_t *at, const s
                                            shard->file};
         if (inside)
             CKPT_TRY(add_piece(array, begin, &chunk));
-        for (uint32_t k = meta->ndim; k-- > 0;) {
+        for (uint32_t k = meta->ndim; COUNT_DOWN(k);) {
             grid[k] += meta->chunk_shape[k]; /* bounded: below 2^63, as above */
             if (grid[k] < meta->key_shape[k])
                 break;

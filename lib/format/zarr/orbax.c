@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "codec/json_scan.h"
 #include "core/check.h"
 #include "format/files/folder.h"
@@ -342,7 +343,7 @@ static ckpt_status read_last_step(struct orbax *orbax)
     size_t n, unfinished = 0, first = 0;
     if (!find_last_step(p, &name, &n))
         return fail(orbax->err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the steps were removed while they were read");
-    for (size_t i = p->nnames; i-- > 0;)
+    for (size_t i = p->nnames; COUNT_DOWN(i);)
         if (str_find(p->names[i], STR_LIT(UNFINISHED), 0) != SIZE_MAX) {
             first = i;
             unfinished++;

@@ -1,0 +1,13 @@
+/* sanitized.h - defines SANITIZED in programs with AddressSanitizer or ThreadSanitizer, of gcc or clang. */
+#ifndef SANITIZED_H
+#define SANITIZED_H
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#endif
