@@ -338,14 +338,12 @@ static void *resize_apart(void *array, size_t old, size_t new)
 bool arena_grow_apart(arena *a, void *array, size_t *cap, size_t size)
 {
     void *at;
-    uint64_t left = (a->max - a->used) / size;
     size_t more = !*cap ? 64 : *cap * size < PAGE ? 3 * *cap : *cap; /* bounded: it is in memory */
     memcpy(&at, array, sizeof at);
     if (a->fail_countdown && --a->fail_countdown == 0)
         return false;
-    if (!left)
+    if (more > (a->max - a->used) / size) /* no less, or a higher ceiling could leave less for others */
         return refuse_allocation(a) != NULL;
-    more = more <= left ? more : (size_t)(left + 1) / 2; /* something is left for others */
     if (more > SIZE_MAX / size - *cap || !(at = resize_apart(at, *cap * size, (*cap + more) * size)))
         return false;
     memcpy(array, &at, sizeof at);

@@ -402,7 +402,7 @@ static ckpt_status take_rows(struct index *x, struct shard *s)
         CKPT_TRY(set_storage_file(x, s, &t->storages[i]));
     free(s->file->root_pairs);
     s->file->root_pairs = NULL;
-    s->file->root = value_new(s->file->a, CKPT_V_DICT, 0);
+    s->file->root = value_new(x->f->a, CKPT_V_DICT, 0);
     if (!s->file->nties) /* records_tie reads these rows */
         table_close(from);
     return s->file->root ? CKPT_OK : fail_memory(x->err);
