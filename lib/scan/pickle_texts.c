@@ -162,10 +162,10 @@ static ckpt_status judge_stored_target(const struct texts *h, const ckpt_value *
     v = unwrap(v);
     if (!v || v->type == CKPT_V_NONE)
         return CKPT_OK;
+    uint64_t at = value_offset(v);
     if (!value_text(v, &text))
-        return is_certain || is_numpy_text(v) ? scan_stored_target(&h->in, value_offset(v), (ckpt_str){NULL, 0})
-                                              : CKPT_OK;
-    return is_certain || scan_may_be_target(text) ? scan_stored_target(&h->in, value_offset(v), text) : CKPT_OK;
+        return is_certain || is_numpy_text(v) ? scan_stored_target(&h->in, at, (ckpt_str){NULL, 0}) : CKPT_OK;
+    return is_certain || scan_may_be_target(text) ? scan_stored_target(&h->in, at, text) : CKPT_OK;
 }
 
 /* judge_targets - reports what V, any value, names for hydra and others. */
