@@ -23,7 +23,7 @@ void json_init(json_scan *j, ckpt_str text, uint64_t text_offset, arena *a, ckpt
     j->len = text.len;
 }
 
-static uint64_t file_offset_of(const json_scan *j, size_t pos)
+uint64_t json_offset(const json_scan *j, size_t pos)
 {
     uint64_t sum;
     return j->text_offset != CKPT_NO_OFFSET && checked_add(j->text_offset, pos, &sum) ? sum : CKPT_NO_OFFSET;
@@ -35,12 +35,12 @@ static enum json_event fail_syntax(json_scan *j, size_t pos, const char *allowed
 {
     j->state = FAILED;
     if (pos >= j->len) {
-        fail(j->err, CKPT_ETRUNCATED, file_offset_of(j, j->len), "the JSON text {ends}, {=%s} must follow",
+        fail(j->err, CKPT_ETRUNCATED, json_offset(j, j->len), "the JSON text {ends}, {=%s} must follow",
              allowed);
         return JSON_ERROR;
     }
     char found[TEXT_BYTES_SIZE];
-    fail(j->err, CKPT_EFORMAT, file_offset_of(j, pos), "invalid JSON: found {%s}, allowed: {=%s}",
+    fail(j->err, CKPT_EFORMAT, json_offset(j, pos), "invalid JSON: found {%s}, allowed: {=%s}",
          text_describe_bytes(&j->text[pos], 1, found), allowed);
     return JSON_ERROR;
 }
@@ -49,7 +49,7 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    (void)fail_v(j->err, CKPT_EFORMAT, file_offset_of(j, j->event_at), fmt, args);
+    (void)fail_v(j->err, CKPT_EFORMAT, json_offset(j, j->event_at), fmt, args);
     va_end(args);
     j->may_resync = j->state != FAILED;
     j->state_before = j->state;
@@ -310,7 +310,7 @@ static inline void skip_space(json_scan *j)
 static enum json_event open_container(json_scan *j, uint8_t kind)
 {
     if (j->depth == JSON_DEPTH) {
-        fail(j->err, CKPT_ELIMIT, file_offset_of(j, j->pos), "JSON is nested {deeper} than {=%d} levels",
+        fail(j->err, CKPT_ELIMIT, json_offset(j, j->pos), "JSON is nested {deeper} than {=%d} levels",
              JSON_DEPTH);
         j->state = FAILED;
         return JSON_ERROR;

@@ -41,6 +41,8 @@ typedef struct {
 
 /* json_init - starts to scan TEXT, which must live as long as the strings of the events. */
 void json_init(json_scan *j, ckpt_str text, uint64_t text_offset, arena *a, ckpt_error *err);
+/* json_offset - returns the offset in the file of byte POS of the text, or CKPT_NO_OFFSET. */
+uint64_t json_offset(const json_scan *j, size_t pos);
 /* json_next - returns the next event; after JSON_ERROR (err is set) always JSON_ERROR. */
 enum json_event json_next(json_scan *j);
 /* json_value_text - returns the text from the next value on, if one must follow; else an empty text. A caller

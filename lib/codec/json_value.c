@@ -45,7 +45,7 @@ static ckpt_value *make_node(struct json_builder *b, enum json_event e)
     default: v = value_bool(b->a, e == JSON_TRUE); break;
     }
     if (v)
-        value_set_offset(v, b->j.text_offset + b->j.event_at); /* bounded: the text is in memory */
+        value_set_offset(v, json_offset(&b->j, b->j.event_at));
     return v;
 }
 

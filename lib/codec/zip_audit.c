@@ -238,8 +238,10 @@ static void check_locator(struct zip_audit *z, const struct zip_end *end)
 {
     ckpt_error ignored;
     unsigned char b[ZIP64_LOCATOR_SIZE];
-    uint64_t at, from = end->record_at - sizeof b; /* bounded: used only if a locator was read there */
-    if (end->first_record_at == end->record_at || source_read(z->src, from, b, sizeof b, &ignored) != CKPT_OK)
+    if (end->first_record_at == end->record_at)
+        return;
+    uint64_t at, from = end->record_at - sizeof b; /* a locator was read there */
+    if (source_read(z->src, from, b, sizeof b, &ignored) != CKPT_OK)
         return;
     uint64_t offset = zip64_parse_locator(b).offset;
     if (!checked_add(offset, end->prefix_size, &at) || at != end->first_record_at)

@@ -43,7 +43,7 @@ static size_t strip_components(ckpt_str s, ckpt_str prefix, char *out)
         n = component_length(s, i);
         memcpy(out + len, s.ptr + i, n);
         len += n;
-        size_t start = len - prefix.len;
+        size_t start = len < prefix.len ? 0 : len - prefix.len;
         if (len >= prefix.len && memcmp(out + start, prefix.ptr, prefix.len) == 0 &&
             (start == 0 || out[start - 1] == '.'))
             len = start;

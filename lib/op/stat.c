@@ -44,7 +44,7 @@ struct tally {
 /* -------------------------------------------------------------------- adding */
 
 /* sample_index - returns the element of stretch J that is sampled, by splitmix64 (Steele et al. 2014). */
-static uint64_t sample_index(const struct tally *t, uint64_t j)
+MODULO static uint64_t sample_index(const struct tally *t, uint64_t j)
 {
     uint64_t z = j * 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;

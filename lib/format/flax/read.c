@@ -72,7 +72,7 @@ static ckpt_status add_storage(struct flax_reading *r, const struct flax_array *
                         .key = key,
                         .src = src,
                         .off = offset,
-                        .dtype = x->dtype,
+                        .dtype = (uint8_t)x->dtype,
                         .swap_width = x->swap};
     return file_storage_add(r->input.f, &s, index, r->input.err);
 }

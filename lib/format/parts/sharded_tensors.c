@@ -138,7 +138,7 @@ static ckpt_status compute_shape(struct sharded_tensors *all, struct sharded_ten
 ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const struct pieces *p,
                                 bool pieces_have_crcs, ckpt_error *err)
 {
-    struct storage s = {.key = t->name, .dtype = t->dtype, .pieces_have_crcs = pieces_have_crcs};
+    struct storage s = {.key = t->name, .dtype = (uint8_t)t->dtype, .pieces_have_crcs = pieces_have_crcs};
     CKPT_TRY(pieces_source(f->a, p, &s.src, &s.off, err));
     (void)checked_product(p->shape, p->ndim, &s.nbytes);
     s.nbytes *= p->width; /* bounded: pieces_source refuses more */
@@ -148,7 +148,7 @@ ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const str
 ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, ckpt_status st,
                                          uint32_t *storage, ckpt_error *err)
 {
-    struct storage s = {.key = name, .dtype = dtype};
+    struct storage s = {.key = name, .dtype = (uint8_t)dtype};
     if (st == CKPT_OK)
         return CKPT_OK;
     ckpt_error why = *err;

@@ -286,7 +286,7 @@ static ckpt_status add_missing_storage(struct tar_file *t, const ckpt_value *v)
     if (!get_key_number(value_item(v, 1), &key) || n > 32) /* no key, or no class of torch */
         return CKPT_OK;
     (void)snprintf(name, sizeof name, "%.*sStorage", (int)n, klass.ptr);
-    s.dtype = dtype_by_storage(str_c(name));
+    s.dtype = (uint8_t)dtype_by_storage(str_c(name));
     if (s.dtype == CKPT_DT_NONE)
         return CKPT_OK;
     (void)fail(t->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=storage %lld} is {not in the archive}",

@@ -268,7 +268,7 @@ static ckpt_status add_tensor(struct zarr_arrays *arrays, ckpt_value **node, str
  * is lost. */
 static ckpt_status list_unsupported(struct zarr_arrays *arrays, ckpt_str name, struct zarr_tensor *t)
 {
-    struct storage lost = {.key = name, .dtype = t->joined.dtype};
+    struct storage lost = {.key = name, .dtype = (uint8_t)t->joined.dtype};
     const ckpt_error why = *arrays->err;
     if (!arrays->nunsupported++)
         arrays->first_unsupported = name;
