@@ -777,8 +777,7 @@ static ckpt_status check_total(const struct index *x)
     const struct table *t = &x->f->table;
     uint64_t tensors = 0, storages = 0;
     for (size_t i = 0; i < t->nrows; i++)
-        if (table_part_of(t, i) == CKPT_NO_TENSOR &&
-            !checked_add(tensors, table_tensor(t, i).nbytes, &tensors))
+        if (table_part_of(t, i) == CKPT_NO_TENSOR && !checked_add(tensors, table_nbytes_of(t, i), &tensors))
             return CKPT_OK;
     for (size_t i = 0; i < t->nstorages; i++)
         if (!checked_add(storages, t->storages[i].nbytes, &storages))
