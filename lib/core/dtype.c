@@ -3,7 +3,7 @@
 
 #include "base/checked.h"
 
-static const struct dtype_info dtypes[DTYPE_COUNT] = {
+const struct dtype_info dtype_lines[DTYPE_COUNT] = {
     [CKPT_DT_NONE] = {.name = ""},
 #define PYTHON(class)                    class "Storage", true, true
 #define CPP(class)                       class "Storage", true, false
@@ -31,19 +31,13 @@ static const struct {
     {"chalf", CKPT_DT_C32},  {"cfloat", CKPT_DT_C64}, {"cdouble", CKPT_DT_C128},
 };
 
-const struct dtype_info *dtype_info(ckpt_dtype dt)
-{
-    size_t i = (size_t)dt;
-    return &dtypes[i < DTYPE_COUNT ? i : CKPT_DT_NONE];
-}
-
 /* CKPT_DT_NAMED stands for many numpy types, so no name means it. */
 ckpt_dtype dtype_by_name(ckpt_str name)
 {
     if (str_starts(name, STR_LIT("torch.")))
         name = str_skip(name, 6);
     for (size_t i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++)
-        if (i != CKPT_DT_NAMED && str_is(name, dtypes[i].name))
+        if (i != CKPT_DT_NAMED && str_is(name, dtype_lines[i].name))
             return (ckpt_dtype)i;
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (str_is(name, aliases[i].name))
@@ -54,7 +48,8 @@ ckpt_dtype dtype_by_name(ckpt_str name)
 ckpt_dtype dtype_by_safetensors(ckpt_str name)
 {
     for (size_t i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++)
-        if (dtypes[i].safetensors && str_is(name, dtypes[i].safetensors))
+        if (dtype_lines[i].safetensors && name.len && name.ptr[0] == dtype_lines[i].safetensors[0] &&
+            str_is(name, dtype_lines[i].safetensors))
             return (ckpt_dtype)i;
     return CKPT_DT_NONE;
 }
@@ -66,7 +61,8 @@ ckpt_dtype dtype_by_storage(ckpt_str klass)
     if (klass.len == 0)
         return CKPT_DT_NONE;
     for (size_t i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++)
-        if (dtypes[i].storage && dtypes[i].storage[0] == klass.ptr[0] && str_is(klass, dtypes[i].storage))
+        if (dtype_lines[i].storage && dtype_lines[i].storage[0] == klass.ptr[0] &&
+            str_is(klass, dtype_lines[i].storage))
             return (ckpt_dtype)i;
     return CKPT_DT_NONE;
 }

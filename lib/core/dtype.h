@@ -43,9 +43,13 @@ struct dtype_info {
     uint8_t nan;                    /* enum dtype_nan */
 };
 
+extern const struct dtype_info dtype_lines[DTYPE_COUNT];
 /* dtype_info - returns the line of DT. For CKPT_DT_NONE and unknown values, the name is "" and all other
  * fields are 0. */
-const struct dtype_info *dtype_info(ckpt_dtype dt);
+static inline const struct dtype_info *dtype_info(ckpt_dtype dt)
+{
+    return &dtype_lines[(size_t)dt < DTYPE_COUNT ? dt : CKPT_DT_NONE];
+}
 ckpt_dtype dtype_by_name(ckpt_str name);        /* torch's name or alias ("long"); optional "torch." */
 ckpt_dtype dtype_by_safetensors(ckpt_str name); /* exact */
 ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedStorage": U8 */
