@@ -225,21 +225,23 @@ static ckpt_status resume_after_fault(struct header *h, struct header_entry *x, 
  * Adds each to OUT, which has room for MAX; false: the text has another form. */
 static bool read_usual_numbers(ckpt_str *text, uint64_t *out, uint32_t max, uint32_t *n)
 {
+    const char *at = text->ptr, *end = at + text->len; /* bounded: it is in memory */
     *n = 0;
     if (str_take(text, STR_LIT("]")))
         return true;
-    for (; *n < max; str_take(text, STR_LIT(","))) {
-        size_t digits = 0, most = text->len < 18 ? text->len : 18;
+    while (*n < max) {
+        const char *first = at, *last = end - at < 18 ? end : at + 18;
         uint64_t number = 0;
-        for (unsigned digit; digits < most && (digit = (unsigned char)text->ptr[digits] - '0') < 10; digits++)
+        for (unsigned digit; at < last && (digit = (unsigned char)*at - '0') < 10; at++)
             number = number * 10 + digit; /* bounded: 18 digits */
-        if (!digits || digits + 1 >= text->len || (digits > 1 && text->ptr[0] == '0'))
+        if (at == first || at == end || (at - first > 1 && *first == '0'))
             return false;
-        *text = str_skip(*text, digits);
         out[(*n)++] = number;
-        if (str_take(text, STR_LIT("]")))
+        if (*at == ']') {
+            *text = str_skip(*text, (size_t)(at + 1 - text->ptr));
             return true;
-        if (text->ptr[0] != ',')
+        }
+        if (*at++ != ',')
             return false;
     }
     return false;
