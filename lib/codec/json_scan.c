@@ -135,8 +135,7 @@ MODULO static inline unsigned count_unescaped8(const unsigned char *p)
     uint64_t bytes = load_u64le(p);
     uint64_t quotes = bytes ^ ones * '"', slashes = bytes ^ ones * '\\'; /* 0 at these characters */
     uint64_t non_ascii = bytes, control = bytes - ones * ' ';
-    uint64_t quote = (quotes - ones) & ~quotes, slash = (slashes - ones) & ~slashes;
-    uint64_t excluded = (non_ascii | control | quote | slash) & high_bits;
+    uint64_t excluded = (non_ascii | control | (quotes - ones) | (slashes - ones)) & high_bits;
     return excluded ? (unsigned)__builtin_ctzll(excluded) / 8 : 8;
 }
 
