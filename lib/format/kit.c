@@ -182,9 +182,10 @@ static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x,
     if (*index != CKPT_NO_STORAGE)
         return CKPT_OK;
     ckpt_status st = add_storage(k, x, index);
-    if (st != CKPT_OK)
-        error_add_where(k->err, "%.*s", STR_ARG(x->name.len ? x->name : STR_LIT("tensor")));
-    if (st != CKPT_OK && x->src_file)
+    if (st == CKPT_OK)
+        return CKPT_OK;
+    error_add_where(k->err, "%.*s", STR_ARG(x->name.len ? x->name : STR_LIT("tensor")));
+    if (x->src_file)
         error_add_file(k->err, x->src_file->file.ptr);
     return file_report_fault(k->f, st, k->err);
 }
