@@ -110,14 +110,9 @@ ckpt_status check_report(struct check *c, enum check_rule rule, const char *file
     return check_report_finding(c, rule, &f, err);
 }
 
-static enum check_rule rule_of_status(ckpt_status st)
-{
-    return st == CKPT_ETRUNCATED ? CHECK_TRUNCATED : st == CKPT_ECHECKSUM ? CHECK_CHECKSUM : CHECK_MALFORMED;
-}
-
 ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err)
 {
-    return check_report(c, rule_of_status(e->status), file, e, err);
+    return check_report(c, check_rule_of_status(e->status), file, e, err);
 }
 
 /* copy_path - returns PATH in the arena of C; records of one file share it. NULL: no memory. */
@@ -187,11 +182,6 @@ ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status
         return st;
     reported = *err;
     return check_report(f->check, rule, f->path, &reported, err);
-}
-
-ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err)
-{
-    return file_report_fault_as(f, rule_of_status(st), st, err);
 }
 
 ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err)

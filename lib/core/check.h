@@ -74,10 +74,18 @@ ckpt_status check_unchanged(const struct check *c, ckpt_error *err);
 /* check_keep_object - keeps OBJECT until check_free, which passes it to c->free_object. */
 ckpt_status check_keep_object(struct check *c, void *object, ckpt_error *err);
 
-/* file_report_fault - if F is being checked and ST is a fault, reports ERR and returns CKPT_OK; else ST. */
-ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err);
-/* file_report_fault_as - does what file_report_fault does, under RULE instead of the rule for the status. */
+/* file_report_fault_as - if F is being checked and ST is a fault, reports ERR under RULE and returns CKPT_OK;
+ * else ST. */
 ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err);
+static inline enum check_rule check_rule_of_status(ckpt_status st)
+{
+    return st == CKPT_ETRUNCATED ? CHECK_TRUNCATED : st == CKPT_ECHECKSUM ? CHECK_CHECKSUM : CHECK_MALFORMED;
+}
+/* file_report_fault - does what file_report_fault_as does, under the rule for the status. */
+static inline ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err)
+{
+    return st == CKPT_OK ? st : file_report_fault_as(f, check_rule_of_status(st), st, err);
+}
 /* file_report_lost - does what file_report_fault does, unless F is salvaged and ST is a fault: then it adds a
  * notice that WHAT is lost, and returns CKPT_OK. */
 ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
