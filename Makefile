@@ -393,9 +393,10 @@ uninstall:
 	rm -f $(EXAMPLES:examples/%="$(exampledir)/%")
 	rm -f "$(bashdir)/ckpt" "$(zshdir)/_ckpt" "$(fishdir)/ckpt.fish"
 
-## format: format the sources with clang-format
+## format: format the sources with clang-format, of the version that tests/format.sh installs
 format:
-	clang-format -i $(wildcard lib/*.[ch] lib/*/*.[ch] lib/*/*/*.[ch] cli/*.[ch] examples/*.c tests/*.[ch] tests/*/*.[ch])
+	@mkdir -p $(B)
+	@$(ENV) sh tests/format.sh --fix
 
 ## clean: remove the build folder
 clean:

@@ -237,20 +237,19 @@ static void print_zsh_option(const struct opt *o)
 
 static void print_zsh(void)
 {
-    fputs(
-        "#compdef ckpt\n# zsh completion of ckpt: ckpt completion zsh > ${fpath[1]}/_ckpt\n"
-        "_ckpt_names()\n{\n    local word\n    local -a names\n"
-        "    for word in ${(Q)words[2,-1]}; do\n"
-        "        [[ -f $word ]] || continue\n"
-        "        names+=(${(f)\"$(ckpt ls --tsv --values -- $word 2>/dev/null | cut -f1)\"})\n"
-        "    done\n    compadd -a names\n}\n"
-        "_ckpt_roots()\n{\n    local word\n    local -a names=(auto)\n"
-        "    for word in ${(Q)words[2,-1]}; do\n"
-        "        [[ -f $word ]] && names+=(${(f)\"$(ckpt ls --tsv -- $word 2>/dev/null | cut -f1 | "
-        CONTAINERS_AWK ")\"})\n"
-        "    done\n    compadd -a names\n}\n"
-        "_ckpt()\n{\n    local -a commands=(\n",
-        stdout);
+    fputs("#compdef ckpt\n# zsh completion of ckpt: ckpt completion zsh > ${fpath[1]}/_ckpt\n"
+          "_ckpt_names()\n{\n    local word\n    local -a names\n"
+          "    for word in ${(Q)words[2,-1]}; do\n"
+          "        [[ -f $word ]] || continue\n"
+          "        names+=(${(f)\"$(ckpt ls --tsv --values -- $word 2>/dev/null | cut -f1)\"})\n"
+          "    done\n    compadd -a names\n}\n"
+          "_ckpt_roots()\n{\n    local word\n    local -a names=(auto)\n"
+          "    for word in ${(Q)words[2,-1]}; do\n"
+          "        [[ -f $word ]] && names+=("
+          "${(f)\"$(ckpt ls --tsv -- $word 2>/dev/null | cut -f1 | " CONTAINERS_AWK ")\"})\n"
+          "    done\n    compadd -a names\n}\n"
+          "_ckpt()\n{\n    local -a commands=(\n",
+          stdout);
     for (size_t i = 0; cmd_list[i]; i++) {
         printf("        '%s:", cmd_list[i]->name);
         print_quoted(cmd_list[i]->about, ":");

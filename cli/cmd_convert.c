@@ -33,13 +33,9 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_convert = {"convert",
-                                "IN OUT | IN… -o OUT",
-                                "write a checkpoint in another format",
-                                options,
-                                1,
-                                NO_LIMIT,
-                                run_convert};
+const struct cmd cmd_convert = {
+    "convert",  "IN OUT | IN… -o OUT", "write a checkpoint in another format", options, 1, NO_LIMIT,
+    run_convert};
 
 /* parse_cast_dtype - returns the dtype in TEXT, "GLOB=DTYPE" or "DTYPE"; CKPT_DT_NONE if that is none. */
 static ckpt_dtype parse_cast_dtype(const char *text)

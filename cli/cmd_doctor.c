@@ -6,7 +6,9 @@
 #include "json.h"
 #include "progress.h"
 
-static struct { bool quick, finite; } opts;
+static struct {
+    bool quick, finite;
+} opts;
 
 static const struct opt options[] = {
     {0, "quick", NULL, OPT_FLAG, &opts.quick, "do not read the data; damage to it goes unseen"},

@@ -18,18 +18,20 @@ static const struct opt options[] = {
     {0},
 };
 
+/* clang-format off */
 const struct cmd cmd_info = {
     "info", "FILE…", "describe a checkpoint: weights, wrappers, optimizer, dtypes", options, 1,
     NO_LIMIT, run_info};
+/* clang-format on */
 
 enum {
-    LABEL_WIDTH = 13,         /* columns of the label that a line begins with */
-    MAX_VALUE_DEPTH = 2,      /* keys that lead to a value; what is deeper is only counted */
-    MAX_VALUES = 8,           /* values on a line; more are only counted */
-    MAX_VALUE_BYTES = 80,     /* bytes of a value; more are cut off */
-    MAX_VALUE_NODES = 6,      /* nodes of a value; more become "…" */
-    DTYPES = 256,             /* more than ckpt_dtype has */
-    MAX_NAMED_DTYPES = 16,    /* dtypes that have a name of their own ("S4"); more are CKPT_DT_NAMED */
+    LABEL_WIDTH = 13,      /* columns of the label that a line begins with */
+    MAX_VALUE_DEPTH = 2,   /* keys that lead to a value; what is deeper is only counted */
+    MAX_VALUES = 8,        /* values on a line; more are only counted */
+    MAX_VALUE_BYTES = 80,  /* bytes of a value; more are cut off */
+    MAX_VALUE_NODES = 6,   /* nodes of a value; more become "…" */
+    DTYPES = 256,          /* more than ckpt_dtype has */
+    MAX_NAMED_DTYPES = 16, /* dtypes that have a name of their own ("S4"); more are CKPT_DT_NAMED */
     DTYPE_SLOTS = DTYPES + MAX_NAMED_DTYPES,
     STATES = CKPT_STATE_CHECKPOINT + 1
 };
@@ -40,8 +42,8 @@ struct facts {
     struct totals all, weights;
     struct totals by_dtype[DTYPE_SLOTS]; /* by dtype, then by the name in dtype_names */
     const char *dtype_names[MAX_NAMED_DTYPES];
-    uint64_t states[STATES]; /* tensors that are no weights by their names alone */
-    uint32_t nscalars; /* see is_scalar */
+    uint64_t states[STATES];  /* tensors that are no weights by their names alone */
+    uint32_t nscalars;        /* see is_scalar */
     char named_optimizer[64]; /* what info.optimizer is then */
 };
 
@@ -803,11 +805,11 @@ static void add_prefix_field(struct record *r, const struct facts *facts)
 
 static void print_info_record(const struct facts *facts)
 {
-    static const char *const titles[] = {"format",       "producer",        "size",
-                                         "tensors",      "elements",        "bytes",
-                                         "weights_root", "weights_tensors", "weights_elements",
-                                         "weights_bytes", "dtypes",         "prefix",
-                                         "optimizer",    "weights_only"};
+    static const char *const titles[] = {"format",        "producer",        "size",
+                                         "tensors",       "elements",        "bytes",
+                                         "weights_root",  "weights_tensors", "weights_elements",
+                                         "weights_bytes", "dtypes",          "prefix",
+                                         "optimizer",     "weights_only"};
     static const char *const weights_only[] = {"", "refuses", "loads"};
     struct record r = {0};
     records_header(titles, sizeof titles / sizeof *titles);

@@ -45,8 +45,9 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_mem = {
-    "mem", "FILE", "estimate the memory that training takes, and what to recompute so that it fits",
-    options, 0, 1, run_mem};
+    "mem",   "FILE", "estimate the memory that training takes, and what to recompute so that it fits",
+    options, 0,      1,
+    run_mem};
 
 #define RESERVE ((uint64_t)1 << 30) /* bytes of the SIZE of --fits that tensors may not take */
 

@@ -5,7 +5,9 @@
 #include "edit.h"
 #include "outputs.h"
 
-static struct { struct list unset; } opts;
+static struct {
+    struct list unset;
+} opts;
 
 static const struct opt options[] = {
     {'u', "unset", "KEY", OPT_LIST, &opts.unset, "remove KEY; repeatable"},

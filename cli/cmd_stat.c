@@ -33,7 +33,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_stat = {
-    "stat", "FILE…", "print minimum, maximum, mean, spread, NaN and Inf of each tensor", options, 1,
+    "stat",   "FILE…", "print minimum, maximum, mean, spread, NaN and Inf of each tensor", options, 1,
     NO_LIMIT, run_stat};
 
 static bool fail_on_nan, fail_on_inf;

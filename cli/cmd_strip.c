@@ -3,7 +3,9 @@
 
 #include "outputs.h"
 
-static struct { bool automatic, anywhere; } opts;
+static struct {
+    bool automatic, anywhere;
+} opts;
 
 static const struct opt options[] = {
     {'a', "auto", NULL, OPT_FLAG, &opts.automatic,

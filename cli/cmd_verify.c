@@ -31,7 +31,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_verify = {
-    "verify", "FILE…", "check the data and checksums of a file, and list all that is wrong", options, 1,
+    "verify", "FILE…",   "check the data and checksums of a file, and list all that is wrong", options, 1,
     NO_LIMIT, run_verify};
 
 struct job {

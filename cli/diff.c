@@ -433,9 +433,9 @@ static void add_event_fields(struct record *line, const struct report *r, const 
 
 void report_records(const struct report *r)
 {
-    static const char *const titles[] = {"change",   "name",    "dtype_a", "dtype_b", "shape_a",
-                                         "shape_b",  "differing", "elements", "max_abs", "max_rel",
-                                         "mean_abs", "rel_l2",  "cosine",  "renamed_from", "remark"};
+    static const char *const titles[] = {"change",   "name",      "dtype_a",  "dtype_b",      "shape_a",
+                                         "shape_b",  "differing", "elements", "max_abs",      "max_rel",
+                                         "mean_abs", "rel_l2",    "cosine",   "renamed_from", "remark"};
     const ckpt_diff_event **rename_of_b = index_renames(r);
     struct record line = {0};
     records_header(titles, sizeof titles / sizeof *titles);

@@ -40,8 +40,8 @@ void report_prefix_hint(const struct report *r);
 
 /* A prefix that names have in one file only. */
 struct prefix {
-    ckpt_str text; /* ends with a dot; .len 0: there is none */
-    bool in_b;     /* the names of r->b have it */
+    ckpt_str text;  /* ends with a dot; .len 0: there is none */
+    bool in_b;      /* the names of r->b have it */
     uint64_t pairs; /* how many names of one file are names of the other after the prefix */
 };
 

@@ -83,9 +83,10 @@ void values_text(const struct report *r)
         text_clear(&a);
         text_clear(&b);
         add_value_texts(e, &a, &b);
+        const char *arrow = a.len && b.len ? " → " : "";
         print_text(stdout, "%s%s %s = %s%s%s%s\n", style_on(diff_style(e->what)), value_sign(e),
-                   escape_name(e->name), a.len ? a.ptr : "", a.len && b.len ? " → " : "",
-                   b.len ? b.ptr : "", style_off(diff_style(e->what)));
+                   escape_name(e->name), a.len ? a.ptr : "", arrow, b.len ? b.ptr : "",
+                   style_off(diff_style(e->what)));
     }
     text_free(&a);
     text_free(&b);

@@ -22,8 +22,7 @@ static struct {
 static ckpt_status open_merged(const char *path, const ckpt_limits *limits, ckpt_file **f, ckpt_error *err)
 {
     (void)path;
-    return ckpt_open_merged((const char *const *)merged.paths, (size_t)merged.n, merged.root, limits, f,
-                            err);
+    return ckpt_open_merged((const char *const *)merged.paths, (size_t)merged.n, merged.root, limits, f, err);
 }
 
 bool edit_open_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)

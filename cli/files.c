@@ -243,8 +243,9 @@ static void report_files_below(struct reports *r, const char *path)
     if (walk.nunread)
         r->status = EXIT_TROUBLE;
     if (r->nskipped)
-        print_notice(path, r->nskipped == 1 ? "skipped %llu file that is not a checkpoint"
-                                            : "skipped %llu files that are not checkpoints",
+        print_notice(path,
+                     r->nskipped == 1 ? "skipped %llu file that is not a checkpoint"
+                                      : "skipped %llu files that are not checkpoints",
                      (unsigned long long)r->nskipped);
     if (r->nreported == nreported_before)
         r->status = report_failure(CKPT_ENOTFOUND, path, NULL, "no checkpoint in this folder");

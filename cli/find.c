@@ -332,7 +332,7 @@ static void add_suggestion(struct text *out, const ckpt_file *f, const char *glo
 static struct {
     const char *const *globs;
     size_t n;
-    bool *matched; /* by glob; NULL: check_globs() was not called */
+    bool *matched;   /* by glob; NULL: check_globs() was not called */
     bool any_passed; /* something in an input passed all globs */
 } unmatched;
 

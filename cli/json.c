@@ -64,10 +64,7 @@ void json_text(json *parent, const char *key, const char *s) { json_str(parent, 
 
 /* ------------------------------------------------------------------ others */
 
-void json_raw(json *parent, const char *key, const char *raw)
-{
-    add_item(parent, key, cJSON_CreateRaw(raw));
-}
+void json_raw(json *parent, const char *key, const char *raw) { add_item(parent, key, cJSON_CreateRaw(raw)); }
 
 /* add_integer - adds N, or -N. */
 static void add_integer(json *parent, const char *key, uint64_t n, bool is_negative)

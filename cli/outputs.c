@@ -123,8 +123,7 @@ static void add_path(struct text *path, const char *input, const char *own)
 {
     struct text name = {0};
     add_base_name(&name, input);
-    const char *suffix = format_suffix(format_by_name(name.ptr), own),
-               *named = output_path_format(name.ptr);
+    const char *suffix = format_suffix(format_by_name(name.ptr), own), *named = output_path_format(name.ptr);
     bool keeps_suffix = named && strcmp(named, ckpt_write_format(suffix)) == 0; /* .pth stays .pth, not .pt */
     text_add(path, writing.output);
     if (path->ptr[path->len - 1] != '/')
@@ -266,8 +265,8 @@ static int check_folder(void)
         return EXIT_OK;
     text_add(&hint, "mkdir -p ");
     text_operand(&hint, writing.output);
-    int status =
-        report_failure(CKPT_EIO, writing.output, hint.ptr, "there is no such folder; nothing written");
+    int status = report_failure(CKPT_EIO, writing.output, hint.ptr,
+                                "there is no such folder; nothing written");
     text_free(&hint);
     return status;
 }

@@ -21,14 +21,14 @@ struct number_format {
 
 struct preview_walk {
     const struct preview *preview;
-    ckpt_dtype dtype;      /* of the elements as they are read */
-    size_t element_size;   /* bytes of an element */
-    uint64_t nelements;    /* elements of the tensor */
-    uint32_t naxes;        /* axes of the slice, also those that drop their dimension */
-    uint64_t *stride;      /* of each axis, in elements */
-    uint64_t *index;       /* current index along each axis, in steps of the slice */
-    uint64_t *edge;        /* how many indexes are shown at each end of each axis; 0: all */
-    uint8_t *window;       /* the block of elements that was read last */
+    ckpt_dtype dtype;                    /* of the elements as they are read */
+    size_t element_size;                 /* bytes of an element */
+    uint64_t nelements;                  /* elements of the tensor */
+    uint32_t naxes;                      /* axes of the slice, also those that drop their dimension */
+    uint64_t *stride;                    /* of each axis, in elements */
+    uint64_t *index;                     /* current index along each axis, in steps of the slice */
+    uint64_t *edge;                      /* how many indexes are shown at each end of each axis; 0: all */
+    uint8_t *window;                     /* the block of elements that was read last */
     uint64_t window_first, window_count; /* index of the window's first element; elements in the window */
     struct number_format format;
     ckpt_error *err;

@@ -48,8 +48,8 @@ static bool add_ascii_glyph(struct text *t, ckpt_str character, size_t n)
 
 void text_make_ascii(struct text *t, size_t from, enum glyphs glyphs)
 {
-    static const size_t nglyphs[] = {
-        [GLYPHS_LIBRARY] = 1, [GLYPHS_ALL] = sizeof glyph_list / sizeof *glyph_list};
+    static const size_t nglyphs[] = {[GLYPHS_LIBRARY] = 1,
+                                     [GLYPHS_ALL] = sizeof glyph_list / sizeof *glyph_list};
     struct text old = {0};
     if (!print.ascii || t->len <= from || text_is_ascii(t->ptr + from, t->len - from))
         return;

@@ -9,7 +9,7 @@
 
 static const char *verb = "working";
 static struct timespec began, last_drawn;
-static volatile sig_atomic_t line_shown; /* a line is on the terminal and has to be removed */
+static volatile sig_atomic_t line_shown;        /* a line is on the terminal and has to be removed */
 static volatile sig_atomic_t is_line_requested; /* SIGUSR1 came: the next step prints a line */
 
 static double seconds_since(const struct timespec *t)

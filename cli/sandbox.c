@@ -29,10 +29,10 @@
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, field))
 /* Loads the low half of argument I: both processors are little-endian. */
-#define LOAD_ARG(i)    LOAD(args[i])
-#define RET(what)      BPF_STMT(BPF_RET | BPF_K, what)
-#define REFUSE         RET(SECCOMP_RET_ERRNO | EPERM)
-#define ALLOW(name)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), RET(SECCOMP_RET_ALLOW)
+#define LOAD_ARG(i) LOAD(args[i])
+#define RET(what)   BPF_STMT(BPF_RET | BPF_K, what)
+#define REFUSE      RET(SECCOMP_RET_ERRNO | EPERM)
+#define ALLOW(name) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 1), RET(SECCOMP_RET_ALLOW)
 /* IF_NONE runs the next instruction only if the loaded argument has none of BITS; IF_ALL, if it has all. */
 #define IF_NONE(bits) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0)
 #define IF_ALL(bits)                                                                                         \

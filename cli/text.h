@@ -44,10 +44,10 @@ const char *show_count(uint64_t n);
 const char *show_noun(uint64_t n, const char *singular, const char *plural);
 /* text_json_string - adds S as a JSON string. Returns false if bytes that are not UTF-8 were replaced. */
 bool text_json_string(struct text *t, ckpt_str s);
-void text_tensor_json(struct text *t, const ckpt_file *f, uint32_t row);       /* as ckpt_tensor_json does */
-void text_uint(struct text *t, uint64_t n);                                    /* 1234 */
-void text_size(struct text *t, uint64_t nbytes);                               /* 97.7 MiB */
-void text_count(struct text *t, uint64_t n);                                   /* 25.6 M */
+void text_tensor_json(struct text *t, const ckpt_file *f, uint32_t row); /* as ckpt_tensor_json does */
+void text_uint(struct text *t, uint64_t n);                              /* 1234 */
+void text_size(struct text *t, uint64_t nbytes);                         /* 97.7 MiB */
+void text_count(struct text *t, uint64_t n);                             /* 25.6 M */
 void text_noun(struct text *t, uint64_t n, const char *singular,
                const char *plural); /* 1 tensor, 25.6 M tensors */
 void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between); /* [64, 3] */

@@ -185,11 +185,11 @@ struct tree_group *tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uin
         bool at_depth = walk.level == depth; /* a group holds all rows of such a node */
         if (walk.level > depth || (!at_depth && !walk.is_tensor))
             continue;
-        groups[(*ngroups)++] =
-            (struct tree_group){.name = {name_of(&tree, walk.first).ptr, walk.name_len},
-                                .sum = sum_rows(&tree, walk.first, at_depth ? walk.end : walk.first + 1),
-                                .folded = at_depth && has_child(&walk),
-                                .first = walk.first};
+        groups[(*ngroups)++] = (struct tree_group){
+            .name = {name_of(&tree, walk.first).ptr, walk.name_len},
+            .sum = sum_rows(&tree, walk.first, at_depth ? walk.end : walk.first + 1),
+            .folded = at_depth && has_child(&walk),
+            .first = walk.first};
     }
     free(tree.shared_nodes);
     return groups;

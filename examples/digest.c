@@ -18,7 +18,8 @@ static void print_digest(const uint8_t *digest, const char *name)
 static ckpt_status print_digests(ckpt_file *f, ckpt_error *err)
 {
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
-    uint8_t file_digest[CKPT_DIGEST_MAX], *digests = calloc((size_t)ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
+    uint8_t file_digest[CKPT_DIGEST_MAX],
+        *digests = calloc((size_t)ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
     char name[256];
     if (!digests)
         exit(EXIT_FAILURE);

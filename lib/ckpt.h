@@ -44,16 +44,16 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define CKPT_API __attribute__((visibility("default")))
+#define CKPT_API          __attribute__((visibility("default")))
 #define CKPT_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define CKPT_MUST_CHECK __attribute__((warn_unused_result))
+#define CKPT_MUST_CHECK   __attribute__((warn_unused_result))
 #else
 #define CKPT_API
 #define CKPT_PRINTF(f, a)
 #define CKPT_MUST_CHECK
 #endif
 
-#define CKPT_VERSION "0.1.0"
+#define CKPT_VERSION       "0.1.0"
 #define CKPT_VERSION_MAJOR 0
 #define CKPT_VERSION_MINOR 1
 #define CKPT_VERSION_PATCH 0
@@ -196,6 +196,7 @@ typedef struct {
 typedef enum {
     CKPT_DT_NONE = 0, /* unknown or not applicable */
     /* In the order of core/dtype.def, which the compiler compares with this list. */
+    /* clang-format off */
     CKPT_DT_F64, CKPT_DT_F32, CKPT_DT_F16, CKPT_DT_BF16,
     CKPT_DT_F8_E4M3, CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E5M2FNUZ,
     CKPT_DT_F8_E8M0, CKPT_DT_F4, CKPT_DT_F6_E2M3, CKPT_DT_F6_E3M2,
@@ -216,6 +217,7 @@ typedef enum {
     CKPT_DT_IQ2_XXS, CKPT_DT_IQ2_XS, CKPT_DT_IQ3_XXS, CKPT_DT_IQ1_S, CKPT_DT_IQ4_NL,
     CKPT_DT_IQ3_S, CKPT_DT_IQ2_S, CKPT_DT_IQ4_XS, CKPT_DT_IQ1_M, CKPT_DT_TQ1_0, CKPT_DT_TQ2_0,
     CKPT_DT_MXFP4, CKPT_DT_NVFP4, CKPT_DT_Q1_0, CKPT_DT_Q2_0
+    /* clang-format on */
 } ckpt_dtype;
 
 /* ckpt_dtype_name - returns torch's name ("float32", "float8_e4m3fn"); "" for CKPT_DT_NONE. */
@@ -232,9 +234,12 @@ CKPT_API unsigned ckpt_dtype_bits(ckpt_dtype dtype);
 
 typedef enum {
     CKPT_DENSE = 0,
-    CKPT_QUANTIZED,   /* the bytes of int_repr(); components scales, zero_points */
-    CKPT_SPARSE_COO,  /* composite: indices, values */
-    CKPT_SPARSE_CSR, CKPT_SPARSE_CSC, CKPT_SPARSE_BSR, CKPT_SPARSE_BSC,
+    CKPT_QUANTIZED,  /* the bytes of int_repr(); components scales, zero_points */
+    CKPT_SPARSE_COO, /* composite: indices, values */
+    CKPT_SPARSE_CSR,
+    CKPT_SPARSE_CSC,
+    CKPT_SPARSE_BSR,
+    CKPT_SPARSE_BSC,
     CKPT_NESTED,        /* composite: buffer, sizes, strides, offsets */
     CKPT_NESTED_JAGGED, /* composite: values, offsets[, lengths] */
     CKPT_DTENSOR,       /* composite: _local_tensor is this rank's part */
@@ -259,34 +264,34 @@ typedef struct {
 } ckpt_path_elem;
 
 #define CKPT_NO_STORAGE UINT32_MAX
-#define CKPT_NO_TENSOR UINT32_MAX
+#define CKPT_NO_TENSOR  UINT32_MAX
 
 /* A tensor, a composite (a tensor made of tensors), or a component of the composite before it. */
 typedef struct {
     uint32_t struct_size;
-    uint16_t dtype; /* ckpt_dtype */
-    uint16_t kind;  /* ckpt_kind */
-    ckpt_str name; /* path joined with '.'; NUL-terminated */
+    uint16_t dtype;             /* ckpt_dtype */
+    uint16_t kind;              /* ckpt_kind */
+    ckpt_str name;              /* path joined with '.'; NUL-terminated */
     const ckpt_path_elem *path; /* npath of them */
     uint32_t npath;
     uint32_t ndim;
-    uint8_t has_shape;      /* 0: nested, uninitialized */
-    uint8_t has_data;       /* bytes can be read */
-    uint8_t conj, neg;      /* the view is conjugated; the view is negated */
+    uint8_t has_shape; /* 0: nested, uninitialized */
+    uint8_t has_data;  /* bytes can be read */
+    uint8_t conj, neg; /* the view is conjugated; the view is negated */
     uint8_t requires_grad, parameter;
     uint8_t reserved[2];
-    const uint64_t *shape;  /* outermost first */
-    const uint64_t *stride; /* elements; NULL: dense row-major */
-    uint64_t elements;      /* product of shape */
-    uint64_t nbytes;        /* how many bytes its elements take, contiguous and row-major */
-    uint32_t storage;       /* index into the file's storages or CKPT_NO_STORAGE */
-    uint64_t storage_offset; /* elements */
-    uint64_t file_offset;   /* of its first byte if it is stored raw, else CKPT_NO_OFFSET */
-    uint32_t alias_of;      /* number of the first tensor with the same view, or CKPT_NO_TENSOR */
-    uint32_t part_of;       /* number of its composite, or CKPT_NO_TENSOR */
-    ckpt_str klass;         /* "module.Class" of a subclass or wrapper, else empty */
-    ckpt_str location;      /* "cpu", "cuda:0"; empty: unknown */
-    ckpt_str note;          /* "local part of [8, 4], Shard(0)", numpy dtype …, or empty */
+    const uint64_t *shape;          /* outermost first */
+    const uint64_t *stride;         /* elements; NULL: dense row-major */
+    uint64_t elements;              /* product of shape */
+    uint64_t nbytes;                /* how many bytes its elements take, contiguous and row-major */
+    uint32_t storage;               /* index into the file's storages or CKPT_NO_STORAGE */
+    uint64_t storage_offset;        /* elements */
+    uint64_t file_offset;           /* of its first byte if it is stored raw, else CKPT_NO_OFFSET */
+    uint32_t alias_of;              /* number of the first tensor with the same view, or CKPT_NO_TENSOR */
+    uint32_t part_of;               /* number of its composite, or CKPT_NO_TENSOR */
+    ckpt_str klass;                 /* "module.Class" of a subclass or wrapper, else empty */
+    ckpt_str location;              /* "cpu", "cuda:0"; empty: unknown */
+    ckpt_str note;                  /* "local part of [8, 4], Shard(0)", numpy dtype …, or empty */
     const struct ckpt_value *value; /* the node it was made from; NULL: none */
     const char *dtype_name; /* of CKPT_DT_NAMED: "S4", "U2", "datetime64[ns]", "struct" …; else NULL */
 } ckpt_tensor;
@@ -319,7 +324,7 @@ typedef struct {
     uint64_t file_offset; /* absolute if it is stored raw, else CKPT_NO_OFFSET */
     ckpt_str key;         /* its name in the file ("0", "94121…") */
     ckpt_str location;
-    ckpt_str file;        /* the shard that has it; empty for single files */
+    ckpt_str file; /* the shard that has it; empty for single files */
 } ckpt_storage;
 
 /* ----------------------------------------------------------------- values */
@@ -329,6 +334,7 @@ typedef struct {
 typedef struct ckpt_value ckpt_value;
 
 typedef enum {
+    /* clang-format off */
     CKPT_V_NONE, CKPT_V_BOOL, CKPT_V_INT, CKPT_V_BIGINT, CKPT_V_FLOAT,
     CKPT_V_STR,       /* text, UTF-8 (lone surrogates possible) */
     CKPT_V_STR8,      /* str of Python 2: bytes, mostly text */
@@ -338,6 +344,7 @@ typedef enum {
     CKPT_V_CALL,      /* REDUCE, NEWOBJ, OBJ, INST …: an inert node */
     CKPT_V_PERSID,    /* persistent id: a storage or a legacy module */
     CKPT_V_TENSOR     /* a tensor of a format without a pickle */
+    /* clang-format on */
 } ckpt_value_type;
 
 /* ckpt_value_get_type - returns the type of V; CKPT_V_NONE if V is NULL. */
@@ -391,7 +398,7 @@ typedef struct ckpt_file ckpt_file;
  * format is recognized by content alone. "-" is standard input (a pipe is first spooled to an unlinked
  * temporary file). LIMITS may be NULL. The caller passes *OUT to ckpt_close(). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out,
-    ckpt_error *err);
+                                               ckpt_error *err);
 /* ckpt_open_merged - opens the N >= 1 checkpoints PATHS, of any formats, as one that has the tensors of all,
   * in the order of PATHS. ROOT: the container in each whose entries are merged, a joined name; "": all of the
   * file; NULL or "auto": its weights, without what is next to them, which a notice reports. CKPT_EEXIST: two
@@ -408,13 +415,13 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_merged(const char *const *paths, 
  * keys_only. The text may be the error by which torch's load_state_dict refused a checkpoint: the tensors
  * are then those that it names, and ckpt_diff takes all others as the same. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits,
-    ckpt_file **out, ckpt_error *err);
+                                                     ckpt_file **out, ckpt_error *err);
 
 /* ckpt_salvage - opens a file that may be damaged, and reads all of it. Tensors are lost if some of their
  * bytes are missing or their checksum is wrong: they become tensors without data, which plans of the file do
  * not write. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits,
-    ckpt_file **out, ckpt_error *err);
+                                                  ckpt_file **out, ckpt_error *err);
 /* A tensor that ckpt_salvage could not read, and why. */
 typedef struct {
     uint32_t row;
@@ -433,7 +440,8 @@ CKPT_API uint64_t ckpt_lost_parts(const ckpt_file *file);
 /* ckpt_open_memory - opens the SIZE bytes at DATA, which must exist as long as the
  * file and its plans. NAME is used in error messages. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name,
-    const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+                                                      const ckpt_limits *limits, ckpt_file **out,
+                                                      ckpt_error *err);
 
 /* Bytes that the program reads by itself: from an object store, an archive, a sandbox … */
 typedef struct {
@@ -453,7 +461,8 @@ typedef struct {
 /* ckpt_open_callbacks - opens the bytes that CALLBACKS read; the struct is copied. NAME is used in error
  * messages. If the call fails, close is not called. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_callbacks(const ckpt_callbacks *callbacks, const char *name,
-    const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+                                                         const ckpt_limits *limits, ckpt_file **out,
+                                                         ckpt_error *err);
 
 typedef struct {
     uint32_t struct_size;
@@ -483,7 +492,7 @@ typedef struct {
  * shards are always expected in the folder of PATH. CKPT_EUSAGE: both data and callbacks, or both salvage
  * and names. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_with(const char *path, const ckpt_open_options *opts,
-    ckpt_file **out, ckpt_error *err);
+                                                    ckpt_file **out, ckpt_error *err);
 
 /* ckpt_close - frees FILE and all that was obtained from it, at once or with the last of its plans. NULL is
  * allowed. */
@@ -518,7 +527,8 @@ CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
  * which may end in a common prefix of names in the last one. "auto": the weights; NULL: all. No plan can be
  * made of FILE afterwards. CKPT_ENOTFOUND: nothing is below ROOT. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root,
-    const char *const *globs, size_t nglobs, ckpt_error *err);
+                                                      const char *const *globs, size_t nglobs,
+                                                      ckpt_error *err);
 
 /* ckpt_tensor_json - writes tensor I into OUT as an object of the list `tensors` in ckpt.ls.v1.json. Returns
  * and cuts as ckpt_text_escape does; 0: past the end, or out of memory. */
@@ -536,7 +546,8 @@ typedef struct {
  * ckpt_free(). A file_offset that is null may be known after ckpt_file_locate. OPTS may be NULL.
  * CKPT_EUSAGE: a tensor in `rows` does not exist. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_table_json(const ckpt_file *file,
-    const ckpt_table_json_options *opts, char **text, size_t *len, ckpt_error *err);
+                                                     const ckpt_table_json_options *opts, char **text,
+                                                     size_t *len, ckpt_error *err);
 
 /* ckpt_tensor_find - returns the number of the first tensor with the joined name NAME, or CKPT_NO_TENSOR. */
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
@@ -572,13 +583,14 @@ CKPT_API void ckpt_file_ignore_case(ckpt_file *file, bool ignore);
  * COUNT elements of ckpt_dtype_bits()/8 bytes (packed sub-byte types and ggml's
  * block types count bytes). CKPT_ELOSSY: the tensor has no bytes of its own. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t i, uint64_t first,
-    uint64_t count, void *out, ckpt_error *err);
+                                                      uint64_t count, void *out, ckpt_error *err);
 
 /* ckpt_tensor_read_as - reads as ckpt_tensor_read does, each element converted to DTYPE as ckpt_plan_cast
  * does. Elements of ggml's blocks are counted as the shape counts them. CKPT_ELOSSY: the tensor cannot become
  * DTYPE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read_as(ckpt_file *file, uint32_t i, ckpt_dtype dtype,
-    uint64_t first, uint64_t count, void *out, ckpt_error *err);
+                                                         uint64_t first, uint64_t count, void *out,
+                                                         ckpt_error *err);
 
 /* ckpt_tensor_borrow - sets *BYTES to the *N bytes of tensor I where they are stored, without a copy. They
  * are the bytes that ckpt_tensor_read gives, at any alignment, and must not be changed. They are valid until
@@ -588,12 +600,13 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read_as(ckpt_file *file, uint32
  * reason: a copy is needed, because the bytes are compressed, strided, big-endian, in pieces, conjugated
  * or negated, or come from callbacks. CKPT_ELOSSY: the tensor has no bytes of its own. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_borrow(ckpt_file *file, uint32_t i, const void **bytes,
-    size_t *n, ckpt_error *err);
+                                                        size_t *n, ckpt_error *err);
 
 /* ckpt_tensor_stream - passes all bytes of tensor I to TAKE, in chunks of at most 256 KiB, with USER; nonzero
  * stops with CKPT_ECANCELLED. Checks the CRC of the record if there is one. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t i,
-    int (*take)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err);
+                                                        int (*take)(void *user, const void *bytes, size_t n),
+                                                        void *user, ckpt_error *err);
 
 /* ---------------------------------------------------------------- builder */
 
@@ -630,13 +643,13 @@ typedef struct {
  * with B or with the file. `serialize` applies to one tensor: callbacks of two tensors may be called at the
  * same time. If a callback fails, a write fails with CKPT_EIO and leaves nothing. */
 CKPT_API ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key,
-    const ckpt_builder_tensor *tensor, ckpt_error *err);
+                                             const ckpt_builder_tensor *tensor, ckpt_error *err);
 
 /* ckpt_builder_add_tie - adds KEY as one more name of the tensor with the joined name TENSOR_NAME. Both names
  * share a storage in formats that have storages; for others, see `ties` of ckpt_write_options.
  * CKPT_ENOTFOUND: TENSOR_NAME was not added. */
 CKPT_API ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *tensor_name,
-    ckpt_error *err);
+                                          ckpt_error *err);
 
 /* ckpt_builder_add_none, _bool, _int, _float, _text - add a value that is no tensor. Formats that hold only
  * tensors leave values out, which ckpt_plan_dropped_at lists. */
@@ -645,7 +658,7 @@ CKPT_API ckpt_status ckpt_builder_add_bool(ckpt_builder *b, const char *key, boo
 CKPT_API ckpt_status ckpt_builder_add_int(ckpt_builder *b, const char *key, int64_t value, ckpt_error *err);
 CKPT_API ckpt_status ckpt_builder_add_float(ckpt_builder *b, const char *key, double value, ckpt_error *err);
 CKPT_API ckpt_status ckpt_builder_add_text(ckpt_builder *b, const char *key, const char *text,
-    ckpt_error *err);
+                                           ckpt_error *err);
 
 /* ckpt_builder_begin_dict - adds a dict as KEY and opens it: the entries up to its ckpt_builder_end_dict are
  * in it, and their joined names begin with "KEY.". Formats that hold only tensors have the joined
@@ -657,7 +670,7 @@ CKPT_API ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err);
 /* ckpt_builder_add_metadata - adds a pair to the metadata, which safetensors have; other formats leave it
  * out, and ckpt_plan_dropped_at lists it. CKPT_EEXIST: KEY was added before. */
 CKPT_API ckpt_status ckpt_builder_add_metadata(ckpt_builder *b, const char *key, const char *text,
-    ckpt_error *err);
+                                               ckpt_error *err);
 
 /* ckpt_builder_finish - sets *OUT to the file, which the caller passes to ckpt_close(). Its format is
  * "memory", its ckpt_file_bytes are those of its tensors. Frees B even if it fails. CKPT_EUSAGE: a dict is
@@ -668,10 +681,10 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_builder_finish(ckpt_builder *b, ckpt_f
 
 /* A prefix that a wrapper, such as DataParallel, has added to the keys of a mapping. */
 typedef struct {
-    ckpt_str prefix;  /* "module." */
-    ckpt_str where;   /* joined name of the mapping, "" for the root */
-    uint64_t tensors; /* tensors of that mapping whose keys have the prefix */
-    uint64_t of;      /* all tensors of that mapping */
+    ckpt_str prefix;   /* "module." */
+    ckpt_str where;    /* joined name of the mapping, "" for the root */
+    uint64_t tensors;  /* tensors of that mapping whose keys have the prefix */
+    uint64_t of;       /* all tensors of that mapping */
     uint32_t anywhere; /* some keys have the prefix after their start (_orig_mod.) */
     uint32_t certain;  /* ckpt_plan_strip_auto removes it */
 } ckpt_wrapper;
@@ -704,12 +717,12 @@ typedef struct {
 typedef struct {
     uint32_t struct_size;
     uint32_t has_weights;
-    ckpt_str producer;         /* "torch >= 2.7", "safetensors, format=pt"; empty: unknown */
-    ckpt_str weights_root;     /* joined name of the weights mapping; "" = the root */
-    ckpt_str weights_why;      /* why that mapping was chosen */
-    size_t nweights;           /* how many ckpt_weights_at returns */
-    size_t nwrappers;          /* how many ckpt_wrapper_at returns */
-    ckpt_str optimizer;        /* "Adam-like, 42 states" or empty */
+    ckpt_str producer;     /* "torch >= 2.7", "safetensors, format=pt"; empty: unknown */
+    ckpt_str weights_root; /* joined name of the weights mapping; "" = the root */
+    ckpt_str weights_why;  /* why that mapping was chosen */
+    size_t nweights;       /* how many ckpt_weights_at returns */
+    size_t nwrappers;      /* how many ckpt_wrapper_at returns */
+    ckpt_str optimizer;    /* "Adam-like, 42 states" or empty */
     ckpt_str optimizer_path;
     uint64_t elements, nbytes; /* every dense tensor once (aliases not counted) */
     uint64_t unreferenced;     /* bytes of storages that no tensor uses */
@@ -764,28 +777,32 @@ CKPT_API ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i);
 /* ckpt_digest_tensor - computes the digest of the row-major contiguous little-endian
  * bytes of tensor I: 32 bytes (SHA-256) or 16 (XXH3-128, canonical big-endian) in OUT. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg,
-    uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+                                                        uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
 /* ckpt_digest_tensors - computes the digests of all tensors that have data. The digest of tensor I
  * is at DIGESTS + I * CKPT_DIGEST_MAX; there are zeros if it has no data. HOW may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg,
-    const ckpt_work *how, uint8_t *digests, ckpt_error *err);
+                                                         const ckpt_work *how, uint8_t *digests,
+                                                         ckpt_error *err);
 
 /* ckpt_digest_file - computes one digest of the names, dtypes, shapes and DIGESTS of all tensors, sorted by
  * name, with kind and note if bytes alone do not determine the values. DIGESTS has ckpt_tensor_count()
  * digests of CKPT_DIGEST_MAX bytes; those of tensors without data are ignored. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg,
-    const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+                                                      const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX],
+                                                      ckpt_error *err);
 
 /* ckpt_digest_bytes - computes the digest of the bytes of any file at PATH: with
  * CKPT_SHA256, what sha256sum prints. HOW may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg,
-    const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+                                                       const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX],
+                                                       ckpt_error *err);
 
 /* ckpt_digest_payload - computes the digest of the bytes after the header of a safetensors file, which
  * edits of names and metadata do not change. CKPT_EUNSUPPORTED: FILE is not safetensors. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg,
-    const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+                                                         const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX],
+                                                         ckpt_error *err);
 
 /* ------------------------------------------------------------------- stat */
 
@@ -795,13 +812,13 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_a
  * pair as two numbers, and quantized tensors by their stored integers. */
 typedef struct {
     uint32_t struct_size;
-    uint32_t numeric;            /* 0: no data, or not numbers; everything else is 0 */
-    uint64_t finite, nan, inf;   /* counts; together, all numbers */
+    uint32_t numeric;          /* 0: no data, or not numbers; everything else is 0 */
+    uint64_t finite, nan, inf; /* counts; together, all numbers */
     uint64_t zeros;
-    double min, max, mean;       /* of the finite numbers; NaN: there are none */
-    double std;                  /* divided by n - 1, as torch.std does; NaN: fewer than two */
-    double norm;                 /* root of the sum of squares; infinite beyond 1e154 */
-    uint32_t wide;               /* int64 or uint64: exact extremes are in min_bits, max_bits */
+    double min, max, mean; /* of the finite numbers; NaN: there are none */
+    double std;            /* divided by n - 1, as torch.std does; NaN: fewer than two */
+    double norm;           /* root of the sum of squares; infinite beyond 1e154 */
+    uint32_t wide;         /* int64 or uint64: exact extremes are in min_bits, max_bits */
     uint32_t reserved;
     uint64_t min_bits, max_bits; /* those of int64 have to be converted to int64_t */
     /* how many of `sampled` finite numbers are in each of CKPT_STAT_BINS equal parts of min to max.
@@ -813,7 +830,7 @@ typedef struct {
 /* ckpt_stat - computes the statistics of NROWS tensors into as many items of OUT, and reads each tensor once.
  * HOW may be NULL. Only the struct_size of the first item has to be set; it applies to all. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows,
-    const ckpt_work *how, ckpt_stats *out, ckpt_error *err);
+                                               const ckpt_work *how, ckpt_stats *out, ckpt_error *err);
 
 /* ------------------------------------------------------------------- plan */
 
@@ -827,7 +844,7 @@ typedef struct {
     uint32_t metadata;  /* a module path of _metadata */
     uint32_t value;     /* a key of a value without tensors, or a name in an optimizer's list */
     uint32_t component; /* a component of a composite tensor */
-    uint32_t mapping; /* index for ckpt_plan_mapping_at; past the end: inside a value of a mapping */
+    uint32_t mapping;   /* index for ckpt_plan_mapping_at; past the end: inside a value of a mapping */
 } ckpt_rename;
 
 /* A mapping whose keys are renamed. */
@@ -864,7 +881,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char 
  * CKPT_EEXIST names both keys of a collision. CKPT_ENOTFOUND: no key has PREFIX, or there is none to add it
  * to; _strip_auto gives a notice instead. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere,
-    ckpt_error *err);
+                                                     ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err);
 
@@ -872,14 +889,14 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *
  * extended expression, and a text with \1..\9 for its groups and \0 for the match. CKPT_ENOTFOUND: no key
  * matches. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule,
-    ckpt_error *err);
+                                                            ckpt_error *err);
 
 /* ckpt_plan_rename_pairs - renames the key of each of the N PAIRS to its text. A key is a name in a state
  * dict, or the joined name in the file, and then the new name is joined, too. Both are UTF-8, and are
  * copied. All are renamed at the same time, so that two names can be swapped. CKPT_ENOTFOUND names a key
  * that does not exist, CKPT_EEXIST two keys that would get the same name; nothing is renamed then. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size_t n,
-    ckpt_error *err);
+                                                            ckpt_error *err);
 
 /* ckpt_plan_rename_map - renames by the pairs in the file at PATH, a JSON object {"old":"new"}. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err);
@@ -893,7 +910,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const
  * dimension are cast to it only by their full names. Applies to the tensors and names that the plan has at
  * the time of the call. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype,
-    ckpt_error *err);
+                                                    ckpt_error *err);
 
 /* ckpt_plan_dequantize - makes quantized weights, which ckpt_quantized_at counts, the floats that they stand
  * for: of the dtype and with the bits that their library gives them. Their scales are left out. The numbers
@@ -961,14 +978,14 @@ typedef struct {
     uint32_t follow_links; /* in place: edit even if PATH is a symbolic link, or the file has several names */
     uint32_t ties;         /* ckpt_ties: for targets without shared storages */
     uint32_t threads;      /* as in ckpt_work */
-    const char *format; /* NULL: by the suffix of the output, else that of the input */
-    uint64_t max_shard; /* maximum bytes of each file; 0: writes one file */
+    const char *format;    /* NULL: by the suffix of the output, else that of the input */
+    uint64_t max_shard;    /* maximum bytes of each file; 0: writes one file */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* nonzero: stop */
     void *user;
     uint64_t shards; /* number of files of a distributed checkpoint; 0: one, or as many as the input has */
     const char *architecture; /* GGUF: general.architecture; NULL: that of the input, which must have one */
-    uint32_t compress; /* npz: deflate its members */
-    uint32_t keep_shards; /* of a set of shards: writes a set with the same shards, if max_shard is 0 */
+    uint32_t compress;        /* npz: deflate its members */
+    uint32_t keep_shards;     /* of a set of shards: writes a set with the same shards, if max_shard is 0 */
 } ckpt_write_options;
 
 /* A value that a write left out, and why. */
@@ -979,10 +996,12 @@ typedef struct {
     ckpt_str type, why;
 } ckpt_dropped;
 /* NAME was written as one more name of the tensor OF. */
-typedef struct { ckpt_str name, of; } ckpt_alias;
+typedef struct {
+    ckpt_str name, of;
+} ckpt_alias;
 typedef struct {
     ckpt_str name;
-    uint16_t from, to; /* ckpt_dtype */
+    uint16_t from, to;   /* ckpt_dtype */
     uint64_t elements;   /* tensors that share bytes count once */
     uint64_t overflowed; /* how many of them are beyond the largest value of TO */
     const char *became;  /* what overflowed values became: "inf", "nan" or "448" */
@@ -1004,14 +1023,16 @@ typedef struct {
 /* ckpt_plan_write - writes PLAN to PATH ("-": standard output). The output
  * appears whole or not at all. OPTS and OUT may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char *path,
-    const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
+                                                     const ckpt_write_options *opts, ckpt_write_result *out,
+                                                     ckpt_error *err);
 
 /* ckpt_plan_write_memory - writes PLAN into memory: sets *BYTES and their number *N. The caller passes
  * *BYTES to ckpt_free(). With dry_run, *BYTES is NULL and OUT->bytes is the size that would be written.
  * CKPT_EUSAGE: OPTS has max_shard, or has no format and that of the input cannot be written. Ignores force
  * and no_sync. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_memory(ckpt_plan *plan, const ckpt_write_options *opts,
-    void **bytes, size_t *n, ckpt_write_result *out, ckpt_error *err);
+                                                            void **bytes, size_t *n, ckpt_write_result *out,
+                                                            ckpt_error *err);
 
 /* ckpt_free - frees the result of ckpt_plan_write_memory or ckpt_table_json. NULL is allowed. */
 CKPT_API void ckpt_free(void *bytes);
@@ -1022,7 +1043,8 @@ CKPT_API void ckpt_free(void *bytes);
  * call fails, nothing, unless writing to FD fails (CKPT_EIO: a full disk, or a reader that has closed it,
  * which also causes SIGPIPE). OPTS are used as by ckpt_plan_write_memory. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_fd(ckpt_plan *plan, int fd,
-    const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
+                                                        const ckpt_write_options *opts,
+                                                        ckpt_write_result *out, ckpt_error *err);
 
 /* ckpt_plan_dropped_at, ckpt_plan_alias_at, ckpt_plan_cast_at - return value I that the last write of PLAN
  * left out, name I that it wrote as one more name of a tensor, cast I that it made. NULL past the end. */
@@ -1036,7 +1058,7 @@ CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t i);
  * with other changes it fails with CKPT_EUNSUPPORTED, CKPT_EUSAGE or CKPT_ELOSSY. Of OPTS, only dry_run,
  * no_sync and follow_links are used. Reopen the file afterwards. OUT may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
-    ckpt_write_result *out, ckpt_error *err);
+                                                              ckpt_write_result *out, ckpt_error *err);
 
 /* ckpt_metadata_count, ckpt_metadata_at - return the number of pairs in the metadata, and pair I. They are
  * in a safetensors header, in the index of a set, or in GGUF, whose long arrays are abbreviated. False: past
@@ -1055,8 +1077,9 @@ CKPT_API const ckpt_value *ckpt_file_metadata(const ckpt_file *file);
  * ckpt_plan_write_in_place does, if the pairs fit into its header. *BYTES, which may be NULL, becomes the
  * length of the header. Of OPTS, only force, dry_run, no_sync and follow_links are used. CKPT_EUNSUPPORTED:
  * FILE is of a different format, or there is no room. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_pair *pairs,
-    size_t n, const char *path, const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_pair *pairs, size_t n,
+                                                         const char *path, const ckpt_write_options *opts,
+                                                         uint64_t *bytes, ckpt_error *err);
 
 /* ckpt_recover - repairs PATH after an in-place edit that was interrupted; until then, opening it fails
  * with CKPT_ECHANGED. Undoes the edit, or keeps it if it is complete. *WHAT: what was done, or with
@@ -1064,7 +1087,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const 
  * different file, or is not what an edit leaves (a different user may have written it, or it would change
  * more than names); it is not removed then. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts,
-    ckpt_recovered *what, ckpt_error *err);
+                                                  ckpt_recovered *what, ckpt_error *err);
 
 /* ckpt_write_format - returns the name of the format that PATH_OR_NAME selects, as the name of a format or by
  * its suffix; NULL: it selects none that can be written. */
@@ -1101,12 +1124,12 @@ typedef struct {
     uint32_t norms;        /* compute rel_l2 and cosine, for which equal tensors have to be decoded, too */
     uint32_t threads;      /* as in ckpt_work */
     uint32_t reserved;
-    double rtol, atol;   /* |a-b| <= atol + rtol*|b| counts as same */
-    const char *root; /* compare only names below this path, which is removed from them, in each file
+    double rtol, atol; /* |a-b| <= atol + rtol*|b| counts as same */
+    const char *root;  /* compare only names below this path, which is removed from them, in each file
                          that has such names; "auto": the weights; NULL: all */
     const char *root_a, *root_b; /* the same for one file, which must have such names; NULL: root */
-    const char *ignore_prefix; /* removed from names of both files, after root; NULL: none */
-    const char *const *globs;  /* only names that match a glob and no "!GLOB"; NULL: all */
+    const char *ignore_prefix;   /* removed from names of both files, after root; NULL: none */
+    const char *const *globs;    /* only names that match a glob and no "!GLOB"; NULL: all */
     size_t nglobs;
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
@@ -1117,9 +1140,9 @@ typedef struct {
 typedef enum {
     CKPT_DIFF_ONLY_A,
     CKPT_DIFF_ONLY_B,
-    CKPT_DIFF_RENAMED, /* the same dtype, shape and bytes under a different name */
-    CKPT_DIFF_CHANGED, /* dtype, shape, type of a key, or values */
-    CKPT_DIFF_SAME,    /* identical, or within tolerance */
+    CKPT_DIFF_RENAMED,     /* the same dtype, shape and bytes under a different name */
+    CKPT_DIFF_CHANGED,     /* dtype, shape, type of a key, or values */
+    CKPT_DIFF_SAME,        /* identical, or within tolerance */
     CKPT_DIFF_NOT_COMPARED /* nothing that could be read differs, but not all of it could be read */
 } ckpt_diff_what;
 
@@ -1130,7 +1153,7 @@ typedef struct {
     uint32_t a, b;             /* numbers of the tensors; CKPT_NO_TENSOR: that file has none */
     uint32_t dtype_differs, shape_differs, values_differ, compared;
     uint64_t differing, elements; /* how many elements differ, and how many there are */
-    double max_abs, max_rel; /* NaN if a number that differs is NaN */
+    double max_abs, max_rel;      /* NaN if a number that differs is NaN */
     double mean_abs;
     /* NaN without `norms`. rel_l2: |a-b| / |b|, infinite or NaN if max_abs is; cosine: a.b / (|a| |b|), NaN
      * if |a| or |b| is 0. Pairs of numbers that are not finite are left out of both. */
@@ -1150,7 +1173,8 @@ typedef struct {
  * natural order of names; nonzero stops. EVENT and TOTALS may be NULL. A renamed pair has a RENAMED event in
  * addition to its ONLY_A and ONLY_B. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
-    int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals, ckpt_error *err);
+                                               int (*event)(void *user, const ckpt_diff_event *), void *user,
+                                               ckpt_diff_totals *totals, ckpt_error *err);
 
 /* A value (a leaf that is no tensor) that differs. */
 typedef struct {
@@ -1173,8 +1197,10 @@ typedef struct {
  * or mapping whose type differs comes before the first value in it. If one of the files has no values,
  * nothing is compared. EVENT and TOTALS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b,
-    const ckpt_diff_options *opts, int (*event)(void *user, const ckpt_diff_value *), void *user,
-    ckpt_diff_value_totals *totals, ckpt_error *err);
+                                                      const ckpt_diff_options *opts,
+                                                      int (*event)(void *user, const ckpt_diff_value *),
+                                                      void *user, ckpt_diff_value_totals *totals,
+                                                      ckpt_error *err);
 
 /* ------------------------------------------------------------------- scan */
 
@@ -1190,9 +1216,11 @@ typedef enum {
 CKPT_API const char *ckpt_scan_verdict_name(ckpt_scan_verdict verdict);
 
 typedef enum {
-    CKPT_SCAN_NONE, CKPT_SCAN_NOTE,
+    CKPT_SCAN_NONE,
+    CKPT_SCAN_NOTE,
     CKPT_SCAN_INCOMPLETE, /* could not be inspected */
-    CKPT_SCAN_WARNING, CKPT_SCAN_ERROR
+    CKPT_SCAN_WARNING,
+    CKPT_SCAN_ERROR
 } ckpt_scan_level;
 /* ckpt_scan_level_name - returns the name of LEVEL, such as "note"; "" if there is none. */
 CKPT_API const char *ckpt_scan_level_name(ckpt_scan_level level);
@@ -1221,28 +1249,28 @@ enum {
 
 /* What ckpt_scan found. Valid until the callback returns. */
 typedef struct {
-    uint32_t what;              /* ckpt_scan_what */
-    uint32_t level;             /* ckpt_scan_level */
-    const ckpt_scan_rule *rule; /* NULL: nothing is wrong with it */
-    uint32_t verdict;           /* ckpt_scan_verdict of this call or import */
-    ckpt_str where;             /* "archive/data.pkl", "inner.zip!data.pkl"; empty: the file itself */
-    uint64_t offset;            /* in `where`; CKPT_NO_OFFSET: the record is about all of it */
-    uint64_t file_offset;       /* in the file, if it is stored uncompressed; else CKPT_NO_OFFSET */
-    const char *opcode;         /* "REDUCE", or NULL */
-    uint64_t call;              /* number in order of execution, from 1; 0: no call */
-    ckpt_str module, name;      /* of the callable or import as spelled; empty: none, or unknown */
+    uint32_t what;                 /* ckpt_scan_what */
+    uint32_t level;                /* ckpt_scan_level */
+    const ckpt_scan_rule *rule;    /* NULL: nothing is wrong with it */
+    uint32_t verdict;              /* ckpt_scan_verdict of this call or import */
+    ckpt_str where;                /* "archive/data.pkl", "inner.zip!data.pkl"; empty: the file itself */
+    uint64_t offset;               /* in `where`; CKPT_NO_OFFSET: the record is about all of it */
+    uint64_t file_offset;          /* in the file, if it is stored uncompressed; else CKPT_NO_OFFSET */
+    const char *opcode;            /* "REDUCE", or NULL */
+    uint64_t call;                 /* number in order of execution, from 1; 0: no call */
+    ckpt_str module, name;         /* of the callable or import as spelled; empty: none, or unknown */
     ckpt_str new_module, new_name; /* as Python 3 imports it */
-    const ckpt_value *args;     /* tuple of arguments as far as they are constants, or NULL */
-    int32_t weights_only;       /* torch.load(weights_only=True) 1: accepts this; 0: refuses; -1: unknown */
-    int32_t result_used;        /* of a call: 1: it is used; 0: it is dropped at once; -1: unknown */
-    uint64_t error_offset;      /* where its pickle is malformed after this; CKPT_NO_OFFSET: nowhere */
-    uint32_t framed;            /* seen only by loaders that read by frames */
-    uint32_t plain;             /* seen only by pickle.load; joblib.load skips it as the bytes of an array */
-    ckpt_str text;              /* a message, escaped; empty for most calls */
-    ckpt_str found, allowed;    /* as in ckpt_error: what is at fault, what would be valid; may be empty */
-    uint64_t bytes;             /* of a member, unpacked */
-    const uint8_t *sha256;      /* of these bytes, CKPT_DIGEST_MAX long; NULL if it is not a member */
-    uint32_t readers;           /* of a member of a zip: who reads these bytes, CKPT_SCAN_BY_… */
+    const ckpt_value *args;        /* tuple of arguments as far as they are constants, or NULL */
+    int32_t weights_only;    /* torch.load(weights_only=True) 1: accepts this; 0: refuses; -1: unknown */
+    int32_t result_used;     /* of a call: 1: it is used; 0: it is dropped at once; -1: unknown */
+    uint64_t error_offset;   /* where its pickle is malformed after this; CKPT_NO_OFFSET: nowhere */
+    uint32_t framed;         /* seen only by loaders that read by frames */
+    uint32_t plain;          /* seen only by pickle.load; joblib.load skips it as the bytes of an array */
+    ckpt_str text;           /* a message, escaped; empty for most calls */
+    ckpt_str found, allowed; /* as in ckpt_error: what is at fault, what would be valid; may be empty */
+    uint64_t bytes;          /* of a member, unpacked */
+    const uint8_t *sha256;   /* of these bytes, CKPT_DIGEST_MAX long; NULL if it is not a member */
+    uint32_t readers;        /* of a member of a zip: who reads these bytes, CKPT_SCAN_BY_… */
 } ckpt_scan_record;
 
 typedef struct {
@@ -1265,7 +1293,7 @@ typedef struct {
     uint64_t bytes, accounted;        /* bytes of the file; how many of them have a known purpose */
     /* Parts of `accounted` that are stored uncompressed; the others are headers and compressed data. */
     uint64_t in_pickles, in_tensors, in_text;
-    uint8_t sha256[CKPT_DIGEST_MAX];  /* of the file, with the option sha256 */
+    uint8_t sha256[CKPT_DIGEST_MAX]; /* of the file, with the option sha256 */
 } ckpt_scan_result;
 
 /* ckpt_scan_lists - sets OUT to the SHA-256 of the lists of harmless names. */
@@ -1279,8 +1307,8 @@ CKPT_API bool ckpt_scan_preload(void);
  * if no finding is above CKPT_SCAN_NOTE and accounted equals bytes. If it fails, RESULT has what was found
  * until then. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
-    int (*report)(void *user, const ckpt_scan_record *), void *user,
-    ckpt_scan_result *result, ckpt_error *err);
+                                               int (*report)(void *user, const ckpt_scan_record *),
+                                               void *user, ckpt_scan_result *result, ckpt_error *err);
 
 /* ------------------------------------------------------------------- mem */
 
@@ -1291,8 +1319,8 @@ typedef struct ckpt_mem ckpt_mem;
 typedef struct {
     uint32_t struct_size;
     uint32_t reserved;
-    const char *root;   /* where in the file the weights are, as for ckpt_file_narrow; NULL: "auto" */
-    const char *config; /* path of a config.json of transformers that belongs to the file, or NULL */
+    const char *root;          /* where in the file the weights are, as for ckpt_file_narrow; NULL: "auto" */
+    const char *config;        /* path of a config.json of transformers that belongs to the file, or NULL */
     const char *const *frozen; /* parameters whose names match one of these globs are not trained */
     size_t nfrozen;
 } ckpt_mem_options;
@@ -1303,16 +1331,16 @@ typedef struct {
  * their model). CKPT_ENOTFOUND: a glob of frozen matches no parameter. CKPT_EFORMAT: the config cannot be
  * read. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts,
-    ckpt_mem **out, ckpt_error *err);
+                                                  ckpt_mem **out, ckpt_error *err);
 /* ckpt_mem_free - frees M and all that was obtained from it. NULL is allowed. */
 CKPT_API void ckpt_mem_free(ckpt_mem *m);
 
 typedef enum {
-    CKPT_MEM_AS_STORED,    /* parameters in the dtypes of the file */
+    CKPT_MEM_AS_STORED, /* parameters in the dtypes of the file */
     CKPT_MEM_FP32,
-    CKPT_MEM_BF16,         /* parameters, gradients and states in 2 bytes */
-    CKPT_MEM_BF16_MIXED,   /* fp32, and autocast to 2 bytes */
-    CKPT_MEM_FP16_MASTER   /* 2 bytes, and an fp32 copy of the parameters for the optimizer */
+    CKPT_MEM_BF16,       /* parameters, gradients and states in 2 bytes */
+    CKPT_MEM_BF16_MIXED, /* fp32, and autocast to 2 bytes */
+    CKPT_MEM_FP16_MASTER /* 2 bytes, and an fp32 copy of the parameters for the optimizer */
 } ckpt_mem_precision;
 
 typedef enum {
@@ -1332,18 +1360,18 @@ typedef enum { CKPT_MEM_DROPOUT_CONFIG, CKPT_MEM_DROPOUT_ON, CKPT_MEM_DROPOUT_OF
 /* How the network is trained. */
 typedef struct {
     uint32_t struct_size;
-    uint32_t precision;    /* ckpt_mem_precision */
-    const char *optimizer; /* as ckpt_mem_optimizer_at; NULL: that of the file, else "adamw-foreach" */
-    uint64_t batch;        /* 0: activations are not counted */
-    uint64_t seq;          /* tokens of each text */
+    uint32_t precision;     /* ckpt_mem_precision */
+    const char *optimizer;  /* as ckpt_mem_optimizer_at; NULL: that of the file, else "adamw-foreach" */
+    uint64_t batch;         /* 0: activations are not counted */
+    uint64_t seq;           /* tokens of each text */
     uint64_t height, width; /* of images; 0: those of the position embedding */
-    uint64_t heads;        /* 0: as the file and its config have it */
-    uint32_t attention;    /* ckpt_mem_attention */
-    uint32_t dropout;      /* ckpt_mem_dropout */
-    uint32_t checkpoint;   /* ckpt_mem_checkpoint */
-    uint32_t segments;     /* of CKPT_MEM_SEGMENTS and _SEQUENTIAL */
-    uint32_t zero;         /* stage of ZeRO, 0 to 3 */
-    uint32_t ranks;        /* number of devices that ZeRO divides over; 0: 1 */
+    uint64_t heads;         /* 0: as the file and its config have it */
+    uint32_t attention;     /* ckpt_mem_attention */
+    uint32_t dropout;       /* ckpt_mem_dropout */
+    uint32_t checkpoint;    /* ckpt_mem_checkpoint */
+    uint32_t segments;      /* of CKPT_MEM_SEGMENTS and _SEQUENTIAL */
+    uint32_t zero;          /* stage of ZeRO, 0 to 3 */
+    uint32_t ranks;         /* number of devices that ZeRO divides over; 0: 1 */
 } ckpt_mem_run;
 
 typedef struct {
@@ -1362,45 +1390,45 @@ typedef struct {
 /* What it points to is valid until the next call with that ckpt_mem. */
 typedef struct {
     uint32_t struct_size;
-    uint32_t blocks;            /* how many can be checkpointed; 0: activations are not known */
-    const char *family;         /* "gpt2" …; NULL: none that is known */
-    const char *family_title;   /* "GPT-2", or what a network of no family is, "an encoder and a decoder" */
-    const char *recognized_by;  /* the tensor name, or key of the config, by which it was recognized */
-    const char *optimizer;      /* "adamw-foreach", or what the file holds: "Adam-like, 42 states" */
-    const char *precision;      /* "fp32", "bf16-mixed", "as stored" … */
-    uint64_t trained, frozen;   /* elements of parameters */
-    uint64_t tensors;           /* parameters that are trained */
+    uint32_t blocks;           /* how many can be checkpointed; 0: activations are not known */
+    const char *family;        /* "gpt2" …; NULL: none that is known */
+    const char *family_title;  /* "GPT-2", or what a network of no family is, "an encoder and a decoder" */
+    const char *recognized_by; /* the tensor name, or key of the config, by which it was recognized */
+    const char *optimizer;     /* "adamw-foreach", or what the file holds: "Adam-like, 42 states" */
+    const char *precision;     /* "fp32", "bf16-mixed", "as stored" … */
+    uint64_t trained, frozen;  /* elements of parameters */
+    uint64_t tensors;          /* parameters that are trained */
     ckpt_mem_amount parameters, buffers, gradients, optimizer_states, step_transient;
     ckpt_mem_amount activations_kept;
-    ckpt_mem_amount peak;       /* activations, temporaries and gradients */
-    ckpt_mem_amount total;      /* all memory at the moment at which it is largest */
-    const char *peak_place;     /* "backward of transformer.h.11"; NULL: not known */
+    ckpt_mem_amount peak;            /* activations, temporaries and gradients */
+    ckpt_mem_amount total;           /* all memory at the moment at which it is largest */
+    const char *peak_place;          /* "backward of transformer.h.11"; NULL: not known */
     const ckpt_mem_segment *segment; /* nsegments of them */
     size_t nsegments;
-    uint64_t seq;               /* tokens of a sequence; of images: patches and class token */
-    double extra_forward;       /* work that is done again: so many forward passes */
-    uint32_t plan_proven;       /* of ckpt_mem_plan: no other segments are better; 0: not all were tried */
+    uint64_t seq;         /* tokens of a sequence; of images: patches and class token */
+    double extra_forward; /* work that is done again: so many forward passes */
+    uint32_t plan_proven; /* of ckpt_mem_plan: no other segments are better; 0: not all were tried */
     uint32_t reserved;
-    const char *setup;          /* Python to run before: "model.config.use_cache = False"; or NULL */
+    const char *setup; /* Python to run before: "model.config.use_cache = False"; or NULL */
 } ckpt_mem_result;
 
 /* ckpt_mem_estimate - sets *OUT to the memory that RUN takes. CKPT_EUNSUPPORTED: RUN has a batch, but the
  * family is not known, or the file has tensors that the family lacks. CKPT_EUSAGE: RUN lacks a value that is
  * needed (seq, heads), or does not fit the network. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run,
-    ckpt_mem_result *out, ckpt_error *err);
+                                                       ckpt_mem_result *out, ckpt_error *err);
 
 /* ckpt_mem_plan - finds the best segments for RUN: with LIMIT 0 those with the lowest peak, else those with
  * the least work done again at a total of LIMIT bytes or less. Ignores RUN->checkpoint. Sets *OUT as
  * ckpt_mem_estimate does. CKPT_ENOTFOUND: no plan is below LIMIT; *OUT is that of the lowest peak then. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit,
-    ckpt_mem_result *out, ckpt_error *err);
+                                                   ckpt_mem_result *out, ckpt_error *err);
 
 /* ckpt_mem_largest_batch - sets *BATCH to the largest batch with which RUN takes LIMIT bytes or less in
  * total; 0: not even a batch of 1 does. Ignores RUN->batch. With CKPT_MEM_PLAN each batch has the plan of its
  * lowest peak. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run,
-    uint64_t limit, uint64_t *batch, ckpt_error *err);
+                                                            uint64_t limit, uint64_t *batch, ckpt_error *err);
 
 /* ckpt_mem_assumed_at, ckpt_mem_unknown_at - return line I of what the last estimate assumes, and of what it
  * leaves out, escaped; NULL past the end. */
@@ -1424,8 +1452,8 @@ CKPT_API const char *ckpt_mem_optimizer_at(size_t i);
 
 /* One thing that is wrong with a file. Valid until the callback returns. */
 typedef struct {
-    const char *id;          /* "checksum"; never changes, see ckpt_finding_text */
-    const ckpt_error *error; /* file, offset, where, what was found and what is allowed, hint */
+    const char *id;              /* "checksum"; never changes, see ckpt_finding_text */
+    const ckpt_error *error;     /* file, offset, where, what was found and what is allowed, hint */
     uint64_t nan, inf, elements; /* of a tensor that is not finite */
 } ckpt_finding;
 
@@ -1434,10 +1462,10 @@ CKPT_API const char *ckpt_finding_text(const char *id);
 
 typedef struct {
     uint32_t struct_size;
-    uint32_t finite;            /* NaN and Inf are findings */
-    uint32_t force;             /* write_manifest replaces a file */
-    uint32_t algorithm;         /* ckpt_algorithm for write_manifest; `manifest` has its own */
-    uint32_t ignore_case;       /* of ASCII letters, where globs are matched */
+    uint32_t finite;      /* NaN and Inf are findings */
+    uint32_t force;       /* write_manifest replaces a file */
+    uint32_t algorithm;   /* ckpt_algorithm for write_manifest; `manifest` has its own */
+    uint32_t ignore_case; /* of ASCII letters, where globs are matched */
     uint32_t reserved;
     const char *manifest;       /* path of a list of tensors that must be those of the file, or NULL */
     const char *write_manifest; /* path to write a manifest to, if nothing is found; "-": standard output */
@@ -1452,7 +1480,7 @@ typedef struct {
 
 typedef struct {
     uint32_t struct_size;
-    uint32_t checksums;        /* all tensor bytes are covered by checksums in the file */
+    uint32_t checksums; /* all tensor bytes are covered by checksums in the file */
     const char *format; /* as ckpt_file_format; NULL: it could not be opened at all */
     uint64_t findings;
     uint64_t tensors, records; /* all tensors; the records that have a checksum */
@@ -1464,7 +1492,8 @@ typedef struct {
  * violation to REPORT, not only the first (nonzero stops with CKPT_ECANCELLED). CKPT_OK: it was checked,
  * and RESULT has the outcome. Any other status: whether the file is intact is unknown. OPTS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
-    int (*report)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result, ckpt_error *err);
+                                                 int (*report)(void *user, const ckpt_finding *), void *user,
+                                                 ckpt_verify_result *result, ckpt_error *err);
 
 /* ----------------------------------------------------------------- doctor */
 
@@ -1520,8 +1549,8 @@ typedef struct {
  * problems. A file that is not a checkpoint is a problem, too. Any status but CKPT_OK: PATH could not be
  * read. OPTS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
-    int (*report)(void *user, const ckpt_diagnosis *), void *user,
-    ckpt_doctor_result *result, ckpt_error *err);
+                                                 int (*report)(void *user, const ckpt_diagnosis *),
+                                                 void *user, ckpt_doctor_result *result, ckpt_error *err);
 
 #ifdef __cplusplus
 }

@@ -64,8 +64,8 @@ static inline void exercise_check_refusal(const ckpt_error *err, const char *nam
                         : err->offset == CKPT_NO_OFFSET && !(optional & EXERCISE_NO_OFFSET) ? "an offset"
                         : err->offset != CKPT_NO_OFFSET && !is_member && err->offset > size
                             ? "an offset within the file"
-                        : !err->where[0] && !(optional & EXERCISE_NO_WHERE)   ? "the part of the file"
-                        : !err->hint[0] && !(optional & EXERCISE_NO_HINT)     ? "what to do"
+                        : !err->where[0] && !(optional & EXERCISE_NO_WHERE) ? "the part of the file"
+                        : !err->hint[0] && !(optional & EXERCISE_NO_HINT)   ? "what to do"
                         : (!err->found[0] || !err->allowed[0]) && !(optional & EXERCISE_NO_VALUE)
                             ? "what was found and what is allowed"
                             : NULL;

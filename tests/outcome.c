@@ -11,9 +11,9 @@
 
 /* How a row of the damaged file differs from that of the original. */
 struct row_difference {
-    uint64_t shift; /* by how much the file has grown: later offsets may differ by this */
-    uint64_t hash;  /* of all fields that differ, with both values */
-    bool differs;   /* some field does */
+    uint64_t shift;  /* by how much the file has grown: later offsets may differ by this */
+    uint64_t hash;   /* of all fields that differ, with both values */
+    bool differs;    /* some field does */
     char first[256]; /* describes the first field that differs */
 };
 

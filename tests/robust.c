@@ -82,7 +82,7 @@ static size_t npaths, cap_paths;
 static bool replay;
 static int changes_per_byte = 1; /* -f */
 static off_t file_size_max = 4096;
-static long file_step = 1;        /* -e */
+static long file_step = 1;                /* -e */
 static bool use_extremes, use_low_limits; /* -x, -l */
 
 static void die(const char *what)
@@ -196,8 +196,9 @@ static enum outcome check_outcome(const ckpt_file *undamaged, const ckpt_file *f
     if (permitted)
         return outcome;
     outcome_describe(undamaged, file, differences, sizeof differences);
-    snprintf(line, sizeof line, "%s: %s", test->truncated ? "a truncated file was read, with differences"
-                                                     : "more differences than permitted",
+    snprintf(line, sizeof line, "%s: %s",
+             test->truncated ? "a truncated file was read, with differences"
+                             : "more differences than permitted",
              differences);
     exercise_abort(line);
     return outcome;

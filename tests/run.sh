@@ -21,8 +21,8 @@ export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
 # The parts that take longest come first, so that two workers end at about the same time.
-quick='cli robust growth faults unit warnings lint threats rewrite schema man attacks build abi tsan install header
-       example budget readme git demo mem truth truth-asan replay public'
+quick='cli robust growth faults unit warnings lint format threats rewrite schema man attacks build abi tsan install
+       header example budget readme git demo mem truth truth-asan replay public'
 sampled='robust faults threats rewrite' # take every N-th file without --all
 slow='unit-asan gates fuzz oracle'      # run with --all only
 
@@ -63,6 +63,7 @@ part_unit() { "$B/unit"; }
 part_unit_asan() { run_as unit-asan "$B/asan/unit"; }
 part_warnings() { sh tests/warnings.sh; }
 part_lint() { sh tests/lint/run.sh; }
+part_format() { sh tests/format.sh; }
 part_header() { sh tests/header.sh; }
 part_tsan() { sh tests/tsan.sh; }
 part_abi() { sh tests/abi/run.sh; }

@@ -45,9 +45,9 @@ struct check {
     const cJSON *truth; /* the entry of the file */
     const char *kind;
     ckpt_file *file;
-    bool *expected; /* for each tensor that ckpt lists: the truth has it, too */
+    bool *expected;       /* for each tensor that ckpt lists: the truth has it, too */
     char difference[800]; /* the first difference from the truth; empty: there is none */
-    bool cannot_unpack; /* this build lacks libarchive, which the file needs */
+    bool cannot_unpack;   /* this build lacks libarchive, which the file needs */
 };
 
 static void __attribute__((format(printf, 2, 3))) report_difference(struct check *c, const char *fmt, ...)
@@ -364,7 +364,7 @@ static void check_aliases(struct check *c)
 {
     struct pair {
         uint32_t want, got; /* the number of a tensor's storage in the truth, and in ckpt's table */
-    } * pairs;
+    } *pairs;
     const cJSON *entry;
     size_t npairs = 0;
     uint32_t row;

@@ -17,7 +17,7 @@
 struct expected {
     uint32_t nrows;
     uint8_t digest[ROWS_MAX][CKPT_DIGEST_MAX];
-    ckpt_status status[ROWS_MAX];      /* of ckpt_digest_tensor() */
+    ckpt_status status[ROWS_MAX];              /* of ckpt_digest_tensor() */
     ckpt_status last_element_status[ROWS_MAX]; /* of reading the last element */
     ckpt_stats stats[ROWS_MAX];
     size_t nnotices;
@@ -130,8 +130,8 @@ static void *run_reader(void *user)
 
 /* How a file is read: by its path, or by callbacks. */
 struct callback_file {
-    FILE *stream; /* what the callbacks read; NULL: the file is read by its path */
-    bool serialize; /* ckpt_callbacks.serialize: one callback at a time */
+    FILE *stream;                     /* what the callbacks read; NULL: the file is read by its path */
+    bool serialize;                   /* ckpt_callbacks.serialize: one callback at a time */
     atomic_uint ninside, ninside_max; /* threads in a callback: now, and at most */
 };
 
@@ -189,8 +189,8 @@ static bool read_alone(struct shared *s)
             s->expected.stats[i].numeric = 0;
         const ckpt_tensor t = tensor_at(f, i);
         s->expected.last_element_status[i] = t.has_data && t.elements
-                                         ? ckpt_tensor_read(f, i, t.elements - 1, 1, element, NULL)
-                                         : CKPT_OK;
+                                                 ? ckpt_tensor_read(f, i, t.elements - 1, 1, element, NULL)
+                                                 : CKPT_OK;
     }
     while (ckpt_notice_at(f, s->expected.nnotices))
         s->expected.nnotices++;

@@ -14,7 +14,7 @@
 #include "base/checked.h"
 
 #define FIRST_CHUNK     ((size_t)8 << 10)
-#define PAGE            ((size_t)64 << 10) /* a multiple of every page size in use */
+#define PAGE            ((size_t)64 << 10)  /* a multiple of every page size in use */
 #define MAX_SMALL       ((size_t)128 << 10) /* an allocation above this is large: see add_chunk_for() */
 #define MAX_SMALL_CHUNK ((size_t)512 << 10)
 #define HUGE            ((size_t)2 << 20)  /* a huge page; the next size of chunks above MAX_SMALL_CHUNK */
@@ -32,7 +32,7 @@ struct arena {
     struct arena_chunk *dedicated; /* chunks with one large allocation each */
     uint64_t used, max;
     size_t next_size;
-    bool full;        /* an allocation was refused because of the ceiling */
+    bool full;               /* an allocation was refused because of the ceiling */
     uint64_t fail_countdown; /* allocations until the injected failure; 0: none */
 };
 
@@ -134,7 +134,7 @@ static struct arena_chunk *map_chunk(size_t bytes)
     if (before)
         munmap(at, before);
     munmap(at + before + size, map_size - before - size); /* never empty: BEFORE is less than HUGE */
-    (void)madvise(at + before, size, MADV_HUGEPAGE); /* a hint: failure is harmless */
+    (void)madvise(at + before, size, MADV_HUGEPAGE);      /* a hint: failure is harmless */
     struct arena_chunk *c = (struct arena_chunk *)(void *)(at + before);
     c->mapped = size;
     return c;
@@ -242,8 +242,7 @@ static void *alloc_array(arena *a, uint64_t count, size_t size, bool grow)
         return NULL;
     /* The alignment of an element divides its size. */
     size_t align = size ? size & ~(size - 1) : alignof(max_align_t);
-    return alloc_aligned(a, bytes, align < alignof(max_align_t) ? align : alignof(max_align_t),
-                         grow);
+    return alloc_aligned(a, bytes, align < alignof(max_align_t) ? align : alignof(max_align_t), grow);
 }
 
 void *arena_array(arena *a, uint64_t count, size_t size) { return alloc_array(a, count, size, false); }

@@ -20,10 +20,8 @@
     ENTRIES_16(i, __VA_ARGS__), ENTRIES_16(i + 16, __VA_ARGS__), ENTRIES_16(i + 32, __VA_ARGS__),            \
         ENTRIES_16(i + 48, __VA_ARGS__)
 #define TABLE(...)                                                                                           \
-    {                                                                                                        \
-        ENTRIES_64(0, __VA_ARGS__), ENTRIES_64(64, __VA_ARGS__), ENTRIES_64(128, __VA_ARGS__),               \
-            ENTRIES_64(192, __VA_ARGS__)                                                                     \
-    }
+    {ENTRIES_64(0, __VA_ARGS__), ENTRIES_64(64, __VA_ARGS__), ENTRIES_64(128, __VA_ARGS__),                  \
+     ENTRIES_64(192, __VA_ARGS__)}
 
 /* crc32_tables[k][i]: the CRC register after byte i and k zero bytes. */
 static const uint32_t crc32_tables[8][256] = {

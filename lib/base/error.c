@@ -141,9 +141,8 @@ static const char *gnu_strerror(const char *text, const char *why) { return text
 static const char *posix_strerror(int failed, const char *why) { return failed ? "unknown error" : why; }
 
 #define ERRNO_TEXT(code, why)                                                                                \
-    _Generic(strerror_r(code, why, sizeof why), int                                                          \
-             : posix_strerror, default                                                                       \
-             : gnu_strerror)(strerror_r(code, why, sizeof why), why)
+    _Generic(strerror_r(code, why, sizeof why), int: posix_strerror, default: gnu_strerror)(                 \
+        strerror_r(code, why, sizeof why), why)
 
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
 {

@@ -8,11 +8,11 @@
 #include "ckpt.h"
 
 /* CKPT_TRY - returns from the calling function when EXPR failed. */
-#define CKPT_TRY(expr)                                                        \
-    do {                                                                      \
-        ckpt_status try_ = (expr);                                            \
-        if (try_ != CKPT_OK)                                                  \
-            return try_;                                                      \
+#define CKPT_TRY(expr)                                                                                       \
+    do {                                                                                                     \
+        ckpt_status try_ = (expr);                                                                           \
+        if (try_ != CKPT_OK)                                                                                 \
+            return try_;                                                                                     \
     } while (0)
 
 /* CKPT_OWN_ERROR - replaces ERR, the argument of a public function, by an error on the stack if it is NULL.

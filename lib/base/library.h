@@ -11,7 +11,7 @@
 struct library {
     const char *const *sonames;       /* such as "libx.so.1", tried in this order; the last is NULL */
     const char *const *names;         /* of the functions; the last is NULL */
-    const char *purpose;             /* for errors: what the library does */
+    const char *purpose;              /* for errors: what the library does */
     void (**_Atomic functions)(void); /* in the order of NAMES; NULL: not loaded yet */
     char *_Atomic failure;            /* why it cannot be loaded; NULL: that is not known */
 };

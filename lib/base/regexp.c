@@ -12,14 +12,14 @@
 #include "base/utf8.h"
 
 #define MAX_INSTRUCTIONS 20000u
-#define MAX_DEPTH        64u        /* groups in groups */
-#define MAX_CLASSES      128u       /* bracket expressions and \d, \w, … */
-#define MAX_RANGES       1024u      /* of all classes; each takes at least a byte of the pattern */
-#define MAX_REPEAT       255        /* as RE_DUP_MAX of POSIX */
-#define STEPS_PER_TEXT   100000u    /* work that is allowed for any text … */
-#define STEPS_PER_BYTE   2000u      /* … and for each byte of it */
+#define MAX_DEPTH        64u     /* groups in groups */
+#define MAX_CLASSES      128u    /* bracket expressions and \d, \w, … */
+#define MAX_RANGES       1024u   /* of all classes; each takes at least a byte of the pattern */
+#define MAX_REPEAT       255     /* as RE_DUP_MAX of POSIX */
+#define STEPS_PER_TEXT   100000u /* work that is allowed for any text … */
+#define STEPS_PER_BYTE   2000u   /* … and for each byte of it */
 #define SLOTS            (2 * REGEXP_GROUPS)
-#define UNSET            UINT32_MAX /* of a slot: the group did not begin */
+#define UNSET            UINT32_MAX       /* of a slot: the group did not begin */
 #define OPEN             (UINT32_MAX - 1) /* of a slot of an end: the group began, but did not end */
 
 enum op { CHARACTER, ANY, CLASS, SPLIT, JUMP, SAVE, AT_START, AT_END, WORD_EDGE, NOT_WORD_EDGE, MATCHED };
@@ -76,12 +76,12 @@ struct pending {
 
 /* A group that is being parsed, or the complete expression. */
 struct open_group {
-    uint32_t start;       /* its first instruction */
-    uint32_t branch;      /* the first instruction of the current branch */
-    uint32_t atom;        /* of the last atom in this branch, or NO_ATOM */
-    int32_t last_jump;    /* JUMP at the end of an earlier branch; its x is the distance to the one before */
-    size_t number;        /* 0: has none */
-    size_t first_inside;  /* number of the first group that begins in it */
+    uint32_t start;      /* its first instruction */
+    uint32_t branch;     /* the first instruction of the current branch */
+    uint32_t atom;       /* of the last atom in this branch, or NO_ATOM */
+    int32_t last_jump;   /* JUMP at the end of an earlier branch; its x is the distance to the one before */
+    size_t number;       /* 0: has none */
+    size_t first_inside; /* number of the first group that begins in it */
     const char *opened_at;
 };
 
@@ -91,7 +91,7 @@ struct parser {
     regexp *re;
     const char *pattern, *at;
     struct open_group open[MAX_DEPTH];
-    size_t depth; /* index of the innermost open group */
+    size_t depth;                            /* index of the innermost open group */
     size_t atom_groups_from, atom_groups_to; /* numbers of the groups in the last atom */
     ckpt_error *err;
 };
@@ -152,12 +152,14 @@ static ckpt_status add_range(struct parser *p, uint32_t low, uint32_t high)
 /* The ranges of the classes that have names, as pairs of their ends. */
 static const struct {
     const char *name, *ends;
+    /* clang-format off */
 } named_classes[] = {
     {"alpha", "AZaz"},   {"digit", "09"},   {"alnum", "09AZaz"}, {"upper", "AZ"},
     {"lower", "az"},     {"space", "\t\r  "}, {"blank", "\t\t  "}, {"punct", "!/:@[`{~"},
     {"print", " ~"},     {"graph", "!~"},   {"cntrl", "\1\37\177\177"}, {"xdigit", "09AFaf"},
     {"d", "09"},         {"w", "09AZ__az"}, {"s", "\t\r  "},
 };
+/* clang-format on */
 
 /* add_named_class - adds the ranges of the class called NAME, N bytes. False: there is none. */
 static bool add_named_class(struct parser *p, const char *name, size_t n, ckpt_status *st)
@@ -334,8 +336,7 @@ static ckpt_status next_branch(struct parser *p)
     struct open_group *group = &p->open[p->depth];
     uint32_t length = p->re->n - group->branch;
     p->at++;
-    CKPT_TRY(insert(p, group->branch,
-                    (struct instruction){.op = SPLIT, .x = 1, .y = (int32_t)length + 2}));
+    CKPT_TRY(insert(p, group->branch, (struct instruction){.op = SPLIT, .x = 1, .y = (int32_t)length + 2}));
     CKPT_TRY(append(p, JUMP, 0));
     p->re->code[p->re->n - 1].y = group->last_jump;
     group->last_jump = (int32_t)p->re->n - 1;
@@ -362,8 +363,7 @@ static ckpt_status repeat_forever(struct parser *p, uint32_t start)
 static ckpt_status repeat_any(struct parser *p, uint32_t start)
 {
     CKPT_TRY(make_optional(p, start, 1));
-    return insert(p, p->re->n,
-                  (struct instruction){.op = JUMP, .x = (int32_t)start - (int32_t)p->re->n});
+    return insert(p, p->re->n, (struct instruction){.op = JUMP, .x = (int32_t)start - (int32_t)p->re->n});
 }
 
 /* repeat_counted - repeats the atom from START on LEAST to MOST times; MOST -1: without a limit. */
@@ -467,9 +467,7 @@ static ckpt_status parse_one(struct parser *p)
     case '?':
     case '{': return parse_repetition(p);
     case '^':
-    case '$':
-        p->open[p->depth].atom = NO_ATOM;
-        return append(p, *p->at++ == '^' ? AT_START : AT_END, 0);
+    case '$': p->open[p->depth].atom = NO_ATOM; return append(p, *p->at++ == '^' ? AT_START : AT_END, 0);
     case '.': p->at++; return append_atom(p, ANY, 0);
     default: return append_atom(p, CHARACTER, read_character(p));
     }
@@ -547,8 +545,8 @@ size_t regexp_group_count(const regexp *re) { return re->ngroups; }
 /* The text, and the character at a position of it. */
 struct position {
     ckpt_str text;
-    size_t at, after;       /* offsets of the character and of the next one */
-    uint32_t before, here;  /* the characters before and at it; UNSET: there is none */
+    size_t at, after;      /* offsets of the character and of the next one */
+    uint32_t before, here; /* the characters before and at it; UNSET: there is none */
 };
 
 static uint32_t fold(uint32_t cp) { return cp >= 'A' && cp <= 'Z' ? cp - 'A' + 'a' : cp; }
@@ -607,8 +605,9 @@ static bool accepts(const regexp *re, const struct instruction *code, uint32_t c
 static bool holds(enum op op, const struct position *pos)
 {
     bool is_edge = is_word(pos->before) != is_word(pos->here); /* UNSET is no word */
-    return op == AT_START ? pos->at == 0 : op == AT_END ? pos->at == pos->text.len
-                                                        : is_edge == (op == WORD_EDGE);
+    return op == AT_START ? pos->at == 0
+           : op == AT_END ? pos->at == pos->text.len
+                          : is_edge == (op == WORD_EDGE);
 }
 
 /* compare_threads - returns < 0 if A is preferred to B: it began earlier, or the first group outside of

@@ -309,8 +309,8 @@ static void merge_names(const struct name_order *order, struct indexed_name *lis
 bool names_sort(struct indexed_name *list, size_t n, int (*compare)(ckpt_str a, ckpt_str b))
 {
     struct name_order order = {compare, malloc((n / 2 + 1) * sizeof *list)}; /* bounded: LIST is in memory */
-    for (size_t width = 1; order.moved && width < n; width *= 2) /* bounded: by twice N */
-        for (size_t from = 0; from + width < n; from += 2 * width) { /* bounded: likewise */
+    for (size_t width = 1; order.moved && width < n; width *= 2)             /* bounded: by twice N */
+        for (size_t from = 0; from + width < n; from += 2 * width) {         /* bounded: likewise */
             struct indexed_name *part = list + from;
             if (!comes_before(&order, &part[width - 1], &part[width]))
                 merge_names(&order, part, width, n - from < 2 * width ? n - from : 2 * width);

@@ -43,8 +43,8 @@ static bool has_next_member(struct inflate_stream *w)
     ckpt_error ignored;
     unsigned char magic[2];
     uint64_t at = w->pos - w->z.avail_in; /* bounded: avail_in bytes before POS were read */
-    return w->end - at >= 18 &&
-           source_read(w->src, at, magic, 2, &ignored) == CKPT_OK && magic[0] == 0x1f && magic[1] == 0x8b;
+    return w->end - at >= 18 && source_read(w->src, at, magic, 2, &ignored) == CKPT_OK && magic[0] == 0x1f &&
+           magic[1] == 0x8b;
 }
 
 ckpt_status inflate_next(struct inflate_stream *w, unsigned char *out, size_t n, size_t *got,
@@ -59,10 +59,10 @@ ckpt_status inflate_next(struct inflate_stream *w, unsigned char *out, size_t n,
     int code = inflate(&w->z, Z_NO_FLUSH);
     *got = out_size - w->z.avail_out;
     bool needs_input = code == Z_OK && w->z.avail_in == 0 && w->z.avail_out;
-    *end = code == Z_STREAM_END ? INFLATE_LAST
+    *end = code == Z_STREAM_END                                       ? INFLATE_LAST
            : code == Z_BUF_ERROR || (needs_input && w->pos == w->end) ? INFLATE_TRUNCATED
-           : code == Z_OK ? INFLATE_FULL
-                          : INFLATE_BROKEN;
+           : code == Z_OK                                             ? INFLATE_FULL
+                                                                      : INFLATE_BROKEN;
     return code == Z_MEM_ERROR ? fail_memory(err) : CKPT_OK;
 }
 
@@ -193,7 +193,7 @@ static ckpt_status deflate_input(struct deflate_state *w, size_t n, bool is_last
         w->z.next_out = w->deflated;
         w->z.avail_out = BLOCK;
         (void)deflate(&w->z, is_last ? Z_FINISH : Z_NO_FLUSH); /* cannot fail: the state is valid */
-        size_t size = BLOCK - w->z.avail_out; /* bounded: avail_out is at most BLOCK */
+        size_t size = BLOCK - w->z.avail_out;                  /* bounded: avail_out is at most BLOCK */
         CKPT_TRY(sink_write(w->out, w->deflated, size, err));
     } while (w->z.avail_out == 0);
     return CKPT_OK;

@@ -59,10 +59,10 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...)
 
 ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must_be)
 {
-    static const char *const found[] = {
-        [JSON_END] = "the end",    [JSON_OBJECT] = "an object", [JSON_OBJECT_END] = "'}'",
-        [JSON_ARRAY] = "an array", [JSON_ARRAY_END] = "']'",    [JSON_TRUE] = "true",
-        [JSON_FALSE] = "false",    [JSON_NULL] = "null"};
+    static const char *const found[] = {[JSON_END] = "the end",    [JSON_OBJECT] = "an object",
+                                        [JSON_OBJECT_END] = "'}'", [JSON_ARRAY] = "an array",
+                                        [JSON_ARRAY_END] = "']'",  [JSON_TRUE] = "true",
+                                        [JSON_FALSE] = "false",    [JSON_NULL] = "null"};
     if (e == JSON_ERROR)
         return j->err->status;
     if (e == JSON_NUMBER)

@@ -67,7 +67,7 @@ static ckpt_status put_block(struct lz4_frame *f, size_t n, bool is_stored, bool
     size_t begin = f->nhistory, end = begin; /* in DECODED, which has room for HISTORY and a block */
     if (is_stored) {
         memcpy(f->decoded + begin, f->stored, n); /* bounded: see above */
-        end += n; /* bounded: at most max_block */
+        end += n;                                 /* bounded: at most max_block */
     } else {
         size_t room = begin + f->max_block; /* bounded: HISTORY and a block */
         *ok = block_decode_lz4(cursor_of(f->stored, n, 0), f->decoded, room, &end);

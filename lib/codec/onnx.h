@@ -56,7 +56,7 @@ struct onnx {
     source *src;
     arena *a;
     bool may_be_damaged; /* true: read what is valid in malformed messages; cut messages that are too long */
-    bool is_cut; /* set if a message was cut off or damaged: what it had after that was not found */
+    bool is_cut;         /* set if a message was cut off or damaged: what it had after that was not found */
     /* Callbacks, each of which may be NULL. on_fault is called with the error of a tensor; if it returns
      * CKPT_OK, reading continues after that tensor. */
     ckpt_status (*on_tensor)(void *user, const struct onnx_tensor *t, ckpt_error *err);

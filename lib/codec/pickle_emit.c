@@ -122,8 +122,7 @@ static bool extend_first_sites(pickle_writer *w, size_t offset)
 static uint32_t add_put_site(pickle_writer *w, size_t offset, bool is_end)
 {
     struct put_site s = {.low31 = offset & 0x7FFFFFFF, .is_end = is_end, .memo = MAP_NONE};
-    if (w->nput_sites < MAP_NONE && extend_first_sites(w, offset) &&
-        ARENA_PUSH(NULL, w, put_sites, &s))
+    if (w->nput_sites < MAP_NONE && extend_first_sites(w, offset) && ARENA_PUSH(NULL, w, put_sites, &s))
         return (uint32_t)(w->nput_sites - 1);
     pickle_writer_fail_memory(w);
     return 0;

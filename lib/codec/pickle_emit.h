@@ -33,11 +33,11 @@ struct pickle_writer {
     size_t *first_sites; /* [k]: index of the first site at offset (k + 1) * 2^31 or beyond */
     size_t nfirst_sites; /* number of first_sites */
     uint32_t nmemo;
-    map *nodes;         /* node -> put site */
+    map *nodes;                       /* node -> put site */
     struct put_contents texts, bytes; /* of STR, of STR8 */
     struct put_contents globals;      /* the content: module, newline, name, newline */
-    map *begin_counts;  /* node that contains itself -> how often it was begun before it was complete */
-    buf name;           /* the global being written, as a key of GLOBALS */
+    map *begin_counts; /* node that contains itself -> how often it was begun before it was complete */
+    buf name;          /* the global being written, as a key of GLOBALS */
     struct pickle_frame *frames; /* pickle_write.c */
     size_t nframes, cap_frames;
     bool widens_next_int; /* write the next int below 256 as BININT2 */

@@ -45,7 +45,7 @@ struct machine {
     ckpt_value *recent_tuples[MACHINE_TUPLES]; /* short tuples of integers: shapes and strides */
     struct pickle_facts *facts;                /* the caller's, or unused_facts */
     bool has_facts;                            /* the caller has passed facts */
-    bool reads_joblib_arrays; /* see machine_input */
+    bool reads_joblib_arrays;                  /* see machine_input */
     struct pickle_facts unused_facts;
 };
 

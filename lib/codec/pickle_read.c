@@ -349,8 +349,8 @@ static bool op_build(struct machine *m)
         return false;
     if (extra->nstates == 0)
         extra->entries_before_build = extra->nitems > UINT32_MAX - extra->npairs
-                                        ? UINT32_MAX
-                                        : extra->nitems + extra->npairs;
+                                          ? UINT32_MAX
+                                          : extra->nitems + extra->npairs;
     extra->states = states;
     states[extra->nstates++] = state;
     return !m->reads_joblib_arrays || joblib_take_array(m, v);
@@ -493,8 +493,7 @@ static bool run_op(struct machine *m)
     case PICKLE_STACK_GLOBAL: return op_stack_global(m);
     case PICKLE_MEMOIZE: return machine_put_memo(m, m->u.memo_count);
     case PICKLE_FRAME: return op_frame(m);
-    default:
-        return pickle_pushes(m->u.op, CKPT_V_STR, CKPT_V_BYTEARRAY) ? push_text(m) : fail_refused(m);
+    default: return pickle_pushes(m->u.op, CKPT_V_STR, CKPT_V_BYTEARRAY) ? push_text(m) : fail_refused(m);
     }
 }
 

@@ -287,8 +287,8 @@ MODULO static ckpt_value **get_word_slot(struct machine *m, ckpt_str s)
  * for an object that it wrote before. So even a text seen before is a new object and needs its own node. */
 static bool is_memoized(const struct machine *m)
 {
-    return m->u.p < m->u.lim && (*m->u.p == PICKLE_BINPUT || *m->u.p == PICKLE_LONG_BINPUT ||
-                                 *m->u.p == PICKLE_MEMOIZE);
+    return m->u.p < m->u.lim &&
+           (*m->u.p == PICKLE_BINPUT || *m->u.p == PICKLE_LONG_BINPUT || *m->u.p == PICKLE_MEMOIZE);
 }
 
 static bool push_content(struct machine *m, ckpt_value_type type, uint64_t n)

@@ -7,10 +7,10 @@
 
 struct trace_options {
     bool buffer_frames; /* read each FRAME into a buffer, as CPython's C unpickler does; see pickle_trace.c */
-    bool joblib_arrays_as_opcodes; /* run the bytes of joblib's arrays as opcodes, as pickle.load does */
-    bool reports_payloads;         /* report TRACE_STEP_PAYLOAD, and look for sought_texts */
+    bool joblib_arrays_as_opcodes;   /* run the bytes of joblib's arrays as opcodes, as pickle.load does */
+    bool reports_payloads;           /* report TRACE_STEP_PAYLOAD, and look for sought_texts */
     const char *const *sought_texts; /* at most 32, NULL after the last; each 3 to 16 characters of ASCII */
-    uint64_t calls_before;         /* the number of the last call that an earlier trace reported */
+    uint64_t calls_before;           /* the number of the last call that an earlier trace reported */
     uint64_t *opcodes_left; /* opcodes that may still be followed in all traces together; NULL: any number */
     uint64_t max_memory;    /* most bytes of memory; 0: 16 times the pickle, at least 64 MiB */
     bool (*step)(void *user, const struct trace_step *step); /* returns false to stop the trace */

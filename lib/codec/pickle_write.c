@@ -72,10 +72,7 @@ static void begin_run(pickle_writer *w, struct pickle_frame *f, enum run_kind ki
     find_next_entry(w, f);
 }
 
-static value_pair get_pair(const ckpt_value *v, uint32_t i)
-{
-    return value_pairs(v, &(uint32_t){0})[i];
-}
+static value_pair get_pair(const ckpt_value *v, uint32_t i) { return value_pairs(v, &(uint32_t){0})[i]; }
 
 /* put_replacement - writes TEXT instead of V: as a Python 2 str if V is one, else as a text. */
 static void put_replacement(pickle_writer *w, const ckpt_value *v, ckpt_str text)
@@ -249,9 +246,9 @@ static bool emit_call(pickle_writer *w, struct pickle_frame *f)
         return true;
     if (has_kwargs)
         pickle_put_op(w, PICKLE_TUPLE3);
-    pickle_put_op(w, is_old_style(f->v)          ? PICKLE_OBJ
+    pickle_put_op(w, is_old_style(f->v)                        ? PICKLE_OBJ
                      : value_call_kind_of(f->v) == CALL_NEWOBJ ? PICKLE_NEWOBJ
-                                                 : PICKLE_REDUCE);
+                                                               : PICKLE_REDUCE);
     if (f->shared)
         add_put_site_after(w, f->v);
     return false;

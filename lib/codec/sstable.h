@@ -29,7 +29,7 @@ struct sstable_block {
     buf key;
     bool at_first_entry;          /* no entry was read yet */
     ckpt_str keys_after, max_key; /* the index allows keys > keys_after and <= max_key; .ptr NULL: no limit */
-    uint64_t at;          /* offset of the block in the file */
+    uint64_t at;                  /* offset of the block in the file */
 };
 
 /* sstable_unmask - returns the CRC-32C that a table stores as MASKED. */

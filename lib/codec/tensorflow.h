@@ -47,8 +47,8 @@ uint64_t tf_count_elements(const struct tf_slice *s, uint32_t ndim);
 struct tf_bytes {
     source *src;
     uint64_t at, size;
-    uint32_t crc;        /* their CRC-32C */
-    const char *path;    /* of the file SRC, for errors */
+    uint32_t crc;          /* their CRC-32C */
+    const char *path;      /* of the file SRC, for errors */
     const ckpt_file *file; /* the checkpoint; if its ignore_crc is set, checksums are not compared */
 };
 

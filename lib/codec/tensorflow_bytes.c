@@ -83,8 +83,8 @@ static ckpt_status read_record(struct checked_source *s, uint64_t i, uint64_t at
 {
     unsigned char length[8];
     uint64_t begin = i ? s->ends[i - 1] : 0, size = s->ends[i] - begin; /* bounded: ends rise */
-    uint64_t left = at < 8 ? 8 - at : 8 + size - at;                  /* bounded: inside of the record */
-    uint64_t from = s->b.at + s->text_at + begin;                     /* bounded: inside of the entry */
+    uint64_t left = at < 8 ? 8 - at : 8 + size - at;                    /* bounded: inside of the record */
+    uint64_t from = s->b.at + s->text_at + begin;                       /* bounded: inside of the entry */
     *n = left < *n ? (size_t)left : *n;
     if (at >= 8)
         return source_read(s->b.src, from + (at - 8), out, *n, err); /* bounded: inside of the entry */

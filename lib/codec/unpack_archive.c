@@ -275,7 +275,7 @@ static void put_local_header(unsigned method, unsigned char header[ZIP_HEADER])
     store_u16le(header + 8, (uint16_t)method);
     store_u32le(header + 18, UINT32_MAX); /* the sizes are in the zip64 field */
     store_u32le(header + 22, UINT32_MAX);
-    store_u16le(header + 26, 1); /* the length of the name, */
+    store_u16le(header + 26, 1);  /* the length of the name, */
     store_u16le(header + 28, 20); /* and of the extra field */
     header[30] = 'x';
     store_u16le(header + 31, 1);

@@ -231,8 +231,7 @@ static bool put_sparse(struct unpickler *u, uint64_t index, uint64_t entry)
     if (!u->sparse_index && !(u->sparse_index = map_new(64)))
         return unpickler_fail_memory(u);
     if (u->nsparse >= MAP_NONE)
-        return unpickler_fail(u, CKPT_ELIMIT, "puts {more} than {=%" PRIu32 " memo entries}",
-                              MAP_NONE);
+        return unpickler_fail(u, CKPT_ELIMIT, "puts {more} than {=%" PRIu32 " memo entries}", MAP_NONE);
     if (u->nsparse == u->cap_sparse &&
         !unpickler_grow(u, &u->sparse_memo, &u->cap_sparse, sizeof *u->sparse_memo))
         return false;

@@ -23,7 +23,7 @@ struct unpickler {
     map *sparse_index;   /* an index much larger than memo_count -> its place in sparse_memo */
     uint64_t *sparse_memo;
     size_t nsparse, cap_sparse;
-    size_t window_size; /* bytes of the next window */
+    size_t window_size;   /* bytes of the next window */
     uint64_t memory_left; /* bytes that unpickler_grow may still allocate */
     reader r;
     arena *a;

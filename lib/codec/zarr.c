@@ -32,7 +32,7 @@
 #include "core/numpy.h"
 
 #define MAX_BYTES   ((uint64_t)1 << 63)
-#define CRC_BYTES 4u
+#define CRC_BYTES   4u
 #define INDEX_ENTRY 16u /* bytes of an entry in the index of a shard */
 
 /* Metadata that are being read. */

@@ -10,20 +10,20 @@
 #include "codec/zip_header.h"
 
 struct zip_entry {
-    ckpt_str name;   /* as in the central directory; any bytes */
+    ckpt_str name;          /* as in the central directory; any bytes */
     uint64_t header_offset; /* of the local header */
     uint64_t data_offset;   /* of the payload; set by zip_locate_payload */
     uint64_t csize, usize;
     uint64_t next_at; /* of the next local header or of the central directory; the payload ends before it */
     uint32_t crc;
     uint16_t method, flags;
-    atomic_bool is_located;  /* data_offset is set, and does not change any more */
-    atomic_bool is_reported; /* its fault was returned as an error */
-    bool duplicate;         /* another entry has the same name */
-    bool is_alias;          /* zip_salvage: the same member as an earlier entry, by the other name */
-    bool avoids_libzip;     /* set by zip_salvage, because libzip needs the central directory */
-    bool crc_unknown;       /* zip_salvage: no intact header or descriptor has its CRC */
-    const char *fault;      /* zip_salvage: why it is not intact, or NULL */
+    atomic_bool is_located;     /* data_offset is set, and does not change any more */
+    atomic_bool is_reported;    /* its fault was returned as an error */
+    bool duplicate;             /* another entry has the same name */
+    bool is_alias;              /* zip_salvage: the same member as an earlier entry, by the other name */
+    bool avoids_libzip;         /* set by zip_salvage, because libzip needs the central directory */
+    bool crc_unknown;           /* zip_salvage: no intact header or descriptor has its CRC */
+    const char *fault;          /* zip_salvage: why it is not intact, or NULL */
     const ckpt_str *other_name; /* zip_salvage: the name in its other header if it differs, or NULL */
 };
 
@@ -32,24 +32,24 @@ typedef struct zip {
     arena *a;
     struct zip_entry *entries; /* central directory order */
     size_t n;
-    map *names;           /* exact name -> first entry not in the run; NULL after zip_free_names */
+    map *names;                /* exact name -> first entry not in the run; NULL after zip_free_names */
     size_t run_begin, run_end; /* a run of entries whose names are in order, so that they need no map */
     map *names_by_lower_case; /* a name with capitals, in lower case -> entry; set by zip_index_case_folded */
-    char *lookup_name;    /* room for the name that zip_find_case_folded builds */
-    size_t longest_name;  /* in bytes */
-    pthread_mutex_t check_lock; /* held while the bytes of a stored member are compared */
-    pthread_mutex_t lock; /* protects window, all_located, and entries until is_located */
+    char *lookup_name;        /* room for the name that zip_find_case_folded builds */
+    size_t longest_name;      /* in bytes */
+    pthread_mutex_t check_lock;  /* held while the bytes of a stored member are compared */
+    pthread_mutex_t lock;        /* protects window, all_located, and entries until is_located */
     struct zip_window *window;   /* the local headers read last */
     uint32_t *entries_by_offset; /* the indexes of entries, sorted by the offset of their headers; NULL: they
                                     are in this order */
     uint64_t directory_at;       /* offset of the central directory */
     uint64_t archive_end;        /* first byte after the end record and its comment */
-    uint64_t prefix_size;      /* bytes before the archive, which are added to every offset in it */
-    bool allows_other_methods; /* set by the format: opens members in bzip2, LZMA … too, if libzip can */
-    bool crc_none;             /* every CRC in the central directory is 0: none was computed */
-    bool all_located;          /* zip_locate_all was called */
-    bool without_directory;    /* zip_salvage: the members were found by local headers */
-    struct inflater *inflater; /* opened on first need */
+    uint64_t prefix_size;        /* bytes before the archive, which are added to every offset in it */
+    bool allows_other_methods;   /* set by the format: opens members in bzip2, LZMA … too, if libzip can */
+    bool crc_none;               /* every CRC in the central directory is 0: none was computed */
+    bool all_located;            /* zip_locate_all was called */
+    bool without_directory;      /* zip_salvage: the members were found by local headers */
+    struct inflater *inflater;   /* opened on first need */
 } zip;
 
 /* zip_new - returns an archive without entries that refers to SRC; NULL: out of memory. */

@@ -21,13 +21,13 @@ struct zip_view {
 
 /* A contradiction between two headers, or between readers. */
 struct zip_flaw {
-    ckpt_str name;      /* of the member; empty: it concerns the archive */
-    const char *what;   /* what the two values are: "the method" */
+    ckpt_str name;         /* of the member; empty: it concerns the archive */
+    const char *what;      /* what the two values are: "the method" */
     uint64_t at, other_at; /* offsets of the two headers; CKPT_NO_OFFSET: there is only one */
     uint64_t value, other_value;
     const char *message; /* instead of WHAT; VALUE, unless 0, is shown after it. NULL: there are two values */
-    uint64_t from, n; /* bytes in no member (also a comment) that are to be scanned; n 0: none */
-    bool hexadecimal; /* how to show the values */
+    uint64_t from, n;    /* bytes in no member (also a comment) that are to be scanned; n 0: none */
+    bool hexadecimal;    /* how to show the values */
 };
 
 struct zip_audit {

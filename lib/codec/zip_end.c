@@ -132,8 +132,8 @@ static ckpt_status resolve_directory(const struct tail *t, struct zip_end *e, ck
     bool fits = checked_add(e->directory_at, e->directory_size, &end) && end <= e->first_record_at;
     if (e->entries > e->directory_size / ZIP_CENTRAL_SIZE)
         return fail(err, CKPT_EFORMAT, to_file_offset(t, e->record_at),
-                    "{%llu entries} cannot be in {=%llu bytes}",
-                    (unsigned long long)e->entries, (unsigned long long)e->directory_size);
+                    "{%llu entries} cannot be in {=%llu bytes}", (unsigned long long)e->entries,
+                    (unsigned long long)e->directory_size);
     if ((fits && end == e->first_record_at) || (fits && e->entries == 0))
         return CKPT_OK;
     bool by_offset = fits && has_signature(t, e->directory_at, ZIP_CENTRAL);
@@ -284,7 +284,7 @@ ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err)
 /* add_candidate - adds the central directory of SIZE bytes at AT, if one is there and was not added before.
  * OFFSET is where the end record has it. */
 MODULO static void add_candidate(const struct tail *t, struct zip_directory_candidates *c, uint64_t at,
-                          uint64_t size, uint64_t offset)
+                                 uint64_t size, uint64_t offset)
 {
     uint64_t end;
     bool is_new = has_signature(t, at, ZIP_CENTRAL);

@@ -28,8 +28,8 @@ ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err);
 struct zip_directory_candidates {
     uint64_t record_at;
     struct {
-        uint64_t begin; /* offset of the central directory */
-        uint64_t end;   /* offset of the first byte after it, by the size in the record */
+        uint64_t begin;       /* offset of the central directory */
+        uint64_t end;         /* offset of the first byte after it, by the size in the record */
         uint64_t prefix_size; /* what readers add to the offsets of members, modulo 2^64 */
     } directories[ZIP_MAX_CANDIDATES];
     size_t n;

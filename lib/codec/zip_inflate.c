@@ -56,7 +56,7 @@ LIBRARY_LINKED(libzip, FUNCTIONS)
 #endif
 
 struct inflater {
-    pthread_mutex_t lock; /* protects all fields below, and those of each packed_member */
+    pthread_mutex_t lock;     /* protects all fields below, and those of each packed_member */
     const struct libzip *lib; /* NULL: not loaded */
     zip_t *archive;           /* NULL: not opened by libzip */
     source *src;
@@ -92,8 +92,8 @@ static zip_int64_t read_for_libzip(inflater *f, void *data, zip_uint64_t len)
 
 static zip_int64_t seek_for_libzip(inflater *f, void *data, zip_uint64_t len)
 {
-    zip_int64_t to =
-        f->lib->zip_source_seek_compute_offset(f->libzip_pos, f->src->size, data, len, &f->error);
+    zip_int64_t to = f->lib->zip_source_seek_compute_offset(f->libzip_pos, f->src->size, data, len,
+                                                            &f->error);
     if (to < 0)
         return -1;
     f->libzip_pos = (uint64_t)to;
@@ -376,11 +376,8 @@ ckpt_status inflater_open_member(inflater *f, const struct inflater_member *m, s
         CKPT_TRY(find_member(f, m, err));
     struct packed_member *packed = calloc(1, sizeof *packed);
     CKPT_TRY_ALLOC(packed, err);
-    packed->s = (source){.ops = &packed_ops,
-                         .size = m->size,
-                         .position = CKPT_NO_OFFSET,
-                         .refs = 1,
-                         .serializes_reads = true};
+    packed->s = (source){
+        .ops = &packed_ops, .size = m->size, .position = CKPT_NO_OFFSET, .refs = 1, .serializes_reads = true};
     packed->f = f;
     packed->entry = *m;
     *out = &packed->s;

@@ -20,11 +20,11 @@ void inflater_close(inflater *f); /* NULL is allowed */
 /* A compressed member. */
 struct inflater_member {
     ckpt_str name;
-    uint64_t size;           /* of its bytes when they are decompressed */
-    source *src;             /* has CSIZE compressed bytes at DATA; must outlive the member */
+    uint64_t size; /* of its bytes when they are decompressed */
+    source *src;   /* has CSIZE compressed bytes at DATA; must outlive the member */
     uint64_t data, csize;
-    bool is_deflated;        /* else libzip decompresses it */
-    bool is_listed;          /* libzip must find NAME and SIZE as entry INDEX of the central directory */
+    bool is_deflated; /* else libzip decompresses it */
+    bool is_listed;   /* libzip must find NAME and SIZE as entry INDEX of the central directory */
     size_t index;
 };
 

@@ -60,8 +60,8 @@ static ckpt_status fail_short_directory(const zip *z, uint64_t at, uint64_t need
                                         ckpt_error *err)
 {
     return fail(err, CKPT_EFORMAT, to_file_offset(z, at),
-                "an entry needs {=%llu bytes}, but only {%llu} are left",
-                (unsigned long long)need, (unsigned long long)left);
+                "an entry needs {=%llu bytes}, but only {%llu} are left", (unsigned long long)need,
+                (unsigned long long)left);
 }
 
 /* read_entry - reads the next central header of R to E. Makes the checks that need no other headers. */
@@ -406,7 +406,7 @@ static void make_lowercase(char *p, size_t n)
             p[i] = (char)(p[i] - 'A' + 'a');
 }
 
-#define EACH(byte) ((uint64_t)(byte)*0x0101010101010101u)
+#define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
 
 /* has_capital - returns true if S contains a letter from 'A' to 'Z'. Tests eight bytes at a time. The
  * high bit of each is set in FROM_A if its low 7 bits are at least 'A', in ABOVE_Z if they are above 'Z', and
@@ -580,8 +580,8 @@ static void set_located(struct zip_entry *e, uint64_t data)
 static ckpt_status locate_by_own_window(zip *z, struct zip_entry *e, ckpt_error *err)
 {
     uint64_t data;
-    const struct header_reading how = {
-        .next_is_near = z->all_located && e->next_at - e->header_offset <= MAX_HEADER_GAP};
+    const struct header_reading how = {.next_is_near = z->all_located &&
+                                                       e->next_at - e->header_offset <= MAX_HEADER_GAP};
     if (e->is_located)
         return CKPT_OK;
     CKPT_TRY(check_local(z, e, &how, &data, err));

@@ -22,10 +22,10 @@
 struct zip_writer {
     sink *out;
     ckpt_str top_folder;
-    buf headers;                   /* headers to be written next */
-    buf directory;                 /* central headers of all but the reserved members */
-    size_t nreserved;              /* number of reserved members */
-    size_t reserved_offset;        /* offset in directory at which their central headers are inserted */
+    buf headers;            /* headers to be written next */
+    buf directory;          /* central headers of all but the reserved members */
+    size_t nreserved;       /* number of reserved members */
+    size_t reserved_offset; /* offset in directory at which their central headers are inserted */
     uint64_t nmembers;
 };
 

@@ -19,7 +19,7 @@ struct box_index {
 
 struct box_search {
     const struct box_index *index;
-    const uint64_t *box; /* the box to intersect */
+    const uint64_t *box;                      /* the box to intersect */
     size_t next[BOX_LEVELS], end[BOX_LEVELS]; /* by level: numbers of the boxes to compare, [next, end) */
     uint32_t level;
     uint64_t visited; /* number of boxes compared, of all levels */

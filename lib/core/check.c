@@ -1,7 +1,7 @@
 /* check.c - see check.h. */
 #include "core/check.h"
 
-#define MAX_BYTES   (UINT64_C(1) << 30) /* memory for the texts of findings and the list of records */
+#define MAX_BYTES     (UINT64_C(1) << 30) /* memory for the texts of findings and the list of records */
 #define CHANGE_CHECKS 100u /* each of the first 100 findings makes sure that no file has changed meanwhile */
 
 static const struct {
@@ -127,8 +127,7 @@ ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt
     struct check_record copy = *r;
     copy.name = arena_str(c->a, r->name);
     copy.path = copy_path(c, r->path);
-    if (copy.name.ptr && copy.path &&
-        ARENA_PUSH(c->a, c, records, &copy))
+    if (copy.name.ptr && copy.path && ARENA_PUSH(c->a, c, records, &copy))
         return CKPT_OK;
     source_unref(r->src);
     return fail_memory(err);

@@ -19,7 +19,7 @@ struct check_record {
     source *src;          /* all bytes of the record */
     uint64_t file_offset; /* offset of its first byte in that file; CKPT_NO_OFFSET: it is compressed */
     uint32_t crc;
-    bool is_crc32c; /* CRC is a CRC-32C */
+    bool is_crc32c;          /* CRC is a CRC-32C */
     const char *recorded_in; /* where CRC is stored, for the error; NULL: the "central directory" of a zip */
 };
 

@@ -427,7 +427,7 @@ static ckpt_status read_f32(source *s, uint64_t off, void *out, size_t n, ckpt_e
     struct convert_tally tally = {0};
     while (n) {
         size_t skip = off % 4, room = sizeof f32 - skip, take = n < room ? n : room;
-        size_t count = (skip + take + 3) / 4; /* bounded: by the number of floats in F32 */
+        size_t count = (skip + take + 3) / 4;       /* bounded: by the number of floats in F32 */
         uint64_t at = f->from_offset + off / 4 * 2; /* bounded: the element at AT is in FROM */
         CKPT_TRY(source_read(f->from, at, in, 2 * count, err));
         if (f->big_endian)
@@ -455,9 +455,11 @@ source *convert_source_f32(source *from, uint64_t offset, ckpt_dtype dtype, bool
         free(f);
         return NULL;
     }
-    f->source = (source){
-        .ops = &ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1,
-        .serializes_reads = from->serializes_reads};
+    f->source = (source){.ops = &ops,
+                         .size = size,
+                         .position = CKPT_NO_OFFSET,
+                         .refs = 1,
+                         .serializes_reads = from->serializes_reads};
     f->from = source_ref(from);
     f->from_offset = offset;
     f->big_endian = big_endian;

@@ -36,11 +36,11 @@ struct conversion {
     uint8_t out_width;           /* bytes of an element of TO, or of a block if TO is q8_0 */
     struct {
         uint16_t elems, in_bytes, out_bytes; /* elements in a unit; their bytes as FROM and as TO */
-    } unit;                      /* the smallest amount that can be converted */
-    uint32_t overflow_start;     /* a float overflows TO if its bits without sign are in … */
-    uint32_t overflow_end;       /* … [overflow_start, overflow_end) */
-    struct f8_format f8_format;  /* used if TO is an 8-bit float */
-    uint32_t f32_of_byte[256];   /* used if FROM has 8 bits: the float32 of each value */
+    } unit;                                  /* the smallest amount that can be converted */
+    uint32_t overflow_start;                 /* a float overflows TO if its bits without sign are in … */
+    uint32_t overflow_end;                   /* … [overflow_start, overflow_end) */
+    struct f8_format f8_format;              /* used if TO is an 8-bit float */
+    uint32_t f32_of_byte[256];               /* used if FROM has 8 bits: the float32 of each value */
     const struct convert_kernels *kernels;
 };
 

@@ -157,7 +157,7 @@ AVX static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t l
 }
 
 static const struct convert_kernels convert_avx2 = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
-                                            bf16_to_f32, f64_to_f32,  count_in_range};
+                                                    bf16_to_f32, f64_to_f32,  count_in_range};
 
 const struct convert_kernels *convert_best_kernels(void)
 {

@@ -5,16 +5,16 @@
 
 const struct dtype_info dtype_lines[DTYPE_COUNT] = {
     [CKPT_DT_NONE] = {.name = ""},
-#define PYTHON(class)                    class "Storage", true, true
-#define CPP(class)                       class "Storage", true, false
-#define UNNAMED                          NULL, true, false
-#define LACKS                            NULL, false, false
+#define PYTHON(class)                     class "Storage", true, true
+#define CPP(class)                        class "Storage", true, false
+#define UNNAMED                           NULL, true, false
+#define LACKS                             NULL, false, false
 #define SMALL(exponent, value, bias, nan) true, exponent, value, bias, NAN_##nan
-#define BITS(value)                      true, 0, value, 0, 0
-#define WIDE                             false, 0, 0, 0, 0
+#define BITS(value)                       true, 0, value, 0, 0
+#define WIDE                              false, 0, 0, 0, 0
 #define DTYPE(id, name, safetensors, storage, elems, bytes, swap, klass, dim_factor, order, number, small)   \
-    [CKPT_DT_##id] = {name,  safetensors, storage, elems,             bytes, swap,                           \
-                      klass, dim_factor,  order,   CKPT_DT_##number, small},
+    [CKPT_DT_##id] = {name,       safetensors, storage,          elems, bytes, swap, klass,                  \
+                      dim_factor, order,       CKPT_DT_##number, small},
 #include "core/dtype.def"
 };
 

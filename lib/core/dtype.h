@@ -23,15 +23,15 @@ enum dtype_nan {
 };
 
 struct dtype_info {
-    const char *name;        /* torch's, without "torch." */
-    const char *safetensors; /* NULL: safetensors has none */
-    const char *storage;     /* torch's class for a storage of it ("FloatStorage"); NULL: none */
-    bool torch_has;          /* torch has the dtype */
-    bool python_has_storage; /* STORAGE is a class in Python; others are only written by C++ */
-    uint16_t block_elems;    /* elements per block, as the shape counts them */
-    uint16_t block_bytes;    /* bytes per block; 0: not fixed */
-    uint8_t swap_bytes;      /* bytes of the unit that byte order applies to: 4 for complex64 */
-    char klass;              /* 'f' float 'i' int 'u' unsigned 'b' bool 'c' complex 'q' quantized
+    const char *name;               /* torch's, without "torch." */
+    const char *safetensors;        /* NULL: safetensors has none */
+    const char *storage;            /* torch's class for a storage of it ("FloatStorage"); NULL: none */
+    bool torch_has;                 /* torch has the dtype */
+    bool python_has_storage;        /* STORAGE is a class in Python; others are only written by C++ */
+    uint16_t block_elems;           /* elements per block, as the shape counts them */
+    uint16_t block_bytes;           /* bytes per block; 0: not fixed */
+    uint8_t swap_bytes;             /* bytes of the unit that byte order applies to: 4 for complex64 */
+    char klass;                     /* 'f' float 'i' int 'u' unsigned 'b' bool 'c' complex 'q' quantized
                               * 'p' packed bits or bytes, which are no numbers to torch, 'k' blocks of ggml */
     uint8_t safetensors_dim_factor; /* safetensors' last dimension is torch's times this (float4: 2) */
     uint8_t safetensors_order;      /* position in the order in which safetensors writes dtypes, 0 first */

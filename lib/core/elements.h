@@ -8,9 +8,9 @@
 enum negation { NEGATE_NONE, NEGATE_FLIP, NEGATE_INT, NEGATE_FNUZ };
 
 struct element_transform {
-    uint8_t swap_width;     /* bytes of the unit whose bytes are reversed; 0: none */
-    uint8_t width;          /* bytes of one element */
-    uint8_t negation;       /* enum negation */
+    uint8_t swap_width;          /* bytes of the unit whose bytes are reversed; 0: none */
+    uint8_t width;               /* bytes of one element */
+    uint8_t negation;            /* enum negation */
     unsigned char flip_mask[16]; /* NEGATE_FLIP: the sign bits to invert, repeated over 16 bytes */
 };
 

@@ -9,7 +9,7 @@
 #include "core/python2.h"
 #include "core/view.h"
 
-#define MIB   (UINT64_C(1) << 20)
+#define MIB (UINT64_C(1) << 20)
 #define VIEW_BYTES                                                                                           \
     8u /* default limit of the bytes of all views, per byte of the file: max_expanded in ckpt.h */
 

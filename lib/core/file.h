@@ -14,7 +14,7 @@ struct probe;
 
 /* The arguments of format_open (format/registry.h), and what it keeps while it opens the file. */
 struct opening {
-    const char *path;           /* a folder, or the name of SRC in messages */
+    const char *path; /* a folder, or the name of SRC in messages */
     /* format_open takes over the reference; NULL: PATH is a folder; an archive (members.h): PATH is a folder
      * in it */
     source *src;
@@ -84,7 +84,7 @@ struct name_list {
 
 /* A tensor that is no weight, but describes what the others belong to. Other formats have no place for it. */
 struct description {
-    uint32_t row; /* CKPT_NO_TENSOR: none */
+    uint32_t row;                 /* CKPT_NO_TENSOR: none */
     const char *name, *full_name; /* what it is: "the object graph", and of what class's object */
 };
 
@@ -94,7 +94,7 @@ struct losses {
     bool *of_row;    /* by row: whether it is lost; NULL: none is */
     ckpt_lost *items;
     size_t n, cap;
-    uint64_t parts;  /* see ckpt_lost_parts */
+    uint64_t parts; /* see ckpt_lost_parts */
 };
 
 /* How files of this kind are loaded, as far as it can be predicted (op/weights_only.h). */
@@ -105,11 +105,11 @@ struct loading {
 
 /* The storages of a file by what refers to them. */
 struct storage_index {
-    map *by_key;       /* key -> storage, of the first NINDEXED storages */
+    map *by_key; /* key -> storage, of the first NINDEXED storages */
     size_t nindexed;
-    ckpt_str last_key; /* the greatest key given to file_storage_add, in the order of numbers */
+    ckpt_str last_key;   /* the greatest key given to file_storage_add, in the order of numbers */
     uint32_t last_found; /* the storage that file_storage_find found last */
-    map *by_node;      /* node that holds bytes itself (array, stream in a bytes object) -> storage */
+    map *by_node;        /* node that holds bytes itself (array, stream in a bytes object) -> storage */
 };
 
 struct ckpt_file {
@@ -118,13 +118,13 @@ struct ckpt_file {
     const char *folder; /* if PATH is a folder: where its files are, PATH or a folder in it; if PATH is a file
                            in an archive: the folder with it */
     size_t holders;     /* calls of file_hold that had no file_release yet */
-    source *src; /* NULL for directories */
-    source *archive; /* the archive that PATH is in, see format/files/members.h; NULL: it is on disk */
+    source *src;        /* NULL for directories */
+    source *archive;    /* the archive that PATH is in, see format/files/members.h; NULL: it is on disk */
     uint64_t nbytes;
     const struct format *format;
-    ckpt_limits limits; /* defaults filled in */
-    ckpt_value *root;   /* NULL: the file has only tensors */
-    bool root_is_table; /* during reading: the pairs of ROOT, which has none yet, are the rows */
+    ckpt_limits limits;            /* defaults filled in */
+    ckpt_value *root;              /* NULL: the file has only tensors */
+    bool root_is_table;            /* during reading: the pairs of ROOT, which has none yet, are the rows */
     struct lazy_pairs *root_pairs; /* they are, since the file was read; else NULL */
     struct replacements replacements;
     struct table table;
@@ -133,44 +133,44 @@ struct ckpt_file {
     pthread_mutex_t lock; /* protects notices and names: several threads that read may add to them */
     struct notices notices;
     ckpt_str producer; /* the program that wrote the file */
-    ckpt_ranks ranks; /* how many ranks wrote it, and how; .ranks is 0 if that is unknown */
+    ckpt_ranks ranks;  /* how many ranks wrote it, and how; .ranks is 0 if that is unknown */
     bool executes_code;
-    bool has_typed_keys;     /* the keys 1 and '1' of a mapping are different keys */
+    bool has_typed_keys; /* the keys 1 and '1' of a mapping are different keys */
     struct loading loading;
-    bool dots_are_literal;   /* names are keys as they stand (safetensors): '.' does not nest */
-    bool narrowed;           /* reduced to some of its tensors by ckpt_file_narrow; it cannot be written */
+    bool dots_are_literal; /* names are keys as they stand (safetensors): '.' does not nest */
+    bool narrowed;         /* reduced to some of its tensors by ckpt_file_narrow; it cannot be written */
     struct name_list name_list;
-    uint64_t unaccounted;    /* bytes in the records of storages that no tensor has */
-    uint64_t data_offset;    /* only tensors from here to the end of SRC; 0: the format has no such offset */
+    uint64_t unaccounted; /* bytes in the records of storages that no tensor has */
+    uint64_t data_offset; /* only tensors from here to the end of SRC; 0: the format has no such offset */
     struct pickle_facts **pickles;
     size_t npickles, cap_pickles;
-    ckpt_value *metadata; /* safetensors __metadata__, the pairs of GGUF … as a DICT of str, or NULL */
+    ckpt_value *metadata;        /* __metadata__ of safetensors, pairs of GGUF … as DICT of str, or NULL */
     ckpt_value *metadata_values; /* the keys of METADATA with values of their own types; NULL: all are str */
     struct description description;
-    uint32_t nties;       /* number of ties in METADATA; they are the last rows of the table */
+    uint32_t nties;      /* number of ties in METADATA; they are the last rows of the table */
     bool whole_checksum; /* checksums outside of the table cover all bytes of tensors: of the compressed file,
                             of a member with all tensors */
     bool ignore_crc;
     ckpt_dtype digest_dtype; /* as ckpt_file_digest_as set it; NONE: each tensor has its own */
-    bool ignore_case;     /* ckpt_file_narrow ignores the case of ASCII letters */
+    bool ignore_case;        /* ckpt_file_narrow ignores the case of ASCII letters */
     const char **read_paths; /* files of the checkpoint that are not parts, such as DeepSpeed's `latest` */
     size_t nread_paths, cap_read_paths;
-    bool leaves_out;      /* a part of the files was not read, as a notice says: a strict output is refused */
-    bool owns_folder;     /* every file in FOLDER may belong to it, opened or not */
+    bool leaves_out;  /* a part of the files was not read, as a notice says: a strict output is refused */
+    bool owns_folder; /* every file in FOLDER may belong to it, opened or not */
     uint64_t files_in_set; /* > 1: the file is one of so many shards, by its name, and was opened alone */
     /* siblings_list (format/hub), for the floors that cannot include it; NULL: the file has no folder */
     ckpt_status (*list_siblings)(const struct ckpt_file *f, arena *a, map **names, ckpt_error *err);
-    ckpt_file **parts;    /* shards or embedded checkpoints, which are closed with the file */
+    ckpt_file **parts; /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
-    map *names;          /* joined name -> number of the tensor, made on first use */
+    map *names; /* joined name -> number of the tensor, made on first use */
     struct storage_index storages;
-    void *container;     /* what the format keeps, such as its archive */
+    void *container; /* what the format keeps, such as its archive */
     void (*container_free)(void *);
     /* add_opaque_storages - adds the storages that only opaque objects refer to, for a writer; NULL: none. */
     ckpt_status (*add_opaque_storages)(struct ckpt_file *f, ckpt_error *err);
-    struct opening *opening;    /* NULL: it is open */
-    struct check *check;        /* faults are reported there and reading continues; usually NULL */
-    bool salvage;               /* damaged tensors are lost, not an error */
+    struct opening *opening; /* NULL: it is open */
+    struct check *check;     /* faults are reported there and reading continues; usually NULL */
+    bool salvage;            /* damaged tensors are lost, not an error */
     struct losses losses;
     struct inspection inspected;
 };

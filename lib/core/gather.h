@@ -18,7 +18,7 @@ struct gather {
     uint32_t width;       /* bytes of an element, at most 64 */
     uint32_t ndim;        /* without those of size 1; adjacent dimensions are merged if possible */
     struct gather_dim dim[GATHER_MAX_DIMS]; /* outermost first */
-    unsigned char *window; /* allocated on first use */
+    unsigned char *window;                  /* allocated on first use */
 };
 
 /* gather_init - sets the dimensions of G to the shape and strides of T; false: more than 2^64 elements.

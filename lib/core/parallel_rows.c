@@ -376,8 +376,8 @@ static bool can_read_storages_parallel(const struct parallel_state *t)
     for (size_t i = 0; i < t->job->n; i++) {
         struct parallel_item x = get_item(t, i);
         source *src = x.storage ? x.storage->src : NULL;
-        if (src && (src->serializes_reads ||
-                    (!t->job->locates_items && source_locate(src, &ignored) != CKPT_OK)))
+        if (src &&
+            (src->serializes_reads || (!t->job->locates_items && source_locate(src, &ignored) != CKPT_OK)))
             return false;
     }
     return true;

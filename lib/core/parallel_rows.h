@@ -27,7 +27,7 @@ struct parallel_chunk {
 };
 
 struct parallel_job {
-    bool defers_check; /* the caller checks that the files did not change, once for many jobs */
+    bool defers_check;  /* the caller checks that the files did not change, once for many jobs */
     bool locates_items; /* process locates the storages that it reads; else all are located before */
     const struct parallel_item *items;
     struct parallel_item (*get_item)(void *user, size_t i); /* if ITEMS is NULL; called on any thread */

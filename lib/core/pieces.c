@@ -35,8 +35,8 @@
  * of LAST_DIM, or one byte if the group includes the bytes of an element. */
 struct group {
     uint32_t first_dim, last_dim; /* NO_DIM: the bytes of an element */
-    uint64_t first_steps; /* steps from one index of FIRST_DIM to the next */
-    uint64_t steps;       /* steps of the group */
+    uint64_t first_steps;         /* steps from one index of FIRST_DIM to the next */
+    uint64_t steps;               /* steps of the group */
 };
 
 /* Where the bytes of a box are. */
@@ -51,11 +51,11 @@ struct assembled {
     uint32_t ndim;
     bool overlap;
     struct box_index index;
-    struct location *location; /* by box: where its bytes are */
+    struct location *location;    /* by box: where its bytes are */
     const uint32_t *piece_number; /* by box: the number of its piece */
     const uint64_t *box_strides;  /* NDIM of each box, in bytes; NULL: each is row-major, without gaps */
     uint64_t dim_steps[BOX_DIMS], step_bytes[BOX_DIMS]; /* by dimension: its steps, bytes of a step */
-    const unsigned char *fill;                /* WIDTH bytes, or NULL */
+    const unsigned char *fill;                          /* WIDTH bytes, or NULL */
     uint32_t width;
 };
 
@@ -134,8 +134,8 @@ static uint64_t get_intersection(const struct assembled *s, size_t i, const uint
 struct column {
     const unsigned char *in;
     uint32_t row_elements, width; /* width: bytes of an element */
-    uint64_t pitch;      /* bytes from one row to the next in the output */
-    uint64_t out_offset; /* byte of the output at which the next row begins */
+    uint64_t pitch;               /* bytes from one row to the next in the output */
+    uint64_t out_offset;          /* byte of the output at which the next row begins */
     uint64_t rows_left;
 };
 
@@ -278,7 +278,7 @@ static ckpt_status copy_overlapping(const struct assembled *s, const uint64_t *b
                                     unsigned char *out, ckpt_error *err)
 {
     struct box_search search;
-    uint32_t(*boxes)[2] = NULL; /* number of the piece; number of its box in the index */
+    uint32_t (*boxes)[2] = NULL; /* number of the piece; number of its box in the index */
     size_t i, n = 0, cap = 0;
     bool ok = true;
     box_search_begin(&search, &s->index, box);
@@ -377,7 +377,7 @@ struct pieces_builder {
     uint64_t nbytes;
     uint32_t *order; /* numbers of the pieces that are not empty, sorted by the offsets of their boxes */
     size_t nboxes;   /* length of ORDER */
-    bool row_major;               /* each piece is stored row-major, without gaps */
+    bool row_major;  /* each piece is stored row-major, without gaps */
     struct group group[BOX_DIMS]; /* the innermost first */
     uint32_t ngroups;
 };
@@ -420,8 +420,8 @@ static ckpt_status measure_tensor(struct pieces_builder *x)
         return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                     "it has {%u dimensions, %zu pieces}; {=%u and %u} can be read", p->ndim, p->n,
                     BOX_DIMS - 1, UINT32_MAX - 1);
-    if (p->width == 0 || (checked_product(p->shape, p->ndim, &x->nbytes) &&
-                          checked_mul(x->nbytes, p->width, &x->nbytes)))
+    if (p->width == 0 ||
+        (checked_product(p->shape, p->ndim, &x->nbytes) && checked_mul(x->nbytes, p->width, &x->nbytes)))
         return CKPT_OK;
     return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{the product of its %u sizes} does not fit {=64 bits}",
                 p->ndim);

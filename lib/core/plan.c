@@ -287,8 +287,8 @@ ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n
 void plan_note_shared(ckpt_plan *p, size_t n)
 {
     if (n)
-        plan_notice(p, "%zu tensor%s that %s to be left out stay%s: one mapping has several names",
-                    n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "s" : "");
+        plan_notice(p, "%zu tensor%s that %s to be left out stay%s: one mapping has several names", n,
+                    n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "s" : "");
 }
 
 /* index_entries_by_row - allocates an array by tensor: the index of its entry; UINT32_MAX: not written. */

@@ -30,9 +30,9 @@ struct plan_renames {
     ckpt_str *old_names;  /* by tensor: its name before all renames; NULL: as in the file */
     ckpt_rename *noted;   /* renames of what is not a tensor: metadata, other values */
     size_t nnoted, cap_noted;
-    map *index_of;        /* new name -> index into noted; made by plan_begin_renaming */
-    ckpt_rename *list;    /* renames of tensors, then noted; made on first use, after the writing */
-    size_t n;             /* set by plan_count_renames */
+    map *index_of;     /* new name -> index into noted; made by plan_begin_renaming */
+    ckpt_rename *list; /* renames of tensors, then noted; made on first use, after the writing */
+    size_t n;          /* set by plan_count_renames */
     const struct plan_entry *counted; /* the entries that plan_count_renames counted */
     size_t ncounted;
 };
@@ -88,18 +88,18 @@ struct ckpt_plan {
     const ckpt_path_elem *root_path; /* the root's own path, of ROOT_DEPTH elements */
     uint32_t root_depth;
     ckpt_str root_name;
-    ckpt_str prefix;    /* what strip removed, if the user's prefix lacked the dot at the end; else NULL */
-    bool has_root;      /* --root was given */
-    bool omits_values;  /* `--root auto` leaves out all values that are not tensors, with a report */
+    ckpt_str prefix;   /* what strip removed, if the user's prefix lacked the dot at the end; else NULL */
+    bool has_root;     /* --root was given */
+    bool omits_values; /* `--root auto` leaves out all values that are not tensors, with a report */
     struct plan_edits edits;
-    bool *keep;                 /* by tensor: it is written */
+    bool *keep;                   /* by tensor: it is written */
     struct entry_row *entry_rows; /* sorted; made by plan_index_entry_rows */
     size_t nentry_rows;
     struct plan_casts casts;
     const struct quantized_weights *quantized; /* op/quantized.h; NULL: not searched for yet */
-    bool description_dropped;   /* by plan_drop_description */
-    bool keep_called;           /* ckpt_plan_keep was called */
-    bool allow_none;            /* a glob, prefix or rule may match nothing */
+    bool description_dropped;                  /* by plan_drop_description */
+    bool keep_called;                          /* ckpt_plan_keep was called */
+    bool allow_none;                           /* a glob, prefix or rule may match nothing */
     bool renaming;              /* an operation renames; if no name changes, safetensors are copied */
     struct plan_entry *entries; /* made by plan_update_entries, in document order */
     size_t nentries;

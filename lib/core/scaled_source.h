@@ -55,12 +55,12 @@ struct scaled_recipe {
     uint64_t nested_block;
     const float *nested_lookup;
     float nested_offset;
-    float multiplier;  /* of all scales, after the above; 1: none. The scale itself, if SCALE is absent */
-    bool divides;      /* the scale is divided by MULTIPLIER instead */
-    bool rounds_scale; /* MULTIPLIER and its product with the scale are rounded to DTYPE */
-    float factor;      /* 1: none */
-    ckpt_dtype dtype;  /* of the numbers: float32, float16 or bfloat16 */
-    bool truncates_zero;    /* a zero that is no integer loses its fraction */
+    float multiplier;    /* of all scales, after the above; 1: none. The scale itself, if SCALE is absent */
+    bool divides;        /* the scale is divided by MULTIPLIER instead */
+    bool rounds_scale;   /* MULTIPLIER and its product with the scale are rounded to DTYPE */
+    float factor;        /* 1: none */
+    ckpt_dtype dtype;    /* of the numbers: float32, float16 or bfloat16 */
+    bool truncates_zero; /* a zero that is no integer loses its fraction */
     bool rounds_difference; /* code - zero is rounded to DTYPE before it is multiplied */
     bool subtracts_bias;    /* - bias instead of + bias */
     bool rounds_product;    /* (code - zero) * scale is rounded to DTYPE before BIAS is added */

@@ -12,27 +12,27 @@
 struct row_reader {
     ckpt_tensor tensor;
     struct storage *storage;
-    struct gather gather;       /* where the units are */
-    uint64_t total_units;       /* of gather.width bytes each */
-    uint32_t block_units;       /* units in a block (dtype.def): stream_next returns whole blocks */
+    struct gather gather; /* where the units are */
+    uint64_t total_units; /* of gather.width bytes each */
+    uint32_t block_units; /* units in a block (dtype.def): stream_next returns whole blocks */
     bool is_contiguous;
     struct element_transform transform; /* from stored elements: byte order and sign */
-    struct window *window;      /* contiguous tensors are read through it; NULL: directly */
+    struct window *window;              /* contiguous tensors are read through it; NULL: directly */
 };
 
 struct stream {
     struct row_reader row;
     struct stream_options opts;
     uint64_t next_unit, end_unit;
-    bool is_range;      /* stream_open_range: the caller compares the CRC */
-    bool computes_crc;  /* the CRC of the stored bytes is computed while they are read */
-    bool crc_deferred;  /* the caller computes that CRC, see stream_defer_crc */
+    bool is_range;     /* stream_open_range: the caller compares the CRC */
+    bool computes_crc; /* the CRC of the stored bytes is computed while they are read */
+    bool crc_deferred; /* the caller computes that CRC, see stream_defer_crc */
     uint32_t crc;
     unsigned char *buffer; /* gathered units: buffer_returned of its buffer_len bytes have been returned */
     size_t buffer_cap, buffer_returned, buffer_len;
-    bool repeats;               /* the buffer gets the same bytes each time, because the view is expanded */
-    bool buffer_filled;         /* the buffer was filled at least once */
-    struct window own_window;   /* used for a source with a block size, if the caller has no window */
+    bool repeats;             /* the buffer gets the same bytes each time, because the view is expanded */
+    bool buffer_filled;       /* the buffer was filled at least once */
+    struct window own_window; /* used for a source with a block size, if the caller has no window */
 };
 
 static ckpt_status fail_no_bytes(const ckpt_tensor *t, ckpt_error *err)
@@ -44,8 +44,8 @@ static ckpt_status fail_no_bytes(const ckpt_tensor *t, ckpt_error *err)
 static ckpt_status fail_outside_storage(const struct row_reader *r, ckpt_error *err)
 {
     return fail(err, CKPT_EFORMAT, source_pos(r->storage->src, r->storage->off),
-                "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"",
-                r->storage->nbytes, STR_ARG(r->storage->key));
+                "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"", r->storage->nbytes,
+                STR_ARG(r->storage->key));
 }
 
 /* open_contiguous - opens a tensor whose elements are contiguous, packed types included. */
@@ -396,11 +396,10 @@ ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t 
 /* check_as_stored - fails unless the stored bytes of R are those that stream_read returns. */
 static ckpt_status check_as_stored(const struct row_reader *r, ckpt_error *err)
 {
-    const char *why = !r->is_contiguous               ? "its elements are not contiguous"
+    const char *why = !r->is_contiguous             ? "its elements are not contiguous"
                       : r->transform.swap_width > 1 ? "its bytes are stored in big-endian order"
-                      : r->transform.negation
-                          ? "the tensor is a conjugate or negative view of what is stored"
-                          : NULL;
+                      : r->transform.negation ? "the tensor is a conjugate or negative view of what is stored"
+                                              : NULL;
     return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(r->storage->src, r->storage->off), "%s", why)
                : CKPT_OK;
 }

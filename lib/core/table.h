@@ -46,8 +46,8 @@ struct deep_path {
 
 /* A row as it is stored. Files have a hundred thousand of them: what few rows have is kept apart. */
 struct packed_row {
-    ckpt_path_elem own;   /* the path, if it has one element; own.str is the name in any case */
-    struct step own_step; /* the step, if the path has one element */
+    ckpt_path_elem own;           /* the path, if it has one element; own.str is the name in any case */
+    struct step own_step;         /* the step, if the path has one element */
     const struct deep_path *deep; /* if the path has more elements; else NULL */
     const ckpt_value *value;
     const struct row_extra *extra; /* or NULL */
@@ -61,28 +61,28 @@ struct packed_row {
 
 /* What few storages have, or many have in common. */
 struct storage_extra {
-    ckpt_str file;     /* name of its shard, or empty */
-    ckpt_str location; /* as in ckpt_storage */
+    ckpt_str file;        /* name of its shard, or empty */
+    ckpt_str location;    /* as in ckpt_storage */
     const char *lost_why; /* salvage: why its bytes are lost (src is NULL then), or NULL */
-    uint64_t lost_at; /* offset of the damage in the file, or CKPT_NO_OFFSET */
+    uint64_t lost_at;     /* offset of the damage in the file, or CKPT_NO_OFFSET */
 };
 
 struct storage {
     uint64_t nbytes;
     ckpt_str key; /* as in ckpt_storage */
-    source *src; /* the storage is [off, off + nbytes) of it; owned reference; NULL: no bytes (meta, lost) */
+    source *src;  /* the storage is [off, off + nbytes) of it; owned reference; NULL: no bytes (meta, lost) */
     uint64_t off;
     const struct storage_extra *extra; /* or NULL */
-    uint32_t crc;                    /* valid if has_crc */
-    uint32_t output_number;          /* while a file is written: 1 + its number there; 0: none yet */
-    uint8_t dtype;                   /* ckpt_dtype of its storage class; U8: untyped */
-    atomic_bool crc_checked;         /* its bytes were compared with CRC, by any thread */
-    uint8_t swap_width;      /* bytes of the unit that reading reverses; 0: little-endian already */
+    uint32_t crc;                      /* valid if has_crc */
+    uint32_t output_number;            /* while a file is written: 1 + its number there; 0: none yet */
+    uint8_t dtype;                     /* ckpt_dtype of its storage class; U8: untyped */
+    atomic_bool crc_checked;           /* its bytes were compared with CRC, by any thread */
+    uint8_t swap_width;                /* bytes of the unit that reading reverses; 0: little-endian already */
     bool has_crc : 1;
-    bool is_crc32c : 1; /* CRC is a CRC-32C, not a CRC-32 */
+    bool is_crc32c : 1;        /* CRC is a CRC-32C, not a CRC-32 */
     bool pieces_have_crcs : 1; /* the storage has no checksum, but each of the pieces in SRC has one */
-    bool checks_itself : 1; /* reading SRC compares checksums that are stored with the bytes */
-    bool in_key_index : 1;  /* file_storage_find finds it by its key */
+    bool checks_itself : 1;    /* reading SRC compares checksums that are stored with the bytes */
+    bool in_key_index : 1;     /* file_storage_find finds it by its key */
 };
 
 _Static_assert(sizeof(struct storage) <= 64, "files have a hundred thousand storages");
@@ -119,7 +119,7 @@ struct table {
     size_t nrows, cap_rows;
     const struct shape **shapes;
     size_t nshapes, cap_shapes;
-    map *shape_ids; /* sizes -> index into SHAPES; NULL: no row was added yet */
+    map *shape_ids;             /* sizes -> index into SHAPES; NULL: no row was added yet */
     uint32_t recent_shapes[64]; /* indexes into SHAPES, by a number made of the sizes: most are found here */
     struct storage *storages;
     size_t nstorages, cap_storages;

@@ -52,7 +52,7 @@ static ckpt_status check_has_data(ckpt_file *f, uint32_t i, ckpt_error *err)
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a %s tensor has no bytes of its own%s",
                ckpt_kind_name((ckpt_kind)t.kind),
                t.kind == CKPT_META || t.kind == CKPT_UNINITIALIZED ? " in any file"
-                                                                     : "; its parts are other tensors");
+                                                                   : "; its parts are other tensors");
     return name_tensor_if_failed(f, i, CKPT_ELOSSY, err);
 }
 

@@ -201,8 +201,8 @@ bool value_put_first(arena *a, ckpt_value *v, const value_pair *pairs, uint32_t 
     extra->cap_pairs = extra->npairs;
     if (extra->nstates)
         extra->entries_before_build = extra->entries_before_build > UINT32_MAX - n
-                                        ? UINT32_MAX
-                                        : extra->entries_before_build + n;
+                                          ? UINT32_MAX
+                                          : extra->entries_before_build + n;
     return true;
 }
 
@@ -213,8 +213,8 @@ bool value_add_state(arena *a, ckpt_value *v, ckpt_value *state)
         return false;
     if (extra->nstates == 0)
         extra->entries_before_build = extra->nitems > UINT32_MAX - extra->npairs
-                                        ? UINT32_MAX
-                                        : extra->nitems + extra->npairs;
+                                          ? UINT32_MAX
+                                          : extra->nitems + extra->npairs;
     return append(a, &extra->states, &extra->nstates, &extra->cap_states, &state, sizeof state);
 }
 

@@ -18,11 +18,11 @@ enum value_flag {
     VALUE_SHARED = 2,         /* reached more than once: a rewrite must memoize it */
     VALUE_NOT_REWRITABLE = 4, /* because of BUILD on an object that is no CALL, or ADDITEMS on a CALL */
     VALUE_DOTTED = 8,         /* GLOBAL of protocol >= 4: its name is looked up at each dot */
-    VALUE_PYTHON3_NAME = 16, /* GLOBAL of protocol >= 3: its name is not one of Python 2 (core/python2.h) */
-    VALUE_ON_PATH = 16, /* other nodes: on the path from the root to the node that graph/walk.c visits */
-    VALUE_ROW = 32,     /* TENSOR created for a plan: ROW is in the table of the plan's own file */
-    VALUE_WRAPS = 128, /* CALL that is read as the value in it, view_content() */
-    VALUE_LAZY_PAIRS = 8, /* DICT whose pairs value_pairs makes: they are in a struct lazy_pairs */
+    VALUE_PYTHON3_NAME = 16,  /* GLOBAL of protocol >= 3: its name is not one of Python 2 (core/python2.h) */
+    VALUE_ON_PATH = 16,    /* other nodes: on the path from the root to the node that graph/walk.c visits */
+    VALUE_ROW = 32,        /* TENSOR created for a plan: ROW is in the table of the plan's own file */
+    VALUE_WRAPS = 128,     /* CALL that is read as the value in it, view_content() */
+    VALUE_LAZY_PAIRS = 8,  /* DICT whose pairs value_pairs makes: they are in a struct lazy_pairs */
     VALUE_ABBREVIATED = 64 /* STR in place of a value of the metadata that is too long to be shown */
 };
 
@@ -42,7 +42,7 @@ struct lazy_pairs {
 
 /* Text or bytes that were left in the file. */
 struct value_span {
-    source *src;    /* not owned: lives as long as the file */
+    source *src; /* not owned: lives as long as the file */
     uint64_t off;
     uint64_t nbytes;
     uint64_t count; /* code points of STR, else nbytes */
@@ -73,6 +73,7 @@ struct ckpt_value {
         bool b;
         int64_t i;
         double f;
+        /* clang-format off */
         ckpt_str str; /* STR, STR8, BYTES, BYTEARRAY; BIGINT: little-endian two's complement */
         struct value_span *span;
         struct { ckpt_value **items; uint32_t n, cap; } seq;  /* LIST TUPLE SET FROZENSET */
@@ -83,6 +84,7 @@ struct ckpt_value {
         struct value_call call;                               /* CALL: the head of a value_object */
         ckpt_value *pid;                                      /* PERSID */
         struct { uint64_t other; uint32_t row; } listed;      /* TENSOR, PERSID: after i or pid, value_row */
+        /* clang-format on */
     } u;
 };
 
@@ -233,7 +235,7 @@ static inline uint32_t value_nargs(const ckpt_value *v)
 {
     return v && v->type == CKPT_V_CALL && value_is_sequence(v->u.call.args) ? v->u.call.args->u.seq.n : 0;
 }
-uint32_t value_count(const ckpt_value *v);               /* items of a sequence, pairs of a mapping */
+uint32_t value_count(const ckpt_value *v); /* items of a sequence, pairs of a mapping */
 /* value_pairs - returns the *N pairs of a DICT or, from SETITEM and SETITEMS, of a CALL; else NULL. */
 const value_pair *value_pairs(const ckpt_value *v, uint32_t *n);
 /* value_get - returns the last value under the text key NAME (STR or STR8), or NULL. */

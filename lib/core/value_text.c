@@ -360,8 +360,8 @@ static void show_node(struct text_writer *w, const ckpt_value *v)
     if (put_single_value(&w->out, v))
         return;
     struct view view = view_to_show(v);
-    const char *closing =
-        v->type == CKPT_V_CALL ? put_call_opening(w, v, &view) : put_builtin_opening(w, v, view.n);
+    const char *closing = v->type == CKPT_V_CALL ? put_call_opening(w, v, &view)
+                                                 : put_builtin_opening(w, v, view.n);
     if (view.n == 0) {
         text_put_literal(&w->out, closing);
     } else if (w->depth == MAX_DEPTH || is_on_stack(w, v)) {

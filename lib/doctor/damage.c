@@ -110,7 +110,7 @@ ckpt_status doctor_report_data_file(struct doctor *d, ckpt_error *err)
     ckpt_error e = {.offset = CKPT_NO_OFFSET};
     (void)format_refuse_data_file(d->path, &e);
     d->symptoms[CHECK_STRAY].n = 0; /* they are the other items of the file */
-    if (!d->f) /* with several items it is no archive */
+    if (!d->f)                      /* with several items it is no archive */
         memset(d->symptoms, 0, sizeof d->symptoms);
     return doctor_report_error(d, &(struct diagnosis){.id = "foreign"}, &e, err);
 }
@@ -124,12 +124,12 @@ ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err)
     const struct signature *s = unpacked ? recognize_file(d) : NULL;
     if (!s || s->kind == SIGN_TAR || s->kind == SIGN_ZIP) /* doctor_report_refusals reports it */
         return CKPT_OK;
-    return doctor_report(d,
-                         &(struct diagnosis){.id = "compressed",
-                                             .fix = {.action = s->fix,
-                                                     .packing = s->fix == CKPT_FIX_UNPACK ? s->id : NULL},
-                                             .hint = "ckpt reads it as it is"},
-                         err, "%s: ckpt reads it, torch.load and other loaders do not", s->what);
+    return doctor_report(
+        d,
+        &(struct diagnosis){.id = "compressed",
+                            .fix = {.action = s->fix, .packing = s->fix == CKPT_FIX_UNPACK ? s->id : NULL},
+                            .hint = "ckpt reads it as it is"},
+        err, "%s: ckpt reads it, torch.load and other loaders do not", s->what);
 }
 
 /* is_cut_off - returns true if the end of E was not found in a file of SIZE bytes. */

@@ -201,7 +201,7 @@ static bool is_data_file(const struct doctor *d)
 static ckpt_status report_outcome(struct doctor *d, ckpt_status st, ckpt_error *err)
 {
     ckpt_error e = *err;
-    CKPT_TRY(check_unchanged(&d->check, err)); /* of a file that changed, the findings mean nothing */
+    CKPT_TRY(check_unchanged(&d->check, err));     /* of a file that changed, the findings mean nothing */
     if (st != CKPT_OK && library_is_missing(&e)) { /* that is no fault of the file */
         *err = e;
         return st;

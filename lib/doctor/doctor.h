@@ -29,10 +29,10 @@ struct doctor {
 /* A diagnosis without its text. */
 struct diagnosis {
     const char *id;
-    ckpt_fix fix;     /* its action is 0: there is none */
-    const char *hint; /* what to do if there is no fix, or NULL */
+    ckpt_fix fix;      /* its action is 0: there is none */
+    const char *hint;  /* what to do if there is no fix, or NULL */
     const char *first; /* what to try before the fix, or NULL */
-    bool is_note;     /* not a problem, only worth knowing */
+    bool is_note;      /* not a problem, only worth knowing */
 };
 
 /* doctor_report - reports DIAGNOSIS with the text FMT. A fix that ckpt would fail to apply is left out. */

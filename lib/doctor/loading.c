@@ -143,10 +143,9 @@ static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
         break;
     }
     if (info.adapter)
-        CKPT_TRY(doctor_report(d, &adapter_diagnosis, err,
-                               "LoRA weights for %llu module%s: the base model has no such keys",
-                               (unsigned long long)info.adapter->modules,
-                               info.adapter->modules == 1 ? "" : "s"));
+        CKPT_TRY(doctor_report(
+            d, &adapter_diagnosis, err, "LoRA weights for %llu module%s: the base model has no such keys",
+            (unsigned long long)info.adapter->modules, info.adapter->modules == 1 ? "" : "s"));
     if (info.has_weights && info.weights_root.len)
         return doctor_report(d, &nested_diagnosis, err,
                              "the weights are below \"%.*s\": load_state_dict takes only that mapping",

@@ -27,8 +27,8 @@
 #include "format/registry.h"
 #include "format/unpack.h"
 
-#define SEPARATOR    '!'
-#define NEMO_FOLDER  "model_weights" /* of a distributed checkpoint */
+#define SEPARATOR   '!'
+#define NEMO_FOLDER "model_weights" /* of a distributed checkpoint */
 
 /* ------------------------------------------------------------------------- choice */
 
@@ -72,8 +72,7 @@ static bool get_folder(ckpt_str name, ckpt_str *folder)
     folder->len -= folder->len > 0; /* bounded: the slash */
     if (str_starts(name, STR_LIT(NEMO_FOLDER "/")))
         folder->len = strlen(NEMO_FOLDER);
-    return folder_is_data_file(last) || folder_shows_model(last) ||
-           str_matches_word(last, names, str_eq);
+    return folder_is_data_file(last) || folder_shows_model(last) || str_matches_word(last, names, str_eq);
 }
 
 /* The folders and members of an archive that may be a checkpoint. */
@@ -324,7 +323,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     ckpt_status st = choose(archive, &choice, err);
     if (st == CKPT_OK)
         st = choice.npreferred == 1 || choice.n == 1 ? read_named(f, archive, choice.first, err)
-                                                        : fail_unclear(archive, &choice, f->path, err);
+                                                     : fail_unclear(archive, &choice, f->path, err);
     source_unref(archive);
     return st;
 }

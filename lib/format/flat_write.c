@@ -312,7 +312,7 @@ static ckpt_status write_plan(struct flat_writer *w, ckpt_error *err)
     if (job->path)
         CKPT_TRY(plan_note_output(w->p, job->path, err));
     job->result->tensors += w->n + (w->p->report.naliases - w->first_alias); /* recorded ties count, too */
-    job->result->bytes += w->size;                                    /* bounded: they were written */
+    job->result->bytes += w->size;                                           /* bounded: they were written */
     return CKPT_OK;
 }
 

@@ -50,9 +50,9 @@ struct format {
     ckpt_status (*read)(ckpt_file *f, ckpt_error *err); /* ERR is never NULL */
     /* write - NULL: the format is read-only. */
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
-    bool compresses; /* write supports the option `compress` */
-    bool flat;       /* the format holds named tensors and texts, no graph */
-    bool is_folder;  /* write makes a folder, which torch.load does not read */
+    bool compresses;     /* write supports the option `compress` */
+    bool flat;           /* the format holds named tensors and texts, no graph */
+    bool is_folder;      /* write makes a folder, which torch.load does not read */
     bool names_are_keys; /* names in its zip archive are no paths: any name is legal */
     /* holds_dtype - for a flat format: returns true if it supports the dtype of T. Called only for dtypes
      * that safetensors lacks. NULL: the format supports none of these. */

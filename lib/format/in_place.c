@@ -70,8 +70,7 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
 
 ckpt_status format_check_own_file(const ckpt_file *f, ckpt_error *err)
 {
-    if (f->src && !f->archive && source_pos(f->src, 0) != CKPT_NO_OFFSET &&
-        strcmp(f->path, "-") != 0)
+    if (f->src && !f->archive && source_pos(f->src, 0) != CKPT_NO_OFFSET && strcmp(f->path, "-") != 0)
         return CKPT_OK;
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
 }
@@ -96,8 +95,7 @@ static bool has_same_storages(const struct table *a, const struct table *b)
     bool same = a->nstorages == b->nstorages;
     for (size_t i = 0; same && i < a->nstorages; i++) {
         const struct storage *s = &a->storages[i], *t = &b->storages[i];
-        same = s->nbytes == t->nbytes && s->dtype == t->dtype && s->has_crc == t->has_crc &&
-               s->crc == t->crc;
+        same = s->nbytes == t->nbytes && s->dtype == t->dtype && s->has_crc == t->has_crc && s->crc == t->crc;
     }
     return same;
 }

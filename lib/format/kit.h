@@ -26,7 +26,7 @@ struct kit {
     ckpt_path_elem *path; /* to the mapping, NPATH elements, and room for that of an entry */
     struct step *steps;   /* one for each element */
     uint32_t npath;
-    map *names; /* keys of the mapping */
+    map *names;        /* keys of the mapping */
     bool only_tensors; /* the caller adds nothing else and checks the names; an empty mapping is no value */
 };
 

@@ -201,9 +201,9 @@ static bool is_text_safe(ckpt_str name)
  * container; *SKIP is the length of the call's name. */
 static bool begins_container(ckpt_str t, size_t *skip)
 {
-    static const char *const calls[] = {"odict_keys(", "dict_keys(",  "odict_items(", "dict_items(",
-                                        "KeysView(",   "ItemsView(",  "OrderedDict(", "frozenset(",
-                                        "set("};
+    static const char *const calls[] = {"odict_keys(",  "dict_keys(", "odict_items(",
+                                        "dict_items(",  "KeysView(",  "ItemsView(",
+                                        "OrderedDict(", "frozenset(", "set("};
     *skip = 0;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         if (str_starts(t, str_c(calls[i])))

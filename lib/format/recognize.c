@@ -499,10 +499,7 @@ static bool is_burn(const struct probe *p)
                        str_find(probe_head(p), STR_LIT("burn::record"), 0) != SIZE_MAX);
 }
 
-static bool is_thinc(const struct probe *p)
-{
-    return str_starts(probe_head(p), STR_LIT("\x84\xa5nodes"));
-}
+static bool is_thinc(const struct probe *p) { return str_starts(probe_head(p), STR_LIT("\x84\xa5nodes")); }
 
 /* is_mindspore - returns true if P begins with a value of MindSpore's message Checkpoint (checkpoint.proto):
  * 1 tag, 2 tensor: 1 dims, 2 tensor_type, such as "Float32". */
@@ -539,7 +536,7 @@ static const struct signature signatures[] = {
     {SIGN_##kind, id, offset, bytes, sizeof(bytes) - 1, NULL, NULL, status, what, hint, CKPT_FIX_##fix},
 #define TEST(kind, id, test, status, what, hint, fix)                                                        \
     {SIGN_##kind, id, 0, NULL, 0, NULL, test, status, what, hint, CKPT_FIX_##fix},
-#define FOLDER(kind, file, content, what, hint)                                                             \
+#define FOLDER(kind, file, content, what, hint)                                                              \
     {SIGN_##kind, NULL, 0, file, 0, content, NULL, CKPT_EUNSUPPORTED, what, hint, CKPT_FIX_NONE},
 #include "format/signatures.def"
 #undef MAGIC

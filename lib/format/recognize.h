@@ -28,8 +28,8 @@ enum signature_kind {
     SIGN_TENSORIZER,
     SIGN_THINC,
     SIGN_OTHER,
-    SIGN_FOLDER, /* this and the following: folders */
-    SIGN_UNPACKED,  /* a folder: the members of a torch archive */
+    SIGN_FOLDER,   /* this and the following: folders */
+    SIGN_UNPACKED, /* a folder: the members of a torch archive */
     SIGN_HUB_CACHE /* a folder with a folder for each revision of a repository */
 };
 

@@ -194,8 +194,10 @@ static ckpt_status check_member(ckpt_file *f, source *archive, ckpt_error *err)
     f->whole_checksum |= members_have_checksums(archive);
     if (st != CKPT_ECHECKSUM || !f->salvage)
         return file_report_fault(f, st, err);
-    file_note_loss(f, "%s does not have the checksum that the archive records: any tensor without a checksum "
-                   "of its own may be damaged", err->where);
+    file_note_loss(f,
+                   "%s does not have the checksum that the archive records: any tensor without a checksum "
+                   "of its own may be damaged",
+                   err->where);
     return CKPT_OK;
 }
 

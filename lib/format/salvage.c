@@ -79,7 +79,7 @@ static ckpt_status add_lost_row(ckpt_file *f, size_t row, ckpt_error *err)
     if (cannot_be_written(f, &t))
         l.why = has_unwritable_dtype(&t) ? STR_LIT("no format can write its dtype")
                 : t.note.len             ? t.note
-                                          : STR_LIT("its data cannot be read");
+                                         : STR_LIT("its data cannot be read");
     if (s && storage_loss(s))
         l = (ckpt_lost){(uint32_t)row, str_c(s->extra->lost_why), s->extra->lost_at, s->extra->file};
     struct losses *all = &f->losses;

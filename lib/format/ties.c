@@ -209,11 +209,10 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
     if (found && how == CKPT_TIES_ERROR)
         return refuse_shared_bytes(p, pair[0], pair[1], "share bytes", err);
     if (found)
-        plan_notice(
-            p,
-            "\"%.*s\" and \"%.*s\" share bytes but are different views; each is written in full "
-            "(%zu of %zu tensors)",
-            STR_ARG(p->entries[pair[1]].name), STR_ARG(p->entries[pair[0]].name), found, p->nentries);
+        plan_notice(p,
+                    "\"%.*s\" and \"%.*s\" share bytes but are different views; each is written in full "
+                    "(%zu of %zu tensors)",
+                    STR_ARG(p->entries[pair[1]].name), STR_ARG(p->entries[pair[0]].name), found, p->nentries);
     return CKPT_OK;
 }
 

@@ -29,15 +29,15 @@ struct cached_block {
 };
 
 struct block_cache {
-    int refs; /* changed without the lock, but never by two threads at the same time */
-    pthread_mutex_t lock;  /* protects the fields below */
+    int refs;                      /* changed without the lock, but never by two threads at the same time */
+    pthread_mutex_t lock;          /* protects the fields below */
     pthread_cond_t block_released; /* signalled when a block is no longer busy or pinned */
     uint64_t max_memory_bytes, max_file_bytes;
     struct cached_block memory_list; /* head of the blocks in memory; the block after it leaves next */
     struct cached_block file_list;   /* head of the blocks in the file, the oldest block first */
-    uint64_t memory_used;          /* bytes */
-    int fd;                        /* -1: no file yet */
-    uint64_t next_offset;          /* offset in the file for the next block */
+    uint64_t memory_used;            /* bytes */
+    int fd;                          /* -1: no file yet */
+    uint64_t next_offset;            /* offset in the file for the next block */
 };
 
 static void list_init(struct cached_block *head) { head->prev = head->next = head; }

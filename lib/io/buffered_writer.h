@@ -7,7 +7,7 @@
 struct buffered_writer {
     sink *to; /* NULL: bytes are discarded */
     unsigned char *block;
-    uint64_t pos;     /* sink offset of the first byte of BLOCK */
+    uint64_t pos;         /* sink offset of the first byte of BLOCK */
     size_t len, capacity; /* bytes in BLOCK; the most that it can hold */
 };
 

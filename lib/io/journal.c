@@ -56,11 +56,11 @@
 /* A file that is being edited, and its folder. */
 struct edited_file {
     const char *asked_path;
-    char path[PATH_MAX]; /* ASKED_PATH, its links resolved */
-    const char *base_name; /* the last component of PATH */
+    char path[PATH_MAX];        /* ASKED_PATH, its links resolved */
+    const char *base_name;      /* the last component of PATH */
     char journal[NAME_MAX + 1]; /* its name in the folder */
-    int dir, fd;    /* the folder and the file; -1: closed */
-    struct stat st; /* attributes of the file */
+    int dir, fd;                /* the folder and the file; -1: closed */
+    struct stat st;             /* attributes of the file */
 };
 
 /* What the file has in the sectors that a journal lists. Recovery keeps a NEW file, restores the old bytes of
@@ -294,7 +294,7 @@ static ckpt_status find_state(const struct edited_file *e, const struct journal 
         CKPT_TRY(compare_piece(e, &j->pieces[i], false, &old, &new, &fits, err));
     *out = new                  ? FILE_NEW
            : old                ? FILE_OLD
-           : fits &&same_inode  ? FILE_MIXED
+           : fits && same_inode ? FILE_MIXED
            : fits || same_inode ? FILE_CHANGED
                                 : FILE_REPLACED;
     return CKPT_OK;

@@ -138,8 +138,8 @@ void journal_compare_piece(const struct journal_piece *p, const unsigned char *n
 
 /* The journal that is being written. */
 struct journal_writer {
-    int to, from;         /* descriptors of the journal and of the file */
-    int write_errno;      /* errno of the first failure, or 0 */
+    int to, from;    /* descriptors of the journal and of the file */
+    int write_errno; /* errno of the first failure, or 0 */
     uint32_t crc;
     size_t n;             /* bytes in BYTES that are not written yet */
     unsigned char *bytes; /* WINDOW bytes to write, WINDOW old bytes of the file, checksums of a piece */

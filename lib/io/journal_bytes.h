@@ -11,8 +11,8 @@
 /* A range of bytes that the edit changes. */
 struct journal_piece {
     uint64_t offset;
-    size_t size, old_size;     /* bytes; how many of them the old file had */
-    const unsigned char *old;  /* OLD_SIZE old bytes */
+    size_t size, old_size;          /* bytes; how many of them the old file had */
+    const unsigned char *old;       /* OLD_SIZE old bytes */
     const unsigned char *checksums; /* 4 bytes for each segment, see journal_bytes.c */
 };
 

@@ -21,7 +21,7 @@ struct pool {
     const struct pool_job *job;
     struct share shares[MAX_THREADS];
     unsigned threads, busy_threads;
-    pthread_mutex_t lock; /* protects shares, busy_threads, err */
+    pthread_mutex_t lock;       /* protects shares, busy_threads, err */
     pthread_cond_t thread_done; /* signalled when a thread has run out of tasks */
     atomic_size_t first_failed; /* lowest task that failed; SIZE_MAX: none */
     atomic_bool cancelled;

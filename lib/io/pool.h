@@ -8,7 +8,7 @@
 struct pool;
 
 struct pool_job {
-    size_t n;               /* number of tasks; one thread would run them from 0 on */
+    size_t n;                                /* number of tasks; one thread would run them from 0 on */
     uint64_t (*weigh)(void *user, size_t i); /* returns the weight of task I, such as its bytes */
     unsigned threads;                        /* as pool_threads returned it */
     /* task - runs task I on thread WORKER < THREADS; 0 is the thread that called pool_run. */

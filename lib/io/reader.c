@@ -118,7 +118,7 @@ bool reader_varint(reader *r, uint64_t *v)
     cursor c = cursor_of(p, p ? n : 0, 0);
     *v = cursor_varint(&c);
     if (c.bad && n < VARINT_MAX)
-        (void)reader_take(r, n + 1); /* bounded: N < VARINT_MAX; latches that a byte is missing */
+        (void)reader_take(r, n + 1);             /* bounded: N < VARINT_MAX; latches that a byte is missing */
     return !c.bad && reader_skip(r, n - c.left); /* bounded: C began with N bytes */
 }
 

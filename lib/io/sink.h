@@ -16,8 +16,8 @@ struct sink_ops {
     ckpt_status (*skip)(sink *s, uint64_t n, ckpt_error *err);
     ckpt_status (*patch)(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err);
     ckpt_status (*read)(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err);
-    ckpt_status (*commit)(sink *s, ckpt_error *err); /* frees S */
-    void (*abort)(sink *s);                          /* frees S */
+    ckpt_status (*commit)(sink *s, ckpt_error *err);                         /* frees S */
+    void (*abort)(sink *s);                                                  /* frees S */
     bool (*clone)(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n); /* may be NULL */
 };
 

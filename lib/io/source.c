@@ -32,7 +32,7 @@ ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, 
         if (st == CKPT_OK)
             *crc = crc_update(kind, *crc, chunk, chunk_size);
         off += chunk_size; /* bounded: read just now */
-        n -= chunk_size; /* bounded: N, at most */
+        n -= chunk_size;   /* bounded: N, at most */
     }
     free(chunk);
     return st;

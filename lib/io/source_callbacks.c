@@ -15,8 +15,8 @@ struct callback_source {
     ckpt_callbacks callbacks;
     pthread_mutex_t lock; /* held during read_at if only one call at a time is allowed */
     struct source_watch *watch;
-    bool is_open;       /* opening succeeded: callbacks_close calls callbacks.close */
-    int read_errno;     /* errno of the first read that failed while the file was being opened */
+    bool is_open;           /* opening succeeded: callbacks_close calls callbacks.close */
+    int read_errno;         /* errno of the first read that failed while the file was being opened */
     uint64_t failed_offset; /* offset of that read */
 };
 

@@ -17,10 +17,10 @@
 
 struct file_source {
     source source;
-    int fd;                 /* -1: parked */
-    bool is_named;          /* it has a path, by which changes can be seen */
+    int fd;                         /* -1: parked */
+    bool is_named;                  /* it has a path, by which changes can be seen */
     atomic_bool advised_sequential; /* source_advise_sequential was called */
-    atomic_int read_errno;  /* of a failed read: source_check_unchanged reports it to callers that went on */
+    atomic_int read_errno; /* of a failed read: source_check_unchanged reports it to callers that went on */
     const char *_Atomic change; /* how the file changed, such as "removed"; NULL: not that we know */
     struct stat opened_stat;
     char *path;
@@ -61,8 +61,8 @@ static bool same_file(const struct stat *a, const struct stat *b)
  * ctime. */
 static const char *compare_parked(const struct file_source *f, const struct stat *now)
 {
-    bool same =
-        same_size_and_mtime(now, &f->opened_stat) && same_time(&now->st_ctim, &f->opened_stat.st_ctim);
+    bool same = same_size_and_mtime(now, &f->opened_stat) &&
+                same_time(&now->st_ctim, &f->opened_stat.st_ctim);
     return !same_file(now, &f->opened_stat) ? "replaced" : same ? NULL : "changed";
 }
 

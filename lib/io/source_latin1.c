@@ -7,7 +7,7 @@
 #include "io/source.h"
 
 #define SEEK_POINT_EVERY 65536u /* decoded bytes between seek points */
-#define WINDOW     32768u
+#define WINDOW           32768u
 
 struct latin1_source {
     source source;
@@ -95,8 +95,7 @@ static ckpt_status decode_forward(struct latin1_source *l, unsigned char *out, u
 }
 
 /* decode_range - does what latin1_read does, under the lock. */
-static ckpt_status decode_range(struct latin1_source *l, uint64_t off, void *out, size_t n,
-                                ckpt_error *err)
+static ckpt_status decode_range(struct latin1_source *l, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     uint64_t point = off / SEEK_POINT_EVERY;
     if (point >= l->nseek_points)
@@ -136,9 +135,8 @@ ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t 
                           ckpt_error *err)
 {
     if (count > size || size - count > count)
-        return fail(err, CKPT_EFORMAT, source_pos(parent, off),
-                    "text of {%llu bytes} cannot encode {=%llu}", (unsigned long long)size,
-                    (unsigned long long)count);
+        return fail(err, CKPT_EFORMAT, source_pos(parent, off), "text of {%llu bytes} cannot encode {=%llu}",
+                    (unsigned long long)size, (unsigned long long)count);
     source *text;
     CKPT_TRY(source_slice(parent, off, size, &text, err));
     struct latin1_source *l = calloc(1, sizeof *l);

@@ -11,14 +11,14 @@
 #define MAX_IN_MEMORY ((size_t)1 << 20)
 
 struct spool {
-    source source;           /* the source that spool_source returns */
-    uint64_t max;            /* the most bytes in all */
-    uint64_t max_in_memory;  /* with more bytes, a file is used */
-    buf bytes;               /* the bytes in memory; empty once there is a file */
-    int fd;                  /* the file; -1: none */
-    uint64_t off;            /* offset in the file of the first byte */
-    bool borrowed;           /* the file is the caller's */
-    bool full;               /* a write failed because of max */
+    source source;          /* the source that spool_source returns */
+    uint64_t max;           /* the most bytes in all */
+    uint64_t max_in_memory; /* with more bytes, a file is used */
+    buf bytes;              /* the bytes in memory; empty once there is a file */
+    int fd;                 /* the file; -1: none */
+    uint64_t off;           /* offset in the file of the first byte */
+    bool borrowed;          /* the file is the caller's */
+    bool full;              /* a write failed because of max */
 };
 
 static spool *new_spool(uint64_t max, uint64_t max_in_memory, int fd, uint64_t off)
@@ -93,7 +93,7 @@ ckpt_status spool_copy(spool *s, source *src, uint64_t off, uint64_t n, ckpt_err
         CKPT_TRY(source_read(src, off, block, chunk_size, err));
         CKPT_TRY(spool_write(s, block, chunk_size, err));
         off += chunk_size; /* bounded: read just now */
-        n -= chunk_size; /* bounded: N, at most */
+        n -= chunk_size;   /* bounded: N, at most */
     }
     return CKPT_OK;
 }

@@ -84,8 +84,7 @@ static ckpt_status index_parameters(map *group_of, const ckpt_value *params, uin
     for (uint32_t i = 0; params && ckpt_value_item(params, i, &unused_key, &val); i++) {
         bool is_number = ckpt_value_get_type(val) == CKPT_V_INT;
         uint64_t number = is_number ? (uint64_t)ckpt_value_int(val) : 0;
-        if (is_number && map_get_num(group_of, number) == MAP_NONE &&
-            !map_put_num(group_of, number, g, NULL))
+        if (is_number && map_get_num(group_of, number) == MAP_NONE && !map_put_num(group_of, number, g, NULL))
             return fail_memory(err);
     }
     return CKPT_OK;

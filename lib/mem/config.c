@@ -10,10 +10,10 @@
 static ckpt_status add_entry(struct mem_config *c, json_scan *json, arena *a, ckpt_str key,
                              enum json_event event)
 {
-    static const uint8_t types[] = {
-        [JSON_STRING] = CONFIG_TEXT, [JSON_NUMBER] = CONFIG_NUMBER, [JSON_TRUE] = CONFIG_TRUE,
-        [JSON_FALSE] = CONFIG_FALSE, [JSON_NULL] = CONFIG_NULL,     [JSON_OBJECT] = CONFIG_OTHER,
-        [JSON_ARRAY] = CONFIG_OTHER};
+    static const uint8_t types[] = {[JSON_STRING] = CONFIG_TEXT, [JSON_NUMBER] = CONFIG_NUMBER,
+                                    [JSON_TRUE] = CONFIG_TRUE,   [JSON_FALSE] = CONFIG_FALSE,
+                                    [JSON_NULL] = CONFIG_NULL,   [JSON_OBJECT] = CONFIG_OTHER,
+                                    [JSON_ARRAY] = CONFIG_OTHER};
     struct mem_config_entry entry = {.key = key, .text = json->str, .type = types[event]};
     for (size_t i = 0; i < c->n; i++)
         if (str_eq(c->list[i].key, key))

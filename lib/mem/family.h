@@ -46,6 +46,7 @@ bool product_value(ckpt_str text, const struct letters *letters, uint64_t *out);
 
 /* Conditions under which a row of a table counts. They come in groups (precision, attention …). For each
  * group of which `conditions` has a bit, the run must have one of these bits. */
+/* clang-format off */
 enum {
     ANY = 0,
     FP32 = 1 << 0, MIXED = 1 << 1, HALF = 1 << 2,              /* precision */
@@ -64,18 +65,19 @@ enum {
     MAY_BE_MISSING = 1 << 27,                             /* a tensor that some networks lack */
     SECOND_NAME = 1 << 28 | MAY_BE_MISSING                /* repeats the parameter of the row before */
 };
+/* clang-format on */
 #define OPTIONAL_TENSORS (QK_NORM | QKV_BIAS | OUT_BIAS | MLP_BIAS | UNTIED)
 
 /* The part of the network that a tensor belongs to, or that keeps something for the backward pass. That pass
  * goes through the loss, the head, the blocks from the last to the first, and the input, and frees what each
  * of them kept. */
 enum mem_part {
-    INPUT,     /* the embeddings; also what is kept to the end of the backward pass */
-    ATTENTION, /* of each block: freed when the gradient of the softmax is computed */
+    INPUT,                  /* the embeddings; also what is kept to the end of the backward pass */
+    ATTENTION,              /* of each block: freed when the gradient of the softmax is computed */
     CONV_BLOCK = ATTENTION, /* of a convnet: all of each block */
-    MLP,       /* of each block, with all that follows the softmax: freed before ATTENTION */
-    HEAD,      /* after the blocks: freed before the backward pass of the last block */
-    LOSS,      /* freed before the backward pass of the head */
+    MLP,                    /* of each block, with all that follows the softmax: freed before ATTENTION */
+    HEAD,                   /* after the blocks: freed before the backward pass of the last block */
+    LOSS,                   /* freed before the backward pass of the head */
     MEM_PARTS
 };
 
@@ -89,8 +91,8 @@ enum mem_tensor_kind {
 
 /* A tensor of a family: its name, in which `#` is the number of a block, and its shape, "V,3h". */
 struct mem_tensor_rule {
-    uint8_t part, kind; /* enum mem_part, mem_tensor_kind */
-    uint32_t conditions;      /* ANY: in each network of this family */
+    uint8_t part, kind;  /* enum mem_part, mem_tensor_kind */
+    uint32_t conditions; /* ANY: in each network of this family */
     const char *name, *shape;
 };
 
@@ -118,7 +120,7 @@ enum mem_moment {
 
 /* What the value of a key of config.json sets. */
 enum mem_config_kind {
-    CONFIG_SIZE, /* the size that LETTER stands for */
+    CONFIG_SIZE,              /* the size that LETTER stands for */
     CONFIG_ATTENTION_DROPOUT, /* each dropout: a probability, taken to be above 0 if the key is missing */
     CONFIG_RESIDUAL_DROPOUT,
     CONFIG_EMBEDDING_DROPOUT,
@@ -156,7 +158,7 @@ struct mem_family {
     bool head_may_be_tied;     /* a head without a weight uses the embedding */
     bool has_dropout;          /* it has dropout unless the config turns it off */
     uint32_t conditions;       /* those that hold for all networks of the family */
-    const struct mem_tensor_rule *tensors; /* each list ends with an empty row */
+    const struct mem_tensor_rule *tensors;   /* each list ends with an empty row */
     const struct mem_usage *usage_by_part;   /* by part */
     const struct mem_usage *usage_by_moment; /* by moment, in addition to what the parts keep */
     const struct mem_config_rule *config;

@@ -71,9 +71,9 @@ static ckpt_status init_needs(struct needs *needs, const struct mem_timeline *t,
     CKPT_TRY_ALLOC(needs->first_alike, err);
     fill_sums(needs);
     needs->outside_blocks = size_add(t->input_bytes, t->checkpoint_bytes);
-    needs->head_need = larger(size_add(size_add(all, t->loss_bytes), t->moment_bytes[LOSS_BACKWARD]),
-                              size_add(all, larger(t->moment_bytes[HEAD_BACKWARD],
-                                                                t->moment_bytes[HEAD_CAST])));
+    needs->head_need = larger(
+        size_add(size_add(all, t->loss_bytes), t->moment_bytes[LOSS_BACKWARD]),
+        size_add(all, larger(t->moment_bytes[HEAD_BACKWARD], t->moment_bytes[HEAD_CAST])));
     needs->forward_end = size_add(size_add(all, t->loss_bytes), t->moment_bytes[FORWARD_END]);
     needs->fixed_peak = size_add(size_add(t->gradients, t->end_bytes), t->checkpoint_bytes);
     return CKPT_OK;
@@ -164,8 +164,8 @@ struct search {
     uint64_t limit, most_extra_work;
     struct front *fronts; /* [LAST_BLOCK_KINDS * j + last]: of the first j blocks, see front_at */
     struct front added, merged, least; /* least: see trim_least */
-    size_t npoints; /* of all fronts */
-    bool too_many;  /* more than PLAN_POINTS_MAX: the search was stopped */
+    size_t npoints;                    /* of all fronts */
+    bool too_many;                     /* more than PLAN_POINTS_MAX: the search was stopped */
 };
 
 static struct front *front_at(const struct search *search, uint32_t j, enum last_block last)
@@ -234,9 +234,8 @@ static bool extend(struct search *search, const struct last_segment *segment, en
     const struct mem_block *b = &needs->t->blocks[segment->first];
     const struct front *before = front_at(search, segment->first, last);
     bool recomputed = segment->how == RECOMPUTED;
-    uint64_t extra_work = recomputed
-                              ? needs->work_before[segment->end] - needs->work_before[segment->first]
-                              : 0,
+    uint64_t extra_work = recomputed ? needs->work_before[segment->end] - needs->work_before[segment->first]
+                                     : 0,
              stored = recomputed ? b->input_bytes : b->kept_bytes;
     uint64_t forward_end = size_add(
         stored, recomputed ? needs->copies_before[segment->end] - needs->copies_before[segment->first] : 0);

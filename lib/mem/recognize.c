@@ -393,7 +393,7 @@ static void set_family_conditions(ckpt_mem *m, const struct mem_family *f)
     uint32_t on = ATTENTION_DROPOUT | RESIDUAL_DROPOUT | EMBEDDING_DROPOUT;
     m->conditions = f->conditions;
     if (!(m->conditions & (NO_RESIDUAL_DROPOUT | RESIDUAL_DROPOUT)))
-        m->conditions |= f->has_dropout ? on : on << 1; /* NO_…_DROPOUT is the bit after …_DROPOUT */
+        m->conditions |= f->has_dropout ? on : on << 1; /* NO_…_DROPOUT is the next bit */
 }
 
 static void set_if_unknown(struct letters *letters, char name, uint64_t value)

@@ -133,9 +133,9 @@ ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_stat
     bool by_tensor = !uses_file_optimizer &&
                      (optimizer->step == STEP_ONE_TEMPORARY || optimizer->step == STEP_TWO_TEMPORARIES);
     out->optimizer = uses_file_optimizer ? m->file_optimizer.bytes : out->optimizer;
-    out->optimizer_exact = uses_file_optimizer ? run->precision == CKPT_MEM_AS_STORED && !out->frozen_elements
-                                               : optimizer->kind != STATE_8_BITS &&
-                                                     optimizer->kind != STATE_OF_MUON;
+    out->optimizer_exact = uses_file_optimizer
+                               ? run->precision == CKPT_MEM_AS_STORED && !out->frozen_elements
+                               : optimizer->kind != STATE_8_BITS && optimizer->kind != STATE_OF_MUON;
     out->transient_known = !uses_file_optimizer && optimizer->step != STEP_UNKNOWN;
     out->transient_exact = out->transient_known && (m->in_parameter_order || !by_tensor);
     return CKPT_OK;

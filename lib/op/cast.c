@@ -104,8 +104,7 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
         plan_notice(p, "%zu tensor%s of scales (float8_e8m0fnu) stay%s", skipped->scales,
                     skipped->scales == 1 ? "" : "s", skipped->scales == 1 ? "s" : "");
     if (skipped->vectors)
-        plan_notice(p,
-                    "%zu tensor%s of one dimension stay%s, as in ggml: --cast casts one only by full name",
+        plan_notice(p, "%zu tensor%s of one dimension stay%s, as in ggml: --cast casts one only by full name",
                     skipped->vectors, skipped->vectors == 1 ? "" : "s", skipped->vectors == 1 ? "s" : "");
     if (skipped->quantized)
         plan_notice(p,

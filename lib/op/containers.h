@@ -9,13 +9,13 @@
 
 /* One container. Parents come before their children, and the children of one container follow each other. */
 struct container {
-    const ckpt_value *node; /* after file_replacement_of() */
-    uint32_t parent;        /* NO_CONTAINER: it is the root */
-    ckpt_path_elem elem;    /* the key or index under which PARENT has it */
-    uint32_t first, nchildren; /* its children are list[first .. first + nchildren) */
-    uint32_t entries;          /* number of entries; 0 unless it is a mapping */
-    uint32_t text_key_tensors; /* entries that are tensors under a text key */
-    uint32_t dotted_tensors;   /* those of text_key_tensors with a dot in their key: "fc.weight" */
+    const ckpt_value *node;     /* after file_replacement_of() */
+    uint32_t parent;            /* NO_CONTAINER: it is the root */
+    ckpt_path_elem elem;        /* the key or index under which PARENT has it */
+    uint32_t first, nchildren;  /* its children are list[first .. first + nchildren) */
+    uint32_t entries;           /* number of entries; 0 unless it is a mapping */
+    uint32_t text_key_tensors;  /* entries that are tensors under a text key */
+    uint32_t dotted_tensors;    /* those of text_key_tensors with a dot in their key: "fc.weight" */
     uint32_t tensors_with_dims; /* those of text_key_tensors with at least one dimension */
     uint32_t tensor_entries;    /* entries or items that are tensors, under any key */
     uint64_t tensors_below;     /* tensors in it and below, except inside optimizers and extra states */

@@ -211,8 +211,8 @@ static void notice_dequantized(ckpt_plan *p, size_t nblocks)
         return;
     }
     if (n)
-        plan_notice(p, "%zu weight%s dequantized (%s); %s scales are left out", n,
-                    n == 1 ? " is" : "s are", p->casts.dequantized[0].scheme.ptr, n == 1 ? "its" : "their");
+        plan_notice(p, "%zu weight%s dequantized (%s); %s scales are left out", n, n == 1 ? " is" : "s are",
+                    p->casts.dequantized[0].scheme.ptr, n == 1 ? "its" : "their");
 }
 
 ckpt_status ckpt_plan_dequantize(ckpt_plan *p, ckpt_error *err)

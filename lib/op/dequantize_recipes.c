@@ -338,10 +338,8 @@ ckpt_status recipe_make_awq(struct dequantizer *d, const struct quantized_weight
     CKPT_TRY(recipe_set_matrix_shape(d, out, rows, cols, err));
     *r = recipe_make(rows, cols, recipe_dtype(&scale));
     r->block_cols = cols / groups;
-    r->codes = (struct scaled_codes){.m = make_transposed(w->weight, t.shape[1], cols),
-                                     .packing = PACKED_ROWS,
-                                     .bits = 4,
-                                     .order = order};
+    r->codes = (struct scaled_codes){
+        .m = make_transposed(w->weight, t.shape[1], cols), .packing = PACKED_ROWS, .bits = 4, .order = order};
     r->zero = r->codes;
     r->zero.m = make_transposed(w->part[1], t.shape[1], groups);
     r->scale = make_transposed(w->part[0], rows, groups);
@@ -478,8 +476,7 @@ ckpt_status dequantize_make_recipe(struct dequantizer *d, const struct quantized
     *out = (struct dequantized){0};
     switch (w->scheme) {
 #define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe)                                  \
-    case QUANTIZED_##id:                                                                                     \
-        return recipe_make_##recipe(d, w, out, err);
+    case QUANTIZED_##id: return recipe_make_##recipe(d, w, out, err);
 #include "op/quantized.def"
 #undef SCHEME
     default: return recipe_make_unsupported(d, w, out, err);

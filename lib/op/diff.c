@@ -128,8 +128,7 @@ static size_t list_unmatched(const struct diff *d, struct unmatched *out)
         uint32_t row = from_b ? p->b : p->a;
         if ((from_b || p->b == CKPT_NO_TENSOR) && table_has_data(table, row) &&
             table_tensor(table, row).nbytes)
-            out[n++] = (struct unmatched){
-                .table = table, .row = row, .pair = (uint32_t)i, .from_b = from_b};
+            out[n++] = (struct unmatched){.table = table, .row = row, .pair = (uint32_t)i, .from_b = from_b};
     }
     return n;
 }

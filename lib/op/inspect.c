@@ -302,8 +302,8 @@ static ckpt_status list_schemes(ckpt_file *file, ckpt_info *out, ckpt_error *err
         n[found.list[i].scheme]++;
     for (unsigned i = 0; i < QUANTIZED_SCHEMES; i++)
         if (n[i])
-            list[out->nquantized++] =
-                (ckpt_quantized){str_c(quantized_title((enum quantized_scheme_id)i)), n[i]};
+            list[out->nquantized++] = (ckpt_quantized){str_c(quantized_title((enum quantized_scheme_id)i)),
+                                                       n[i]};
     file->inspected.quantized = list;
     file->inspected.nquantized = out->nquantized;
     arena_free(a);

@@ -456,8 +456,8 @@ static ckpt_status record_old_names(struct renaming *job, ckpt_error *err)
     p->renames.nmappings = job->ngroups;
     for (size_t i = 0; i < job->ngroups; i++)
         p->renames.mappings[i] = (ckpt_mapping){.name = job->groups[i].where,
-                                        .averaged = job->groups[i].is_averaged,
-                                        .optimizer = job->groups[i].is_optimizer};
+                                                .averaged = job->groups[i].is_averaged,
+                                                .optimizer = job->groups[i].is_optimizer};
     return assign_rows_to_groups(job, err);
 }
 

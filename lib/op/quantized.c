@@ -63,10 +63,10 @@ struct finder {
     struct candidate *candidates;
     size_t ncandidates, cap_candidates;
     bool has_unique_names;
-    uint32_t near; /* the row next to which others are looked for first */
+    uint32_t near;                  /* the row next to which others are looked for first */
     ckpt_str first_scale[NSCHEMES]; /* the first word of its scales, or empty */
     char last_byte[NSCHEMES];       /* of that word: few names end in it */
-    map *siblings; /* names of tensors in the other shards of the set; NULL: unknown */
+    map *siblings;                  /* names of tensors in the other shards of the set; NULL: unknown */
     buf name;
 };
 

@@ -9,7 +9,7 @@ enum quantized_scheme_id {
 #define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe) QUANTIZED_##id,
 #include "op/quantized.def"
 #undef SCHEME
-    QUANTIZED_UNKNOWN,  /* a tensor of fp8 or integers next to scales, by names that no scheme has */
+    QUANTIZED_UNKNOWN,   /* a tensor of fp8 or integers next to scales, by names that no scheme has */
     QUANTIZED_IN_SHARDS, /* fp8, or a scale, in one shard of a set: what belongs to it may be in another */
     QUANTIZED_SCHEMES
 };
@@ -21,8 +21,8 @@ enum quantized_scheme_id {
 /* A weight and the tensors that belong to it. */
 struct quantized_weight {
     enum quantized_scheme_id scheme;
-    ckpt_str stem;   /* what the names of its tensors begin with */
-    uint32_t weight; /* row of the quantized numbers */
+    ckpt_str stem;                      /* what the names of its tensors begin with */
+    uint32_t weight;                    /* row of the quantized numbers */
     uint32_t part[QUANTIZED_PARTS_MAX]; /* rows of the words of `scales` and `optional`, in the order of
                                          * quantized.def; CKPT_NO_TENSOR: absent */
 };

@@ -37,8 +37,8 @@ static ckpt_status check_replacement(const char *replacement, size_t groups, ckp
 /* fail_no_arrow - fails because RULE has no "=>"; the hint for s/A/B/, a rule of sed, is 'A=>B'. */
 static ckpt_status fail_no_arrow(const char *rule, ckpt_error *err)
 {
-    ckpt_status st =
-        fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is not a rule of the form REGEX=>REPLACEMENT", rule);
+    ckpt_status st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                          "\"%s\" is not a rule of the form REGEX=>REPLACEMENT", rule);
     const char *from = rule[0] == 's' && rule[1] == '/' ? rule + 2 : NULL;
     const char *to = from ? strchr(from, '/') : NULL;
     if (to && to > from && !strchr(rule, '\'') && to[1 + strcspn(to + 1, "/")])

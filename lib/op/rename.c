@@ -125,10 +125,10 @@ ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err)
 /* ---- strip --auto */
 
 struct auto_strip {
-    unsigned nmodules;    /* number of leading `module.` to remove from the keys of the current group */
-    bool has_counter;     /* an AveragedModel's n_averaged was seen */
-    size_t ninner;        /* keys that still contain `module.` … */
-    ckpt_str first_inner; /* … and the first of them */
+    unsigned nmodules;      /* number of leading `module.` to remove from the keys of the current group */
+    bool has_counter;       /* an AveragedModel's n_averaged was seen */
+    size_t ninner;          /* keys that still contain `module.` … */
+    ckpt_str first_inner;   /* … and the first of them */
     ckpt_str common;        /* what most keys of a group begin with, if that is no wrapper's name … */
     size_t ncommon, ngroup; /* … and how many of its keys, in the first such group */
 };

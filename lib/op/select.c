@@ -79,7 +79,9 @@ static ckpt_status notice_states(ckpt_plan *p, const size_t n[], ckpt_error *err
  * tensors there are. The description stays: plan_drop_description reports it. */
 static ckpt_status drop_states(ckpt_plan *p, ckpt_error *err)
 {
-    size_t n[] = {[CKPT_STATE_NONE] = 0, [CKPT_STATE_OPTIMIZER] = 0, [CKPT_STATE_METRIC] = 0,
+    size_t n[] = {[CKPT_STATE_NONE] = 0,
+                  [CKPT_STATE_OPTIMIZER] = 0,
+                  [CKPT_STATE_METRIC] = 0,
                   [CKPT_STATE_CHECKPOINT] = 0};
     uint32_t graph = p->file->description.row;
     CKPT_TRY(plan_update_entries(p, err));

@@ -23,15 +23,15 @@
 
 /* The sums over a row, or over a chunk of it. */
 struct tally {
-    ckpt_dtype dtype;        /* of the numbers that are added; float32 for ggml's blocks */
-    ckpt_dtype block_dtype;  /* of ggml's blocks; NONE: elements are added as they are stored */
-    bool one_byte_elements;  /* they are counted by value, in byte_counts */
+    ckpt_dtype dtype;                 /* of the numbers that are added; float32 for ggml's blocks */
+    ckpt_dtype block_dtype;           /* of ggml's blocks; NONE: elements are added as they are stored */
+    bool one_byte_elements;           /* they are counted by value, in byte_counts */
     size_t element_bytes, unit_bytes; /* of an element; of a unit, which is added at a time */
-    uint64_t position;       /* index of the next element */
-    uint64_t chunk_elements; /* of a chunk, also if the row is not read in chunks */
-    uint64_t stretch_elements; /* of a stretch, which has one element in the sample */
-    struct moments chunk_moments;   /* of the current chunk */
-    struct moments earlier_moments; /* of the earlier chunks */
+    uint64_t position;                /* index of the next element */
+    uint64_t chunk_elements;          /* of a chunk, also if the row is not read in chunks */
+    uint64_t stretch_elements;        /* of a stretch, which has one element in the sample */
+    struct moments chunk_moments;     /* of the current chunk */
+    struct moments earlier_moments;   /* of the earlier chunks */
     struct byte_histogram byte_counts;
     uint64_t int_min, int_max; /* of 64-bit integers; the sign bit of int64 is inverted */
     unsigned char *pending;    /* allocated after SAMPLE: bytes that do not make a unit yet */

@@ -16,12 +16,14 @@
 #include "core/reference.h"
 #include "core/view.h"
 
-#define MAX_WORK (UINT64_C(1) << 26) /* pairs of nodes */
-#define KEY_TEXT_MAX 160u /* bytes by which keys are sorted that are not text or int */
+#define MAX_WORK     (UINT64_C(1) << 26) /* pairs of nodes */
+#define KEY_TEXT_MAX 160u                /* bytes by which keys are sorted that are not text or int */
 
 /* What a node is compared as. */
+/* clang-format off */
 enum form { FORM_NONE, FORM_BOOL, FORM_INT, FORM_FLOAT, FORM_TEXT, FORM_BYTES, FORM_BYTEARRAY, FORM_REFERENCE,
             FORM_PERSID, FORM_OBJECT };
+/* clang-format on */
 
 /* latin1_argument - returns the text in the arguments of V: _codecs.encode(text, "latin1") or, from Python 2,
  * text, "latin1". NULL: they are something else. */

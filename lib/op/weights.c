@@ -355,8 +355,8 @@ ckpt_state name_state(ckpt_str name)
 #define RETURN_IF(condition, state)                                                                          \
     if (condition)                                                                                           \
         return CKPT_STATE_##state;
-#define PATH(state, text)  RETURN_IF(has_slash && is_in_path(name, text), state)
-#define OWNER(state, text) RETURN_IF(has_slash && is_owned(name, text), state)
+#define PATH(state, text)  RETURN_IF(has_slash &&is_in_path(name, text), state)
+#define OWNER(state, text) RETURN_IF(has_slash &&is_owned(name, text), state)
 #define START(state, text) RETURN_IF(str_starts(name, STR_LIT(text)), state)
 #define END(state, text)   RETURN_IF(last == (text)[sizeof(text) - 2] && str_ends(name, STR_LIT(text)), state)
 #define NAME(state, text)  RETURN_IF(str_is(name, text), state)

@@ -12,7 +12,7 @@ enum weights_role {
 };
 
 struct weights {
-    uint32_t container; /* what `--root auto` selects; NO_CONTAINER: nothing looks like weights */
+    uint32_t container;    /* what `--root auto` selects; NO_CONTAINER: nothing looks like weights */
     bool only_own_tensors; /* of CONTAINER's entries, only tensors are weights; there is an optimizer, too */
     bool has_common_name;  /* CONTAINER was found by a common name for weights */
     const char *why;       /* NUL-terminated, in the arena of the containers */

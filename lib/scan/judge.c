@@ -574,9 +574,8 @@ static bool judge_step(void *user, const struct trace_step *step)
         return report_step(j, step, SCAN_PICKLE_NOT_FOLLOWED, NULL, 0,
                            "uses out-of-band buffers (protocol 5), which are not in the file");
     case TRACE_STEP_MEMO:
-        return j->pickle.arrays_as_opcodes ||
-               report_once(j, step, REPORTED_MEMO, SCAN_MEMO_REPLACED,
-                           "a memo entry is put again with a different value");
+        return j->pickle.arrays_as_opcodes || report_once(j, step, REPORTED_MEMO, SCAN_MEMO_REPLACED,
+                                                          "a memo entry is put again with a different value");
     case TRACE_STEP_LEFTOVER:
         return j->pickle.arrays_as_opcodes ||
                report_once(j, step, REPORTED_STACK, SCAN_STACK_LEFT, "values or marks are left on the stack");
@@ -639,8 +638,7 @@ static bool judge_end(void *user, const struct trace_end *traced)
     struct judge *j = user;
     if (!j->reporting && !j->pickle.by_frame && !j->pickle.arrays_as_opcodes)
         j->scan->result->calls += traced->calls;
-    return j->needs_report ||
-           (j->scan->opts->all_calls && traced->calls && !j->pickle.arrays_as_opcodes);
+    return j->needs_report || (j->scan->opts->all_calls && traced->calls && !j->pickle.arrays_as_opcodes);
 }
 
 ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)

@@ -5,7 +5,6 @@
  */
 #include "scan/scan.h"
 
-
 static bool path_has_suffix(ckpt_str path, const char *suffix)
 {
     return path.len > strlen(suffix) && str_ends_any_case(path, str_c(suffix));

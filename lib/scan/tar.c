@@ -129,8 +129,7 @@ static ckpt_status check_padding(const struct scanned *in, uint64_t from, uint64
     if (from >= to)
         return CKPT_OK;
     from += i; /* bounded: i is inside the chunk */
-    CKPT_TRY(
-        SCAN_FOUND(in, SCAN_MALFORMED, from, "bytes that belong to no member, where a tar has zeros"));
+    CKPT_TRY(SCAN_FOUND(in, SCAN_MALFORMED, from, "bytes that belong to no member, where a tar has zeros"));
     return scan_stray_bytes(in, from, to, err);
 }
 

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TASKS_MAX        256 /* threads and processes of a command, at most */
+#define TASKS_MAX    256 /* threads and processes of a command, at most */
 #define CANNOT_TRACE 77
 
 static struct {

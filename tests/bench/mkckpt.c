@@ -374,12 +374,12 @@ static void write_central_directory(void)
     append_le(t, nentries, 8);   /* entries */
     append_le(t, size, 8);
     append_le(t, start, 8);
-    append_le(t, 0x07064b50, 4); /* zip64 end of central directory locator */
-    append_le(t, 0, 4);          /* disk of the zip64 end of central directory record */
+    append_le(t, 0x07064b50, 4);   /* zip64 end of central directory locator */
+    append_le(t, 0, 4);            /* disk of the zip64 end of central directory record */
     append_le(t, start + size, 8); /* offset of the zip64 end of central directory record */
     append_le(t, 1, 4);            /* total number of disks */
-    append_le(t, 0x06054b50, 4); /* end of central directory record */
-    append_le(t, 0, 4);          /* this disk, disk of the directory */
+    append_le(t, 0x06054b50, 4);   /* end of central directory record */
+    append_le(t, 0, 4);            /* this disk, disk of the directory */
     append_le(t, count_16_bits, 2);
     append_le(t, count_16_bits, 2);
     append_le(t, limit_to_32_bits(size), 4);

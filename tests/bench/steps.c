@@ -19,7 +19,7 @@
 #include <zlib.h>
 
 #define BYTES_PER_STEP 8   /* of memory that is copied, compared or set */
-#define CALL 100           /* steps of a system call */
+#define CALL           100 /* steps of a system call */
 #ifdef __clang__
 #define NOT_COUNTED __attribute__((no_sanitize("coverage")))
 #else
@@ -59,19 +59,19 @@ NOT_COUNTED __attribute__((destructor)) static void end(void)
 #pragma GCC visibility push(default) /* libzip calls inflate, too */
 
 /* WRAP(result, name, parameters, arguments, amount) - counts AMOUNT before each call of NAME. */
-#define WRAP(result, name, parameters, arguments, amount) \
-    result __real_##name parameters; \
-    result __wrap_##name parameters; \
-    NOT_COUNTED result __wrap_##name parameters \
-    { \
-        amount; \
-        return __real_##name arguments; \
+#define WRAP(result, name, parameters, arguments, amount)                                                    \
+    result __real_##name parameters;                                                                         \
+    result __wrap_##name parameters;                                                                         \
+    NOT_COUNTED result __wrap_##name parameters                                                              \
+    {                                                                                                        \
+        amount;                                                                                              \
+        return __real_##name arguments;                                                                      \
     }
 
 WRAP(void *, memcpy, (void *to, const void *from, size_t n), (to, from, n), count_bytes(n))
 WRAP(void *, memmove, (void *to, const void *from, size_t n), (to, from, n), count_bytes(n))
 WRAP(void *, memset, (void *to, int byte, size_t n), (to, byte, n), count_bytes(n))
-WRAP(void *, calloc, (size_t n, size_t size), (n, size), count_bytes(n * size))
+WRAP(void *, calloc, (size_t n, size_t size), (n, size), count_bytes(n *size))
 WRAP(void *, realloc, (void *p, size_t n), (p, n), count_bytes(n / 8))
 #ifdef __GLIBC__ /* which has these names for 64-bit offsets */
 WRAP(ssize_t, pread64, (int fd, void *to, size_t n, off_t at), (fd, to, n, at), count(CALL))

@@ -37,9 +37,9 @@ static struct shared {
     struct oom oom; /* which call of the current run fails */
     _Atomic long nruns;
     long last_failed; /* number of the call that failed in the last run; LONG_MAX: none did */
-} * shared;
+} *shared;
 static size_t input_max = 20000; /* bytes; longer inputs are skipped */
-static bool use_api, use_sets; /* -e, -s */
+static bool use_api, use_sets;   /* -e, -s */
 
 #define STACKS_MAX (1u << 21)           /* slots of failed_stacks, a hash table */
 static _Atomic uint64_t *failed_stacks; /* hashes of the stacks of calls that failed; NULL: without -w */

@@ -72,9 +72,9 @@ static const struct job jobs[] = {
 static struct shared {
     _Atomic size_t next_job;
     _Atomic long cases[NKINDS], failed;
-} * shared;
+} *shared;
 
-static const char *ckpt, *sample; /* the program; a small torch.save archive */
+static const char *ckpt, *sample;  /* the program; a small torch.save archive */
 static int kinds = ALL_BUT_MEMORY; /* the bits of the kinds of faults to test */
 static long allocation_step = 1;   /* every allocation_step-th allocation fails */
 static long job_step = 1;          /* every job_step-th job runs; if negative, the others */
@@ -84,10 +84,10 @@ struct fixture {
     const struct job *job;
     char dir[64];
     char *argv[WORDS_MAX], words[512];
-    int out, err;          /* receive its standard output and error */
-    char printed[OUTPUT_MAX]; /* the output that was last read from them */
-    int expected_exit;     /* exit status of a run without faults */
-    char expected_output[OUTPUT_MAX];                /* standard output of that run */
+    int out, err;                     /* receive its standard output and error */
+    char printed[OUTPUT_MAX];         /* the output that was last read from them */
+    int expected_exit;                /* exit status of a run without faults */
+    char expected_output[OUTPUT_MAX]; /* standard output of that run */
     /* output of `ckpt hash` for the set before the command, and after a run without faults; empty: no set */
     char hashes_before[OUTPUT_MAX], hashes_after[OUTPUT_MAX];
     struct folder old, new, now; /* before the command, after a run without faults, after the last run */
@@ -278,7 +278,7 @@ static const char *check_each_file(struct fixture *fx, enum leftovers leftovers,
         if (!old && !new)
             return "leaves an additional file";
         bool is_old = old && folder_file_equals(now, old, compare);
-        bool is_new = new &&folder_file_equals(now, new, compare);
+        bool is_new = new && folder_file_equals(now, new, compare);
         if (!is_old && !is_new)
             return "leaves a file that is neither old nor new";
     }
@@ -601,7 +601,7 @@ static const char *check_after_modification(struct fixture *fx, const char *inpu
             continue;
         if (!old && !new)
             return "leaves an additional file";
-        if (new &&folder_file_equals(now, new, FOLDER_ATTRIBUTES))
+        if (new && folder_file_equals(now, new, FOLDER_ATTRIBUTES))
             continue;
         if (fx->trace.code == fx->expected_exit || !old || !folder_file_equals(now, old, FOLDER_ATTRIBUTES))
             return "leaves a file made from both the old and the modified input";
@@ -697,10 +697,7 @@ static const struct {
     [MEMORY] = {NO_TMPFILE, fail_each_allocation},
 };
 
-static bool job_is_chosen(size_t i)
-{
-    return ((long)i % job_step == 0) == (job_step > 0);
-}
+static bool job_is_chosen(size_t i) { return ((long)i % job_step == 0) == (job_step > 0); }
 
 static void run_jobs(void)
 {

@@ -56,14 +56,14 @@ bool call_should_fail(void)
 #if defined(__GLIBC__) && !defined(SANITIZED)
 
 /* REAL: the function that allocates; FAILING: the name of the function that replaces it */
-#define REAL(name) __libc_##name
+#define REAL(name)    __libc_##name
 #define FAILING(name) name
 
 void *__libc_memalign(size_t, size_t);
 
 #else
 
-#define REAL(name) __real_##name
+#define REAL(name)    __real_##name
 #define FAILING(name) __wrap_##name
 
 void *__real_aligned_alloc(size_t, size_t);

@@ -107,9 +107,9 @@ static struct {
     struct scenario scenario;
     size_t scenario_number;
     uint64_t max_shard;
-    bool running;        /* sets_run() runs: calls may fail */
-    bool removal_failed; /* the call that failed was to remove or rename a file */
-    pid_t owner;         /* the process that removes the folder when it ends; its children do not */
+    bool running;                /* sets_run() runs: calls may fail */
+    bool removal_failed;         /* the call that failed was to remove or rename a file */
+    pid_t owner;                 /* the process that removes the folder when it ends; its children do not */
     struct folder before, after; /* before the run, and after a run without failing calls */
     struct folder now;           /* after the last run */
     ckpt_file *file;
@@ -527,9 +527,8 @@ bool sets_set_up(const char *path, size_t k)
     test.findings_known = false;
     sets_restore();
     sets_run();
-    if (test.status == CKPT_EIO &&
-        (test.scenario.options & (NO_FOLDER_SYNC | NO_FOLDER_OPEN) ||
-         test.scenario.before == READ_FEW_DESCRIPTORS))
+    if (test.status == CKPT_EIO && (test.scenario.options & (NO_FOLDER_SYNC | NO_FOLDER_OPEN) ||
+                                    test.scenario.before == READ_FEW_DESCRIPTORS))
         die("the scenario fails without a failing call");
     read_test_folder(&test.after);
     return true;
@@ -564,8 +563,8 @@ static void verify_set(void)
         exercise_check_error(st, &err);
     else if (test.findings_known && r.findings != test.expected_findings)
         exercise_abort("the number of findings has changed");
-    else if (!r.findings && (test.scenario.before == READ_SHARD_MISSING ||
-                             test.scenario.before == READ_TENSOR_RENAMED))
+    else if (!r.findings &&
+             (test.scenario.before == READ_SHARD_MISSING || test.scenario.before == READ_TENSOR_RENAMED))
         exercise_abort("a damaged set has no finding");
     test.findings_known |= st == CKPT_OK;
     test.expected_findings = st == CKPT_OK ? r.findings : test.expected_findings;
@@ -677,9 +676,8 @@ static bool is_mixed_set(void)
 void sets_check(void)
 {
     read_test_folder(&test.now);
-    bool as_before = reads_set(test.scenario.before)
-                         ? has_all_files_of(&test.before)
-                         : folder_equals(&test.now, &test.before, FOLDER_CONTENT);
+    bool as_before = reads_set(test.scenario.before) ? has_all_files_of(&test.before)
+                                                     : folder_equals(&test.now, &test.before, FOLDER_CONTENT);
     bool as_after = folder_equals(&test.now, &test.after, FOLDER_CONTENT);
     if (test.removal_failed || test.scenario.options & NO_LINKS || test.scenario.before == LINKED_INDEX) {
         if (is_mixed_set())

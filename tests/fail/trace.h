@@ -7,11 +7,11 @@
 #include <stddef.h>
 
 enum trace_action {
-    TRACE_LIST,  /* only lists the calls */
-    TRACE_KILL,  /* sends SIGKILL before call number `call` */
-    TRACE_ERROR, /* call `call` does nothing and fails with `error`; error 0: it returns 0 */
-    TRACE_FULL,  /* from call `call` on, all calls that write to a file fail with `error` */
-    TRACE_SHORT, /* call `call` transfers half of the bytes requested */
+    TRACE_LIST,     /* only lists the calls */
+    TRACE_KILL,     /* sends SIGKILL before call number `call` */
+    TRACE_ERROR,    /* call `call` does nothing and fails with `error`; error 0: it returns 0 */
+    TRACE_FULL,     /* from call `call` on, all calls that write to a file fail with `error` */
+    TRACE_SHORT,    /* call `call` transfers half of the bytes requested */
     TRACE_CALLBACK, /* `callback` is called before call `call` */
 };
 

@@ -28,8 +28,8 @@
 
 #include "../zipcrc.h"
 
-#define INPUT_MAX      65536u
-#define CASE_SECONDS   20
+#define INPUT_MAX    65536u
+#define CASE_SECONDS 20
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv) __attribute__((weak));
@@ -168,10 +168,7 @@ static uint64_t random_below(uint64_t limit)
     return limit ? (*state >> 11) % limit : 0;
 }
 
-#define TOKEN(s)                                                                                             \
-    {                                                                                                        \
-        s, sizeof(s) - 1                                                                                     \
-    }
+#define TOKEN(s) {s, sizeof(s) - 1}
 static const struct {
     const char *bytes;
     size_t n;
@@ -258,7 +255,7 @@ static void mutate_once(void)
         if (other->size > n)
             replace_bytes(offset, random_below(2) ? n : 0, other->data + random_below(other->size - n), n);
         break;
-    default: /* truncates the input */
+    default:                      /* truncates the input */
         if (random_below(8) == 0) /* not often */
             shared->size = offset;
     }

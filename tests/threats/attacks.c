@@ -44,11 +44,8 @@ struct attack {
     size_t nbytes;
 };
 
-#define ATTACK(technique, name, rule, bytes)                                                                 \
-    {                                                                                                        \
-        technique, name, rule, bytes, sizeof(bytes) - 1                                                      \
-    }
-#define HARMLESS(name, bytes) ATTACK("control", name, NO_FINDING, bytes)
+#define ATTACK(technique, name, rule, bytes) {technique, name, rule, bytes, sizeof(bytes) - 1}
+#define HARMLESS(name, bytes)                ATTACK("control", name, NO_FINDING, bytes)
 
 /* numpy.dtype(NAME, False, True); LENGTH is the length of NAME; the opcode BUILD sets STATE */
 #define DTYPE(length, name, state)  "cnumpy\ndtype\n(U" length name "\x89\x88tR(" state "tb"
@@ -57,7 +54,7 @@ struct attack {
 #define MADE_ARRAY(class, dtype, data)                                                                       \
     "\x80\x02"                                                                                               \
     "cnumpy.core.multiarray\n_reconstruct\n(" class "K\0\x85U\x01"                                           \
-                                                    "btR(K\x01K\x01\x85" dtype "\x89" data "tb."
+    "btR(K\x01K\x01\x85" dtype "\x89" data "tb."
 #define ARRAY(dtype, data) MADE_ARRAY(NDARRAY, dtype, data)
 #define EIGHT_BYTES                                                                                          \
     "U\x08"                                                                                                  \

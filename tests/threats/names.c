@@ -368,8 +368,7 @@ static void find_commands(void)
 {
     int fd = memfd_create("help", MFD_CLOEXEC);
     for (size_t k = 0; k < NCOMMANDS; k++) {
-        char *argv[] = {(char *)(size_t)ckpt, (char *)(size_t)commands[k][0], (char *)(size_t) "--help",
-                        NULL};
+        char *argv[] = {(char *)(size_t)ckpt, (char *)(size_t)commands[k][0], (char *)(size_t)"--help", NULL};
         is_available[k] = strcmp(commands[k][0], "NAME") == 0 || run_ckpt(argv, fd) == 0;
     }
     close(fd);
@@ -413,7 +412,7 @@ int main(int argc, char **argv)
         write_file("g.pkl", content.data, content.size);
         try_commands(names[i], "g.pkl");
     }
-    char *rm[] = {(char *)(size_t) "rm", (char *)(size_t) "-rf", dir, NULL};
+    char *rm[] = {(char *)(size_t)"rm", (char *)(size_t)"-rf", dir, NULL};
     printf("%zu names, %zu commands, %ld runs\n", NNAMES, NCOMMANDS, runs);
     printf("names: %ld passed, %ld failed\n", passed, failed);
     fflush(stdout);

@@ -6,9 +6,6 @@
 
 #define TEXT(s) str_of(s, sizeof(s) - 1)
 /* Does what TEXT does, in the initializer of a static variable. */
-#define CONSTANT(s)                                                                                          \
-    {                                                                                                        \
-        s, sizeof(s) - 1                                                                                     \
-    }
+#define CONSTANT(s) {s, sizeof(s) - 1}
 
 #endif

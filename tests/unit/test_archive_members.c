@@ -75,9 +75,9 @@ static const char *list(struct opened *o, const char *path)
 
 static void names_are_normalized(void)
 {
-    static const char *const names[] = {"5./",      "0./a",       "5./d/",      "0./d//b",  "0d/./c",
-                                        "0d/e/../f", "0/top",      "0d-g/h",     "0../out",  "0d/../../out",
-                                        "0d/e2/i",  "0d/e2/j/k/l", "0d/e2/../..", "0d/e3/"};
+    static const char *const names[] = {"5./",       "0./a",        "5./d/",       "0./d//b", "0d/./c",
+                                        "0d/e/../f", "0/top",       "0d-g/h",      "0../out", "0d/../../out",
+                                        "0d/e2/i",   "0d/e2/j/k/l", "0d/e2/../..", "0d/e3/"};
     struct opened o = OPEN_TAR(names);
     CU_ASSERT(has_content(&o, "x.tar!a", "0./a"));
     CU_ASSERT(has_content(&o, "x.tar!./d/b", "0./d//b"));
@@ -108,9 +108,9 @@ static void names_are_normalized(void)
 /* Which of two members counts, who unpacks them decides; and a link may lead anywhere. */
 static void ambiguous_names_are_refused(void)
 {
-    static const char *const names[] = {"0d/a",  "0d/./a", "5e", "5e/", "0e/a", "2l",  "0l/a",
+    static const char *const names[] = {"0d/a",  "0d/./a", "5e",   "5e/", "0e/a", "2l",  "0l/a",
                                         "1hard", "0f",     "0f/a", "2m",  "0m",   "3dev"};
-    static const char *const refused[] = {"x.tar!d/a", "x.tar!l",  "x.tar!l/a", "x.tar!hard",
+    static const char *const refused[] = {"x.tar!d/a", "x.tar!l", "x.tar!l/a", "x.tar!hard",
                                           "x.tar!f/a", "x.tar!m", "x.tar!dev"};
     struct opened o = OPEN_TAR(names);
     source *src;

@@ -260,7 +260,7 @@ static void elements_are_appended_one_by_one(void)
         arena_free(a);
     }
     arena *small = arena_new(32);
-    unsigned char(*list)[40] = NULL;
+    unsigned char (*list)[40] = NULL;
     size_t n = 0, cap = 0;
     CU_ASSERT_PTR_NULL(arena_append(small, &list, &n, &cap, sizeof *list));
     CU_ASSERT_EQUAL(n, 0);

@@ -215,7 +215,7 @@ static void types_of_containers_are_compared(void)
 /* array.array has a list in protocols 0 to 2, then bytes in one of the machine's formats. */
 static void arrays_are_compared_across_protocols(void)
 {
-#define LIST(code, items)          "{'v':array.array('" code "'," items ")}"
+#define LIST(code, items) "{'v':array.array('" code "'," items ")}"
 #define BYTES(code, format, bytes)                                                                           \
     "{'v':array._array_reconstructor(array.array,'" code "'," format "," bytes ")}"
     check_same(LIST("i", "[1,-2]"), BYTES("i", "8", "b'\\01\\00\\00\\00\\fe\\ff\\ff\\ff'"));

@@ -92,14 +92,18 @@ static void models_of_other_programs_are_recognized(void)
 static void near_misses_are_not_recognized(void)
 {
     CHECK_FILE("\x8c\x0d\x04\x09\x03\x02salt", "GnuPG", "gpg -d file");
-    CHECK_FILE("\xc3\x0d\x04\x09\x03\x02salt", "GnuPG", "gpg -d file");       /* a packet of the new form */
-    CHECK_FILE("\x84\x5e\x03" "ABCDEFGH\x12", "GnuPG", "gpg -d file");          /* a public key, ECDH */
-    CHECK_UNKNOWN("\x8c\x0d\x04\x00\x03\x02salt");                            /* no such cipher */
-    CHECK_UNKNOWN("\x8c\x0d\x05\x09\x03\x02salt");                            /* another version */
-    CHECK_UNKNOWN("\x84\x5e\x03" "ABCDEFGH\x05");                               /* no such algorithm */
-    CHECK_UNKNOWN("\x8e\x0d\x04\x09\x03\x02salt");                            /* a length of 4 bytes */
+    CHECK_FILE("\xc3\x0d\x04\x09\x03\x02salt", "GnuPG", "gpg -d file"); /* a packet of the new form */
+    CHECK_FILE("\x84\x5e\x03"
+               "ABCDEFGH\x12",
+               "GnuPG", "gpg -d file");            /* a public key, ECDH */
+    CHECK_UNKNOWN("\x8c\x0d\x04\x00\x03\x02salt"); /* no such cipher */
+    CHECK_UNKNOWN("\x8c\x0d\x05\x09\x03\x02salt"); /* another version */
+    CHECK_UNKNOWN("\x84\x5e\x03"
+                  "ABCDEFGH\x05");                                           /* no such algorithm */
+    CHECK_UNKNOWN("\x8e\x0d\x04\x09\x03\x02salt");                           /* a length of 4 bytes */
     CHECK_UNKNOWN("\x0a\x1a\x0a\x01w\x12\x15\x08\x02\x12\x05Apple\x1a\x08"); /* no type of MindSpore */
-    CHECK_UNKNOWN("\x0a\x1a\x0a\0\x12\x15\x08\x02\x12\x07" "Float32");         /* no tag */
+    CHECK_UNKNOWN("\x0a\x1a\x0a\0\x12\x15\x08\x02\x12\x07"
+                  "Float32"); /* no tag */
     CHECK_UNKNOWN("\x0a\x1a\x0a\x01w");
     CHECK_UNKNOWN("../a/b\nc");
     CHECK_UNKNOWN("a model.safetensors");

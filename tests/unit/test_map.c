@@ -114,7 +114,7 @@ static double cpu_seconds(void)
 static void a_million_names_are_fast(void)
 {
     enum { N = 1000000, WIDTH = 48 };
-    char(*names)[WIDTH] = malloc((size_t)N * WIDTH);
+    char (*names)[WIDTH] = malloc((size_t)N * WIDTH);
     map *m = map_new(0);
     CU_ASSERT_PTR_NOT_NULL_FATAL(names);
     for (uint32_t i = 0; i < N; i++)

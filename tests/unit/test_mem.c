@@ -443,7 +443,7 @@ static void optimizer_states_match_sums_by_hand(void)
         {"rmsprop", 552, 544, true}, /* states: 544 and two steps; transient: 512 + 32 */
         {"adafactor", 4 * (16 + 8 + 8), 0, false},
         {"muon", 512 + 2 * 32, 0, false}, /* the bias is trained by AdamW */
-        {"adamw8bit", 1088, 0, false}, /* states of tensors below 4096 elements are float32 */
+        {"adamw8bit", 1088, 0, false},    /* states of tensors below 4096 elements are float32 */
     };
     struct network n = begin_network(NULL);
     ckpt_mem *m;

@@ -34,10 +34,7 @@ static void print_case(int signal_number)
 
 /* --------------------------------------------------------------------- malformed texts */
 
-#define TEXT(text)                                                                                           \
-    {                                                                                                        \
-        text, sizeof text - 1                                                                                \
-    }
+#define TEXT(text) {text, sizeof text - 1}
 
 static const ckpt_str malformed[] = {
     TEXT(""),

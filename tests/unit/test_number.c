@@ -131,10 +131,14 @@ static void low_part_is_what_a_double_rounds_off(void)
         uint64_t u;
         double low;
     } cases[] = {
-        {CKPT_DT_I64, (uint64_t)INT64_MAX, -1},      {CKPT_DT_I64, UINT64_C(1) << 63, 0},
-        {CKPT_DT_I64, (UINT64_C(1) << 63) + 511, 511}, {CKPT_DT_I64, UINT64_MAX, 0},
-        {CKPT_DT_I64, (UINT64_C(1) << 53) + 3, -1},  {CKPT_DT_U64, UINT64_MAX, -1},
-        {CKPT_DT_U64, UINT64_MAX - 1023, -1024},     {CKPT_DT_U64, (UINT64_C(1) << 63) + 1, 1},
+        {CKPT_DT_I64, (uint64_t)INT64_MAX, -1},
+        {CKPT_DT_I64, UINT64_C(1) << 63, 0},
+        {CKPT_DT_I64, (UINT64_C(1) << 63) + 511, 511},
+        {CKPT_DT_I64, UINT64_MAX, 0},
+        {CKPT_DT_I64, (UINT64_C(1) << 53) + 3, -1},
+        {CKPT_DT_U64, UINT64_MAX, -1},
+        {CKPT_DT_U64, UINT64_MAX - 1023, -1024},
+        {CKPT_DT_U64, (UINT64_C(1) << 63) + 1, 1},
         {CKPT_DT_U64, 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -21,14 +21,8 @@ struct program {
     const char *words;
 };
 
-#define READ_AS(pickle, graph)                                                                               \
-    {                                                                                                        \
-        BYTES(pickle), graph, CKPT_OK, NULL                                                                  \
-    }
-#define REFUSED(pickle, status, words)                                                                       \
-    {                                                                                                        \
-        BYTES(pickle), NULL, status, words                                                                   \
-    }
+#define READ_AS(pickle, graph)         {BYTES(pickle), graph, CKPT_OK, NULL}
+#define REFUSED(pickle, status, words) {BYTES(pickle), NULL, status, words}
 
 /* Pickles that together use every opcode that is not refused. */
 static const struct program valid_programs[] = {
@@ -614,7 +608,7 @@ static void a_memo_of_distant_indices_stays_small(void)
 }
 
 /* HOOKS - makes an OrderedDict(), puts it in the memo as I and in a tuple. */
-#define HOOKS(i) "h\0)Rq" i "\x85"
+#define HOOKS(i)  "h\0)Rq" i "\x85"
 #define TWO_HOOKS "\x80\2ccollections\nOrderedDict\nq\0(" HOOKS("\1") HOOKS("\2")
 
 static void empty_hooks_share_a_node(void)

@@ -551,10 +551,10 @@ static void only_state_dicts_are_renamed(void)
     check_add_prefix("{'a.w':" FLOAT_TENSOR ",'b.w':" FLOAT_TENSOR ",'_extra_state':{'s':" FLOAT_TENSOR
                      ",'t':" FLOAT_TENSOR "}}",
                      NULL, "x.a.w,x.b.w,x._extra_state.s,x._extra_state.t", ": 2 of 2, 0 paths, 0 keys");
-    check_add_prefix(
-        "{'fc.weight':" FLOAT_TENSOR ",'optimizer':" OPTIMIZER ",'epoch':3,'lr':1.5,'args':None}", NULL,
-        "x.fc.weight,optimizer.state.0.step,optimizer.state.0.exp_avg",
-        ": 1 of 1, 0 paths, 0 keys; optimizer: 0 of 2, 0 paths, 0 keys");
+    check_add_prefix("{'fc.weight':" FLOAT_TENSOR ",'optimizer':" OPTIMIZER
+                     ",'epoch':3,'lr':1.5,'args':None}",
+                     NULL, "x.fc.weight,optimizer.state.0.step,optimizer.state.0.exp_avg",
+                     ": 1 of 1, 0 paths, 0 keys; optimizer: 0 of 2, 0 paths, 0 keys");
     check_add_prefix("{'state_dict':{'fc.weight':" FLOAT_TENSOR
                      ",'fc._extra_state':None},'metrics':{'loss':" FLOAT_SCALAR ",'acc':" FLOAT_SCALAR "},"
                      "'scaler':{'scale':" FLOAT_TENSOR ",'growth':" FLOAT_TENSOR

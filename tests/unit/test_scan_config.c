@@ -128,8 +128,7 @@ static struct scan_results scan_program(const char *members)
 #define NAMED(name)       IN_GRAPH("{\"as_tensor\": {\"name\": \"" name "\"}}")
 #define PARAMETER(path)   "\"signature\": {\"parameter\": {\"parameter_name\": \"" path "\"}}"
 #define CALL(function)    "\"graph\": {\"nodes\": [{\"target\": \"" function "\", \"inputs\": []}]}"
-#define ARGUMENT(members)                                                                                    \
-    "\"graph\": {\"nodes\": [{\"inputs\": [{\"name\": \"\", \"arg\": {" members "}}]}]}"
+#define ARGUMENT(members) "\"graph\": {\"nodes\": [{\"inputs\": [{\"name\": \"\", \"arg\": {" members "}}]}]}"
 #define MODULE_STACK(s)   "\"graph\": {\"nodes\": [{\"metadata\": {\"nn_module_stack\": \"" s "\"}}]}"
 
 /* scan_spec - scans a treespec under KEY: of a mapping with ARGUMENT_KEY, and of a KEYWORD. */
@@ -160,7 +159,8 @@ static void names_in_exported_programs_are_data(void)
 {
     static const char *const members[] = {
         NAMED("x"),
-        NAMED("gr\xc3\xb6\xc3\x9f""e_1"),
+        NAMED("gr\xc3\xb6\xc3\x9f"
+              "e_1"),
         NAMED("_0"),
         PARAMETER("l.0.weight"),
         PARAMETER("md.a-b.c/d e.q'x"),
@@ -234,10 +234,17 @@ static void code_in_exported_programs_is_reported(void)
 static void functions_of_exported_programs_are_reported(void)
 {
     static const char *const functions[] = {
-        CALL("torch.load"),          CALL("torch.os.system"),        CALL("torch.ops.load_library"),
-        CALL("mathx.y"),             CALL("_operator.methodcaller"), CALL("torch"),
-        CALL("torch.ops.a.b.c.d"),   CALL("torch.sym_x"),            CALL("math.__loader__.load_module"),
-        CALL("torch.sym_max.__x__"), ARGUMENT("\"as_operator\": \"torch.hub.load\""),
+        CALL("torch.load"),
+        CALL("torch.os.system"),
+        CALL("torch.ops.load_library"),
+        CALL("mathx.y"),
+        CALL("_operator.methodcaller"),
+        CALL("torch"),
+        CALL("torch.ops.a.b.c.d"),
+        CALL("torch.sym_x"),
+        CALL("math.__loader__.load_module"),
+        CALL("torch.sym_max.__x__"),
+        ARGUMENT("\"as_operator\": \"torch.hub.load\""),
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         check_rule(scan_program(functions[i]), "config-target", functions[i]);
@@ -440,7 +447,7 @@ static void serialized_values_that_are_no_pickle_are_not_scanned(void)
 #define FACTORY(module, name)                                                                                \
     "{\\\"default_factory_module\\\": \\\"" module "\\\", \\\"default_factory_name\\\": \\\"" name "\\\"}"
 #define ENUM(fqn)                                                                                            \
-    "\\\"[{\\\\\\\"__enum__\\\\\\\": true, \\\\\\\"fqn\\\\\\\": \\\\\\\"" fqn \
+    "\\\"[{\\\\\\\"__enum__\\\\\\\": true, \\\\\\\"fqn\\\\\\\": \\\\\\\"" fqn                                \
     "\\\\\\\", \\\\\\\"name\\\\\\\": \\\\\\\"x\\\\\\\"}]\\\""
 
 static void modules_of_treespecs_are_reported(void)
@@ -505,8 +512,9 @@ static struct scan_results scan_pickle(const char *text)
 #define WIDE(character) character "\\00\\00\\00"
 #define NUMPY_KEY                                                                                            \
     WIDE("_")                                                                                                \
-    WIDE("i") WIDE("n") WIDE("s") WIDE("t") WIDE("a") WIDE("n") WIDE("t") WIDE("i") WIDE("a") WIDE("t")      \
-    WIDE("o") WIDE("r")
+    WIDE("i")                                                                                                \
+    WIDE("n") WIDE("s") WIDE("t") WIDE("a") WIDE("n") WIDE("t") WIDE("i") WIDE("a") WIDE("t") WIDE("o")      \
+        WIDE("r")
 
 static void hyper_parameters_that_lightning_calls_are_reported(void)
 {
@@ -554,8 +562,7 @@ static void hyper_parameters_that_lightning_calls_are_reported(void)
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_instantiator: my.thing\n")), "config-target", 15, "");
     CHECK_ONLY_FINDING(scan_yaml_file(TEXT("_class_path: my.thing\n")), "config-target", 13, "");
     CU_ASSERT_EQUAL(
-        scan_yaml_file(TEXT("_instantiator: lightning.pytorch.cli.instantiate_module\nlr: 1\n")).findings,
-        0);
+        scan_yaml_file(TEXT("_instantiator: lightning.pytorch.cli.instantiate_module\nlr: 1\n")).findings, 0);
 }
 
 static struct scan_results scan_as(const char *suffix, ckpt_str bytes)
@@ -605,8 +612,8 @@ static void classes_that_configurations_name_are_reported(void)
         CU_ASSERT_EQUAL(scan_metadata(harmless[i]).findings, 0);
     CHECK_ONLY_FINDING(scan_metadata(METADATA("{'\\\\x5ftarget_': 'my.thing'}")), "not-opened", 48,
                        "a mapping of Python with escapes");
-    CHECK_ONLY_FINDING(scan_as(".json", TEXT("{\"steps\": [{\"class\": \"my.thing\"}]}")),
-                       "config-target", 21, "my.thing, what lerobot imports and calls");
+    CHECK_ONLY_FINDING(scan_as(".json", TEXT("{\"steps\": [{\"class\": \"my.thing\"}]}")), "config-target",
+                       21, "my.thing, what lerobot imports and calls");
     CHECK_ONLY_FINDING(scan_as(".json", TEXT("{\"a\": {\"characters_class\": \"my.thing\"}}")),
                        "config-target", 27, "my.thing, what Coqui TTS imports and calls");
     CU_ASSERT_EQUAL(scan_as(".json", TEXT("{\"steps\": [{\"class\": \"thing\"}]}")).findings, 0);
@@ -630,9 +637,17 @@ static void expressions_of_monai_are_reported(void)
         "[\"$import os\"]",
     };
     static const char *const harmless[] = {
-        IN_JSON("@a"),      IN_JSON("$"),         IN_JSON("$ f(1)"),       IN_JSON("${a.b}/x"),
-        IN_JSON("$2 * a"),  IN_JSON("%a::b"),     IN_JSON("%x.json::a"),   IN_JSON("a $f(1)"),
-        IN_JSON("$HOME/a"), "{\"a\": \"$f(1)\"}", "{\"_target_\": null, \"$f(1)\": 1}",
+        IN_JSON("@a"),
+        IN_JSON("$"),
+        IN_JSON("$ f(1)"),
+        IN_JSON("${a.b}/x"),
+        IN_JSON("$2 * a"),
+        IN_JSON("%a::b"),
+        IN_JSON("%x.json::a"),
+        IN_JSON("a $f(1)"),
+        IN_JSON("$HOME/a"),
+        "{\"a\": \"$f(1)\"}",
+        "{\"_target_\": null, \"$f(1)\": 1}",
     };
     for (size_t i = 0; i < sizeof acting / sizeof *acting; i++) {
         struct scan_results s = scan_as(".json", str_c(acting[i])), y = scan_as(".yaml", str_c(acting[i]));
@@ -657,8 +672,9 @@ static void configurations_of_monai_are_known_by_name(void)
 {
     static const char *const names[] = {"b/configs/a.json", "a.ts!b/extra/metadata.json", "train.json",
                                         "multi_gpu_train.YML", "configs/x.yaml"};
-    static const char *const others[] = {"a.json", "configs/a.txt", "xconfigs/a.json", "strain.json",
-                                         "configs/a/b.json", "train", "b!metadata.json"};
+    static const char *const others[] = {"a.json",         "configs/a.txt",    "xconfigs/a.json",
+                                         "strain.json",    "configs/a/b.json", "train",
+                                         "b!metadata.json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         CU_ASSERT(monai_is_config_path(str_c(names[i])));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

@@ -68,8 +68,8 @@ static void valid_files_are_accounted_for_completely(void)
     CHECK_VALID(HEADER("\x01", "\0") MATRIX_2X2 U64("\0"), 96 + 32);
     CHECK_VALID(HEADER("\x01", "\0") TENSOR_NAME("\x01", "t", "\0") U32(F32) U64("\0"), 64 + 32);
     /* a tensor without elements, whose data would begin at byte 64 */
-    struct scan_results s = scan(TEXT(HEADER("\x01", "\0") TENSOR_NAME("\x01", "t", "\x01") U64("\0") U32(F32)
-                                          U64("\0")));
+    struct scan_results s = scan(
+        TEXT(HEADER("\x01", "\0") TENSOR_NAME("\x01", "t", "\x01") U64("\0") U32(F32) U64("\0")));
     CU_ASSERT(s.status == CKPT_OK && s.result.bytes == 57 && s.result.in_tensors == 0);
 }
 

@@ -104,15 +104,15 @@ static void models_of_sentencepiece_are_data(void)
     struct scan_results s = scan(TEXT(PIECE("\x02") "\x0a\x03\x0a\x01z" TRAINER "\x1a\0\x2a\0"));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes &&
               strcmp(s.result.format, "sentencepiece") == 0);
-    check_incomplete(TEXT(PIECE("\x02")));                            /* without a trainer */
-    check_incomplete(TEXT(TRAINER "\x1a\0"));                         /* without a piece */
-    check_incomplete(TEXT(PIECE("\x07") TRAINER));                    /* of an unknown type */
-    check_incomplete(TEXT(TRAINER PIECE("\x02")));                    /* in another order */
-    check_incomplete(TEXT(PIECE("\x02") TRAINER "\x32\0"));           /* an unknown field */
-    check_incomplete(TEXT(PIECE("\x02") TRAINER "\x1a\x01"));         /* cut off */
-    check_incomplete(TEXT(PIECE("\x02") TRAINER "\x18\x01"));         /* a number */
-    check_incomplete(TEXT("\x0a\x03\x0a\x01\xff" TRAINER));           /* a text that is no UTF-8 */
-    check_incomplete(TEXT("\x0a\x05\x15\0\0\0\0" TRAINER));          /* a piece without a text */
+    check_incomplete(TEXT(PIECE("\x02")));                    /* without a trainer */
+    check_incomplete(TEXT(TRAINER "\x1a\0"));                 /* without a piece */
+    check_incomplete(TEXT(PIECE("\x07") TRAINER));            /* of an unknown type */
+    check_incomplete(TEXT(TRAINER PIECE("\x02")));            /* in another order */
+    check_incomplete(TEXT(PIECE("\x02") TRAINER "\x32\0"));   /* an unknown field */
+    check_incomplete(TEXT(PIECE("\x02") TRAINER "\x1a\x01")); /* cut off */
+    check_incomplete(TEXT(PIECE("\x02") TRAINER "\x18\x01")); /* a number */
+    check_incomplete(TEXT("\x0a\x03\x0a\x01\xff" TRAINER));   /* a text that is no UTF-8 */
+    check_incomplete(TEXT("\x0a\x05\x15\0\0\0\0" TRAINER));   /* a piece without a text */
 }
 
 void suite_scan_opaque_formats(void)

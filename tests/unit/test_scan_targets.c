@@ -48,8 +48,8 @@ static struct scan_results scan_yaml(const char *text)
 /* UTF-32 of _target_ */
 #define WIDE(character) character "\\00\\00\\00"
 #define NUMPY_KEY                                                                                            \
-    "numpy._core.multiarray.scalar(numpy.dtype('U8',False,True)!(3,'<',None,None,None,32,4,8),b'" WIDE("_") \
-    WIDE("t") WIDE("a") WIDE("r") WIDE("g") WIDE("e") WIDE("t") WIDE("_") "')"
+    "numpy._core.multiarray.scalar(numpy.dtype('U8',False,True)!(3,'<',None,None,None,32,4,8),b'" WIDE("_")  \
+        WIDE("t") WIDE("a") WIDE("r") WIDE("g") WIDE("e") WIDE("t") WIDE("_") "')"
 
 static void targets_in_pickles_are_judged(void)
 {
@@ -105,9 +105,8 @@ static void targets_in_pickles_are_judged(void)
 /* Nodes of omegaconf keep a value in their state. Its classes are on no list. */
 static void targets_in_nodes_of_omegaconf_are_judged(void)
 {
-    struct scan_results s = scan_pickle(
-        "new omegaconf.dictconfig.DictConfig()!{'_content':{'_target_':"
-        "new omegaconf.nodes.AnyNode()!{'_val':'os.system'}}}");
+    struct scan_results s = scan_pickle("new omegaconf.dictconfig.DictConfig()!{'_content':{'_target_':"
+                                        "new omegaconf.nodes.AnyNode()!{'_val':'os.system'}}}");
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT_STRING_EQUAL(s.all[s.findings - 1].text, "it names os.system");
 }

@@ -213,8 +213,7 @@ static void compressed_data_in_storages_are_scanned(void)
         memcpy(padded, packed[i].ptr, packed[i].len);
         m[1].bytes = (ckpt_str){padded, sizeof padded};
         s = scan(m, 2, NULL);
-        CHECK_FINDING(s, 2, "malformed", 0,
-                      i ? "zlib data: 36 bytes follow" : "gzip data: 24 bytes follow");
+        CHECK_FINDING(s, 2, "malformed", 0, i ? "zlib data: 36 bytes follow" : "gzip data: 24 bytes follow");
         CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.pickles == 2);
     }
 }
@@ -268,19 +267,30 @@ static void libraries_are_reported(void)
 static void code_of_inductor_is_reported(void)
 {
     static const char *const code[] = {
-        "t/data/aotinductor/m/a.wrapper.cpp",    "t/data/aotinductor/m/a.wrapper_compile_flags.json",
-        "t/data/aotinductor/m/a.wrapper.so",     "t/data/aotinductor/m/script.ld",
-        "t/data/aotinductor/m/a.cubin",          "t/data/aotinductor/m/sub/a.weights.o",
-        "data/aotinductor/m/a",                  "t//data/\\aotinductor\\m/a.cpp",
-        "data/data/aotinductor/m/CMakeLists.txt", "t/data/constants/a.cpp",
-        "t/data/constants_2/a.so",                "data/data/constants/a.o",
+        "t/data/aotinductor/m/a.wrapper.cpp",
+        "t/data/aotinductor/m/a.wrapper_compile_flags.json",
+        "t/data/aotinductor/m/a.wrapper.so",
+        "t/data/aotinductor/m/script.ld",
+        "t/data/aotinductor/m/a.cubin",
+        "t/data/aotinductor/m/sub/a.weights.o",
+        "data/aotinductor/m/a",
+        "t//data/\\aotinductor\\m/a.cpp",
+        "data/data/aotinductor/m/CMakeLists.txt",
+        "t/data/constants/a.cpp",
+        "t/data/constants_2/a.so",
+        "data/data/constants/a.o",
     };
     static const char *const values[] = {
-        "t/data/aotinductor/m/a.wrapper_metadata.json", "t/data/aotinductor/m/weights_config.json",
-        "t/data/aotinductor/m/a.wrapper.blob",          "t/data/aotinductor/m/a_serialized_weights.bin",
-        "t/data/constants/custom_obj_0",                "t/data/constants/m_constants_config.json",
-        "t/aotinductor/m/a.cpp",                        "t/data/x/aotinductor/a.cpp",
-        "t/data/aotinductor/",                          "t/constants/a.cpp",
+        "t/data/aotinductor/m/a.wrapper_metadata.json",
+        "t/data/aotinductor/m/weights_config.json",
+        "t/data/aotinductor/m/a.wrapper.blob",
+        "t/data/aotinductor/m/a_serialized_weights.bin",
+        "t/data/constants/custom_obj_0",
+        "t/data/constants/m_constants_config.json",
+        "t/aotinductor/m/a.cpp",
+        "t/data/x/aotinductor/a.cpp",
+        "t/data/aotinductor/",
+        "t/constants/a.cpp",
         "t/mydata/aotinductor/a.cpp",
     };
     for (size_t i = 0; i < sizeof code / sizeof *code; i++) {
@@ -332,8 +342,10 @@ static void keys_of_example_inputs_are_reported(void)
     CU_ASSERT_EQUAL(scan_example_inputs(KEY("\x03", "a'b"), name).findings, 1);
     CU_ASSERT_EQUAL(scan_example_inputs(KEY("\x03", "a\\b"), name).findings, 1);
     CU_ASSERT_EQUAL(scan_example_inputs(KEY("\x03", "a\"b"), "t/data/other/m.pt").findings, 0);
-    CHECK_ONLY_FINDING(scan_example_inputs(TEXT("\x80\x02}U\x03" "a\"bK\x01s."), name), "evaluated-text",
-                       CKPT_NO_OFFSET, "");
+    CHECK_ONLY_FINDING(scan_example_inputs(TEXT("\x80\x02}U\x03"
+                                                "a\"bK\x01s."),
+                                           name),
+                       "evaluated-text", CKPT_NO_OFFSET, "");
     CHECK_FINDING(scan_example_inputs(TEXT("\x80\x02}X"), name), 5, "not-opened", CKPT_NO_OFFSET,
                   "keys in the example inputs, which torch writes into Python code, were not read");
 }
@@ -341,9 +353,9 @@ static void keys_of_example_inputs_are_reported(void)
 /* The folder of all records bears the name of the file. If that is data, it is not the folder of storages. */
 static void members_of_any_top_folder_are_scanned(void)
 {
-    static const char *const names[] = {"t/models/m.json", "data/models/m.json", "tensors/models/m.json",
-                                        "constants/models/m.json", "t/models/data/m.json",
-                                        "t/models/constants/m.json"};
+    static const char *const names[] = {"t/models/m.json",       "data/models/m.json",
+                                        "tensors/models/m.json", "constants/models/m.json",
+                                        "t/models/data/m.json",  "t/models/constants/m.json"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct member m[] = {{.bytes = CONSTANT("3\n")},
                              {.name = names[i], .bytes = CONSTANT("{\"expr_str\": \"f()\"}")}};

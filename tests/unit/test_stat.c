@@ -112,8 +112,7 @@ static void the_range_of_the_values_may_overflow_a_double(void)
     static const double x[] = {-1.7e308, -1e308, 0, 1.7e308};
     ckpt_stats s = stat_of("F64", 4, x, sizeof x);
     CU_ASSERT(s.histogram[0] == 1 && s.histogram[3] == 1 && s.histogram[8] == 1 && s.histogram[15] == 1);
-    CU_ASSERT(isinf(s.norm) && fabs(s.std / 1.47535e308 - 1) < 1e-5 &&
-              fabs(s.mean / -2.5e307 - 1) < 1e-12);
+    CU_ASSERT(isinf(s.norm) && fabs(s.std / 1.47535e308 - 1) < 1e-5 && fabs(s.mean / -2.5e307 - 1) < 1e-12);
 }
 
 /* Statistics of all tensors of a file are computed, in reverse order; some tensors are tied. A tensor that

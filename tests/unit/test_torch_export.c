@@ -197,7 +197,10 @@ static void archives_without_weights_are_refused(void)
 /* What aoti_compile_and_package writes is no archive that torch.save began and did not end. */
 static void packages_of_inductor_are_refused(void)
 {
-    const struct record r[] = {{"data/aotinductor/model/a.wrapper.so", "\x7f" "ELF", 4},
+    const struct record r[] = {{"data/aotinductor/model/a.wrapper.so",
+                                "\x7f"
+                                "ELF",
+                                4},
                                {"archive_format", "pt2", 3},
                                {"archive_version", "0", 1},
                                {".data/version", "6\n", 2},

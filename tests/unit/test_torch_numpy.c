@@ -201,7 +201,7 @@ static void a_failing_allocation_is_an_error(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(made.file);
     ckpt_status st = CKPT_ENOMEM;
     for (uint64_t failing = 1; st != CKPT_OK; failing++) { /* the number of the allocation that fails */
-        map_free(made.file->storages.by_node);                /* so that the array is added again */
+        map_free(made.file->storages.by_node);             /* so that the array is added again */
         made.file->storages.by_node = NULL;
         arena_fail_at(made.file->a, failing);
         st = graph_walk(made.file, made.file->root, &no_storages, &made.err);

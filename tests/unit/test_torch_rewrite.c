@@ -461,9 +461,11 @@ static void storage_views_become_offsets(void)
 {
     float v[2];
     struct test_file made = make_legacy_floats(
+        /* clang-format off */
         "{'a':" VIEW_TENSOR(1, "1") ",'b':" TENSOR_V2(STORAGE_VIEW(2), 0, "(2,)",
                                                       "(1,)") ",'q':my.Opaque(" VIEW_TENSOR(1, "'x'") ","
         VIEW_TENSOR(1, "-1") "," VIEW_TENSOR(1, "9223372036854775807") ")}");
+    /* clang-format on */
     struct test_file rewritten = rewrite_file(&made, unchanged, NULL);
     check_tensors(&rewritten, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
     CU_ASSERT_EQUAL_FATAL(rewritten.status, CKPT_OK);

@@ -119,10 +119,7 @@ static void lines_that_cross_a_window_are_read(void)
 #define OBJECT "cx\ny\n)R" /* what x.y() returns */
 /* Valid and malformed pickles, which together have most opcodes. */
 static const ckpt_str samples[] = {
-#define SAMPLE(bytes)                                                                                        \
-    {                                                                                                        \
-        bytes, sizeof(bytes) - 1                                                                             \
-    }
+#define SAMPLE(bytes) {bytes, sizeof(bytes) - 1}
     SAMPLE("\x80\x04\x95\x08\0\0\0\0\0\0\0X\x04\0\0\0abcd0N."),       /* an argument crosses its frame */
     SAMPLE("\x80\x04\x95\x04\0\0\0\0\0\0\0cos\nsystem\n."),           /* a line crosses its frame */
     SAMPLE("\x80\x04\x95\x0b\0\0\0\0\0\0\0\x95\x05\0\0\0\0\0\0\0N."), /* a frame in a frame */

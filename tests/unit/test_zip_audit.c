@@ -377,8 +377,7 @@ static void check_unlisted(bool has_size)
     buf archive, file;
     struct reported_flaws t = {{0}, 0};
     ckpt_error err;
-    build_archive(&archive,
-                  &(struct archive_changes){.name = "hidden", .descriptor = has_size ? NULL : ""});
+    build_archive(&archive, &(struct archive_changes){.name = "hidden", .descriptor = has_size ? NULL : ""});
     archive.len = 40; /* the first local header with its name and 4 bytes of payload */
     buf_init(&file, 1 << 20);
     buf_put_cstr(&file, "PK\3\4 begins like a header, and goes on with words");

@@ -157,10 +157,8 @@ static void descriptors_have_four_forms(void)
     struct zip_descriptor d;
     CU_ASSERT(zip_parse_descriptor(bytes_of(descriptor32), 16, ZIP_SIGNED, &d) && d.length == 16);
     CU_ASSERT(d.crc == 0x04030201 && d.csize == 16 && d.usize == 32);
-    CU_ASSERT(zip_parse_descriptor(bytes_of(descriptor32) + 4, 12, 0, &d) && d.length == 12 &&
-              d.usize == 32);
-    CU_ASSERT(zip_parse_descriptor(bytes_of(descriptor64), 24, ZIP_SIGNED | ZIP_WIDE, &d) &&
-              d.length == 24);
+    CU_ASSERT(zip_parse_descriptor(bytes_of(descriptor32) + 4, 12, 0, &d) && d.length == 12 && d.usize == 32);
+    CU_ASSERT(zip_parse_descriptor(bytes_of(descriptor64), 24, ZIP_SIGNED | ZIP_WIDE, &d) && d.length == 24);
     CU_ASSERT(d.crc == 0x04030201 && d.csize == 0x100000001 && d.usize == 0x200000002);
     CU_ASSERT(zip_parse_descriptor(bytes_of(descriptor64) + 4, 20, ZIP_WIDE, &d) && d.length == 20);
     CU_ASSERT(!zip_parse_descriptor(bytes_of(descriptor32), 15, ZIP_SIGNED, &d));

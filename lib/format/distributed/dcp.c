@@ -450,7 +450,7 @@ static ckpt_status accept_failure(struct dcp *dcp, struct dcp_entry *entry, ckpt
         return sharded_storage_accept_fault(dcp->f, entry->tensor.name, entry->tensor.dtype, st,
                                             &entry->tensor.storage, dcp->err);
     file_note_loss(dcp->f, "\"%.*s\", which is not a tensor, is lost: %s", STR_ARG(entry->tensor.name),
-                dcp->err->what);
+                   dcp->err->what);
     return CKPT_OK;
 }
 
@@ -531,7 +531,7 @@ static ckpt_status add_item(struct dcp *dcp, const struct dcp_entry *entry, cons
         return fail(dcp->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "chunks of {more} than {=2^63 bytes}");
     if (info->item_number &&
         same_sizes(dcp->items[info->item_number - 1].size, chunk->size, entry->tensor.ndim))
-        return CKPT_OK; /* a replica */
+        return CKPT_OK;                            /* a replica */
     info->item_number = (uint32_t)dcp->nitems + 1; /* bounded: metadata have fewer than 2^31 words */
     CKPT_TRY(check_range(dcp, info, need));
     struct dcp_item *item = &dcp->items[dcp->nitems];
@@ -672,8 +672,8 @@ static ckpt_status find_in_safetensors(struct dcp *dcp, const struct dcp_entry *
     uint32_t row = in->safetensors_offset == item->file_offset
                        ? file_find_tensor(in->safetensors, entry->tensor.name)
                        : CKPT_NO_TENSOR;
-    const ckpt_tensor t =
-        row == CKPT_NO_TENSOR ? (ckpt_tensor){0} : table_tensor(&in->safetensors->table, row);
+    const ckpt_tensor t = row == CKPT_NO_TENSOR ? (ckpt_tensor){0}
+                                                : table_tensor(&in->safetensors->table, row);
     if (!t.has_data || t.dtype != entry->tensor.dtype || t.ndim != entry->tensor.ndim ||
         !same_sizes(t.shape, item->size, t.ndim))
         return fail(dcp->err, CKPT_EFORMAT, item->file_offset,

@@ -73,10 +73,10 @@ static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v,
                       typed ? STR_LIT("_rebuild_tensor_v2") : STR_LIT("_rebuild_tensor_v3"));
     pickle_put_op(w, PICKLE_MARK);
     put_storage(w, tensor, typed);
-    pickle_put_uint(w, 0);     /* storage_offset */
+    pickle_put_uint(w, 0);           /* storage_offset */
     put_tuple(w, &tensor->t, false); /* size */
     put_tuple(w, &tensor->t, true);  /* stride */
-    pickle_put_bool(w, false); /* requires_grad */
+    pickle_put_bool(w, false);       /* requires_grad */
     pickle_put_global(w, STR_LIT("collections"), STR_LIT("OrderedDict"));
     pickle_put_op(w, PICKLE_EMPTY_TUPLE);
     pickle_put_op(w, PICKLE_REDUCE);

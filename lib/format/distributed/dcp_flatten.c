@@ -49,7 +49,7 @@ static bool is_mapping(const ckpt_value *v)
 {
     uint32_t n;
     return value_row(v) == CKPT_NO_TENSOR && (v->type == CKPT_V_DICT || (value_pairs(v, &n) && n) ||
-                                        value_calls(v, "collections", "OrderedDict", 0));
+                                              value_calls(v, "collections", "OrderedDict", 0));
 }
 
 static bool is_tensor(const ckpt_value *v)
@@ -182,7 +182,8 @@ static ckpt_status add_leaf(struct flattener *w, const ckpt_value *v, uint32_t r
                             .node = v,
                             .row = row};
     CKPT_TRY_ALLOC(leaf.path && leaf.input_path &&
-                   (leaf.name = path_join(leaves->plan->a, leaf.path, leaf.npath)).ptr, w->err);
+                       (leaf.name = path_join(leaves->plan->a, leaf.path, leaf.npath)).ptr,
+                   w->err);
     if (leaf.row != CKPT_NO_TENSOR && !leaves->plan->keep[leaf.row])
         return CKPT_OK;
     if (leaf.row != CKPT_NO_TENSOR)

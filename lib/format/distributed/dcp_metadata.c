@@ -539,11 +539,9 @@ static bool run_op(struct dcp_machine *m)
     case PICKLE_EMPTY_SET: return push(m, DCP_OTHER);
     case PICKLE_FROZENSET: return drop_above_mark(m, true);
     case PICKLE_ADDITEMS: return drop_above_mark(m, false);
-    case PICKLE_APPEND:
-        return unpickler_need(&m->u, 1) && append_to_container(m, m->u.top - 1, DCP_LIST);
+    case PICKLE_APPEND: return unpickler_need(&m->u, 1) && append_to_container(m, m->u.top - 1, DCP_LIST);
     case PICKLE_APPENDS: return append_values_above_mark(m, DCP_LIST);
-    case PICKLE_SETITEM:
-        return unpickler_need(&m->u, 2) && append_to_container(m, m->u.top - 2, DCP_DICT);
+    case PICKLE_SETITEM: return unpickler_need(&m->u, 2) && append_to_container(m, m->u.top - 2, DCP_DICT);
     case PICKLE_SETITEMS: return append_values_above_mark(m, DCP_DICT);
     case PICKLE_GLOBAL: return push_global(m);
     case PICKLE_STACK_GLOBAL: return push_stack_global(m);

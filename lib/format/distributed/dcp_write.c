@@ -308,8 +308,7 @@ static ckpt_status record_casts(const struct dcp_writer *w, ckpt_error *err)
         const struct dcp_leaf *l = &w->leaves.leaves[w->tensors[t]];
         const ckpt_tensor input = table_tensor(&w->plan->file->table, l->row);
         if (input.dtype != plan_dtype(w->plan, l->row))
-            CKPT_TRY(
-                plan_note_cast(w->plan, l->name, l->row, input.elements, w->tallies[t].overflowed, err));
+            CKPT_TRY(plan_note_cast(w->plan, l->name, l->row, input.elements, w->tallies[t].overflowed, err));
     }
     return w->job->opts->strict ? plan_check_lossless(w->plan, before, err) : CKPT_OK;
 }
@@ -383,8 +382,8 @@ static void note_changes(struct dcp_writer *w)
         ntied += table_alias_of(&w->plan->file->table, w->leaves.leaves[w->tensors[t]].row) != CKPT_NO_TENSOR;
     if (ntied)
         plan_notice(w->plan,
-                    "%zu name%s of shared tensors written again: a distributed checkpoint has no ties",
-                    ntied, ntied == 1 ? "" : "s");
+                    "%zu name%s of shared tensors written again: a distributed checkpoint has no ties", ntied,
+                    ntied == 1 ? "" : "s");
     if (w->leaves.has_int_keys)
         plan_notice(w->plan,
                     "keys that are numbers become texts in a distributed checkpoint, as torch writes them");

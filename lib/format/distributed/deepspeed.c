@@ -203,7 +203,8 @@ static ckpt_status put_optimizer(struct deepspeed *ds)
     if (!value_count(ds->groups) && !ds->state->u.dict.n)
         return CKPT_OK;
     CKPT_TRY_ALLOC(optimizer && state && groups && value_put(a, optimizer, state, ds->state) &&
-                   value_put(a, optimizer, groups, ds->groups), ds->err);
+                       value_put(a, optimizer, groups, ds->groups),
+                   ds->err);
     return put_entry(ds, STR_LIT("optimizer"), optimizer, NULL);
 }
 

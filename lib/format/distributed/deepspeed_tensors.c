@@ -139,7 +139,7 @@ static ckpt_status add_piece(struct deepspeed *ds, const struct ds_partition *pa
 {
     const ckpt_tensor t = table_tensor(&partition->part->table, partition->row);
     const struct storage *s = t.storage == CKPT_NO_STORAGE ? NULL
-                                                            : &partition->part->table.storages[t.storage];
+                                                           : &partition->part->table.storages[t.storage];
     uint64_t first, skip;
     if (!s || !s->src) {
         ds->is_incomplete = true;

@@ -23,7 +23,7 @@ struct universal {
     struct deepspeed *ds;
     const value_pair **entries; /* in param_shapes: each a name and its shape */
     map *entry_of;              /* name -> index into ENTRIES */
-    size_t nentries, nfrozen; /* the last NFROZEN entries are those of frozen_param_shapes */
+    size_t nentries, nfrozen;   /* the last NFROZEN entries are those of frozen_param_shapes */
 };
 
 static bool is_not_hidden(ckpt_str name) { return name.ptr[0] != '.'; }

@@ -35,7 +35,7 @@
 #define METADATA  ".metadata" /* of a Distributed Checkpoint */
 #define MAX_RANKS 100000u
 #define MAX_TEXT  250u /* bytes of the error that lists tensors without a rule */
-#define ALL_RANKS_HINT \
+#define ALL_RANKS_HINT                                                                                       \
     "put the folders of all ranks next to each other; `ckpt ls` shows the file of one alone"
 
 struct megatron_rank {

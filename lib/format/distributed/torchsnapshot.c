@@ -105,7 +105,8 @@ static ckpt_status open_part(struct snapshot *s, ckpt_str location, ckpt_file **
     CKPT_TRY(part_file_explain_missing(st, location, MISSING_HINT, s->all.err));
     ckpt_str name = arena_str(f->a, location);
     CKPT_TRY_ALLOC(name.ptr && map_put(s->part_of, name, (uint32_t)s->nparts, NULL) &&
-                   ARENA_PUSH(f->a, s, parts, out), s->all.err);
+                       ARENA_PUSH(f->a, s, parts, out),
+                   s->all.err);
     return CKPT_OK;
 }
 
@@ -403,8 +404,7 @@ static ckpt_status link_items(struct snapshot *s, struct entry *e)
         if (found || is_list)
             continue;
         (void)fail(s->all.err, CKPT_EFORMAT, value_offset(e->description),
-                   "{no entry} of {=the key \"%.*s\"}",
-                   STR_ARG(component));
+                   "{no entry} of {=the key \"%.*s\"}", STR_ARG(component));
         error_add_file(s->all.err, s->manifest_path);
         CKPT_TRY(file_report_lost(s->all.f, CKPT_EFORMAT, component, s->all.err));
         found = true;
@@ -461,8 +461,7 @@ static ckpt_status check_linked(struct snapshot *s)
             continue;
         if (is_of_rank_0(e))
             return fail(s->all.err, CKPT_EFORMAT, value_offset(e->description),
-                        "\"%.*s\" is in {no} {=container}",
-                        STR_ARG(e->path));
+                        "\"%.*s\" is in {no} {=container}", STR_ARG(e->path));
         left_out += !is_container(e) && !is_replica && !str_is(e->type, "ShardedTensor");
     }
     if (left_out)

@@ -308,8 +308,8 @@ static uint64_t guess_length(const struct zero *z, uint32_t g, const char *key)
     for (size_t i = 0; i < z->nranks; i++) {
         const struct zero_rank *rank = &z->ranks[i];
         ckpt_tensor room;
-        const ckpt_tensor *t =
-            rank->optim ? ds_find_row(rank->optim, get_partition(z, rank, g, key), &room) : NULL;
+        const ckpt_tensor *t = rank->optim ? ds_find_row(rank->optim, get_partition(z, rank, g, key), &room)
+                                           : NULL;
         if (t && (i + 1 < z->nranks || z->ds->zero_stage == 3))
             return t->elements;
     }
@@ -333,8 +333,8 @@ static ckpt_status fill_flats(struct zero *z, uint32_t from, uint32_t n, const c
     for (size_t i = 1; i < z->nflats; i++)
         if (z->flats[i].nelements != z->flats[0].nelements)
             return fail(z->ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                        "rank %zu has partitions of {%" PRIu64 " elements}, rank 0 of {=%" PRIu64 "}",
-                        i, z->flats[i].nelements, z->flats[0].nelements);
+                        "rank %zu has partitions of {%" PRIu64 " elements}, rank 0 of {=%" PRIu64 "}", i,
+                        z->flats[i].nelements, z->flats[0].nelements);
     return CKPT_OK;
 }
 

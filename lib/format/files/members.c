@@ -38,9 +38,9 @@ struct archive_source {
     size_t nfiles;
     uint64_t in_memory, in_file, max_unpacked; /* bytes of members that were unpacked, and may be in all */
     int fd;                                    /* the temporary file; -1: none */
-    bool skips_check;     /* see members_skip_check */
-    pthread_mutex_t lock; /* protects the fields below */
-    source **unchecked;   /* the stored members that were opened and not yet compared, see archive_check */
+    bool skips_check;                          /* see members_skip_check */
+    pthread_mutex_t lock;                      /* protects the fields below */
+    source **unchecked; /* the stored members that were opened and not yet compared, see archive_check */
     size_t nunchecked, cap_unchecked;
     bool is_checked; /* archive_check was called: members are compared when they are opened */
 };
@@ -372,8 +372,8 @@ enum member_kind members_find(const source *archive, const char *path)
 static ckpt_status fail_other(const struct archive_source *c, ckpt_str name, size_t n, ckpt_error *err)
 {
     if (n > 1)
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "{%zu members} are called \"%.*s\", {=one} is allowed", n, STR_ARG(name));
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%zu members} are called \"%.*s\", {=one} is allowed",
+                    n, STR_ARG(name));
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                 is_in_other(c, name)
                     ? "\"%.*s\" is in {a member that is a link}, not in {=a folder}\n%s"
@@ -389,7 +389,7 @@ static spool *new_spool_for(struct archive_source *c, uint64_t n, ckpt_error *er
     const char *dir;
     spool *made;
     if (n <= MAX_IN_MEMORY - c->in_memory) { /* bounded: never more than that is used */
-        c->in_memory += n; /* bounded: just compared */
+        c->in_memory += n;                   /* bounded: just compared */
         made = spool_new_in_memory(n);
     } else {
         if (c->fd < 0 && (c->fd = fd_temp(&dir)) < 0) {

@@ -250,7 +250,7 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
     size_t at = 0;         /* bytes of SKELETON that are written so far */
     for (size_t i = 0; i < output->nitems; i++) {
         const struct flat_item *x = &w->items[output->item_order[i]];
-        size_t end = (size_t)(x->begin - elements);                  /* bounded: put_array added up both */
+        size_t end = (size_t)(x->begin - elements); /* bounded: put_array added up both */
         CKPT_TRY(sink_write(out, output->skeleton.data + at, end - at, err)); /* bounded: ends ascend */
         CKPT_TRY(sink_skip(out, flat_item_nbytes(w, x), err));
         elements += flat_item_nbytes(w, x); /* bounded: by put_array */

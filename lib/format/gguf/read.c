@@ -186,8 +186,8 @@ static ckpt_status read_parts(struct kit *k, const struct gguf_reading *first)
     if (first->parts > PARTS_MAX)
         return fail(k->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                     "split.count is {%" PRIu64 "}; at most {=%u} are read", first->parts, PARTS_MAX);
-    if (!shard_name_parse(name_of(f), &name) || name.number != 1 ||
-        name.count != first->parts || !str_is(name.ext, ".gguf")) {
+    if (!shard_name_parse(name_of(f), &name) || name.number != 1 || name.count != first->parts ||
+        !str_is(name.ext, ".gguf")) {
         file_notice(f,
                     "part 1 of %" PRIu64 " of a split model, but not called ...-00001-of-%05" PRIu64
                     ".gguf: the other parts were not looked for",
@@ -221,8 +221,8 @@ static ckpt_status read_split_model(struct kit *k, struct gguf_file *kept)
                 "part %" PRIu64 " of %" PRIu64 " of a split model; name the first part to read them all",
                 r.part_number + 1, r.parts); /* bounded: may wrap, but is only shown */
     struct shard_name name;
-    bool is_named = shard_name_parse(name_of(k->f), &name) &&
-                    name.number - 1 == r.part_number && name.count == r.parts;
+    bool is_named = shard_name_parse(name_of(k->f), &name) && name.number - 1 == r.part_number &&
+                    name.count == r.parts;
     return is_named ? CKPT_OK : report_name(&r, k->err);
 }
 

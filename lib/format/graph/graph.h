@@ -38,8 +38,8 @@ struct graph {
     const struct rebuild *last_rebuild; /* … and what it returned */
     struct cached_sizes {
         const ckpt_value *tuple;
-        const uint64_t *sizes; /* the integers of TUPLE */
-    } cached_sizes[64];        /* tuples read recently: tensors of one shape often share the tuple */
+        const uint64_t *sizes;  /* the integers of TUPLE */
+    } cached_sizes[64];         /* tuples read recently: tensors of one shape often share the tuple */
     unsigned constructor_depth; /* of constructors that are arguments of constructors */
 };
 

@@ -87,8 +87,10 @@ static ckpt_status transpose(struct graph *g, const ckpt_value *v, const ckpt_va
     memset(used, 0, n * sizeof *used);
     for (uint32_t i = 0; i < n; i++) {
         if (axis[i] >= n || used[axis[i]])
-            return graph_fail(g, v, "the axes of a numpy array have {%" PRIu64 "}, "
-                                    "they must be {=0 to %u, each once}", axis[i], n - 1);
+            return graph_fail(g, v,
+                              "the axes of a numpy array have {%" PRIu64 "}, "
+                              "they must be {=0 to %u, each once}",
+                              axis[i], n - 1);
         used[axis[i]] = true;
         new_size[i] = size[axis[i]];
         if (stride)

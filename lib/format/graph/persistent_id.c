@@ -211,7 +211,7 @@ static ckpt_status add_storage_in_bytes(struct graph *g, const ckpt_value *v, ui
     s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)value_offset(v));
     CKPT_TRY(table_add_storage(&g->f->table, &s, index, g->err));
     return s.key.ptr && map_set_num(g->f->storages.by_node, ptr_key(v), *index) ? CKPT_OK
-                                                                               : fail_memory(g->err);
+                                                                                : fail_memory(g->err);
 }
 
 /* get_storage_in_bytes - sets *INDEX to the storage of V, a call of _load_from_bytes. Adds it the first time
@@ -256,8 +256,7 @@ ckpt_status graph_get_storage(struct graph *g, const ckpt_value *v, uint32_t *in
     return CKPT_OK;
 }
 
-ckpt_status graph_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype,
-                                     uint32_t *index)
+ckpt_status graph_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint32_t *index)
 {
     struct storage s = {.nbytes = bytes.len,
                         .src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET),

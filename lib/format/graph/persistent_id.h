@@ -31,8 +31,7 @@ ckpt_status graph_get_storage(struct graph *g, const ckpt_value *v, uint32_t *in
                               uint64_t *numel, uint64_t *view_offset);
 bool graph_is_storage(const ckpt_value *v);
 /* graph_add_memory_storage - adds a storage of BYTES, which must be in the arena. *INDEX is its index. */
-ckpt_status graph_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype,
-                                     uint32_t *index);
+ckpt_status graph_add_memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint32_t *index);
 /* graph_add_unreferenced_storages - adds to F the storages that its pickles name but no row refers to: those
  * of generators, device meshes, objects of unknown classes. */
 ckpt_status graph_add_unreferenced_storages(ckpt_file *f, const struct graph_input *input, ckpt_error *err);

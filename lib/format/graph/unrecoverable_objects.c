@@ -41,7 +41,7 @@ struct container {
 
 struct lost_search {
     ckpt_file *f;
-    arena *a;    /* for the search only */
+    arena *a;       /* for the search only */
     map *number_of; /* node -> its index */
     struct node *nodes;
     struct edge *edges;
@@ -177,8 +177,7 @@ static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
         (reaches_lost_storage(x, v->u.call.args) && !has_argument_items(v)))
         return false;
     const struct value_extra *m = value_extra_of(v);
-    if (reaches_lost_storage(x, m->kwargs) ||
-        (m->npairs && m->nitems)) /* no class of Python has both */
+    if (reaches_lost_storage(x, m->kwargs) || (m->npairs && m->nitems)) /* no class of Python has both */
         return false;
     for (uint32_t i = 0; i < m->nstates; i++)
         if (reaches_lost_storage(x, m->states[i]) &&

@@ -28,14 +28,14 @@
 /* A node to be visited, or the entries of a container from STEP on. */
 struct pending_node {
     const ckpt_value *v; /* NULL: entries of a container */
-    const char *name;  /* the last element of V's path; NULL: the key or index at STEP is the last element */
-    struct step step;  /* the position of V in its container */
-    uint32_t end;        /* of the entries of a container: the position after the last one */
+    const char *name; /* the last element of V's path; NULL: the key or index at STEP is the last element */
+    struct step step; /* the position of V in its container */
+    uint32_t end;     /* of the entries of a container: the position after the last one */
     uint32_t first_item; /* the position there of the item that has the number 0 */
-    uint32_t depth;    /* length of the path of V */
-    uint32_t part_of;  /* the row of the composite that V belongs to, or CKPT_NO_TENSOR */
-    bool has_key;      /* step.index is that of a pair, not of an item */
-    bool is_exit;      /* the walk comes to this entry when it has visited all children of V */
+    uint32_t depth;      /* length of the path of V */
+    uint32_t part_of;    /* the row of the composite that V belongs to, or CKPT_NO_TENSOR */
+    bool has_key;        /* step.index is that of a pair, not of an item */
+    bool is_exit;        /* the walk comes to this entry when it has visited all children of V */
     bool tensors_only; /* V is inside an object of torch's own: its tensors are listed, its leaves are not */
     bool is_component; /* V is a component of a composite: if V is a list of numbers, it is a tensor */
 };
@@ -55,9 +55,8 @@ struct walker {
 
 static ckpt_status push_pending(struct walker *w, const struct pending_node *p)
 {
-    return arena_push(NULL, &w->pending, &w->npending, &w->cap_pending, p, sizeof *p)
-               ? CKPT_OK
-               : fail_memory(w->g.err);
+    return arena_push(NULL, &w->pending, &w->npending, &w->cap_pending, p, sizeof *p) ? CKPT_OK
+                                                                                      : fail_memory(w->g.err);
 }
 
 /* push_children - appends P, which stands for N nodes, to those to visit; refuses more nodes than the limit
@@ -217,8 +216,7 @@ static ckpt_status push_tensor_attributes(struct walker *w, const struct pending
     return CKPT_OK;
 }
 
-static ckpt_status visit_tensor(struct walker *w, const struct pending_node *p,
-                                struct tensor_description *m)
+static ckpt_status visit_tensor(struct walker *w, const struct pending_node *p, struct tensor_description *m)
 {
     uint32_t index;
     CKPT_TRY(add_row(w, p, m, &index));
@@ -378,8 +376,8 @@ bool graph_hides_attributes(const ckpt_value *klass)
 
 /* push_attribute_dict - pushes the entries of DICT, which are attributes of P. Omits _metadata: it describes
  * the keys of a state dict. */
-static ckpt_status push_attribute_dict(struct walker *w, const struct pending_node *p,
-                                       const ckpt_value *dict, bool tensors_only)
+static ckpt_status push_attribute_dict(struct walker *w, const struct pending_node *p, const ckpt_value *dict,
+                                       bool tensors_only)
 {
     uint32_t n;
     ckpt_str key;

@@ -80,8 +80,8 @@ static bool hint_other_set(struct index *x)
     for (size_t i = 0; i < x->nshards; i++)
         if (!x->shards[i].is_missing)
             return false;
-    return shards_hint_without_index(x->f, folder_of(x->f),
-                                     "the index names other files than those there", x->err);
+    return shards_hint_without_index(x->f, folder_of(x->f), "the index names other files than those there",
+                                     x->err);
 }
 
 static ckpt_status report_missing(struct index *x, const struct shard *s)
@@ -665,8 +665,7 @@ static ckpt_status add_extra(struct index *x, struct shard *s, uint32_t k, ckpt_
     }
     if (!is_expected)
         CKPT_TRY(report_extra(x, s, key));
-    const struct weight w = {
-        .key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards), .pair = k};
+    const struct weight w = {.key = key, .at = CKPT_NO_OFFSET, .shard = (uint32_t)(s - x->shards), .pair = k};
     return shards_add_weight(x, &w) ? add_pair(x, s, k) : fail_memory(x->err);
 }
 

@@ -303,7 +303,7 @@ static ckpt_status drop_ties(struct shard_layout *c, ckpt_error *err)
 /* sort_by_shard - sorts the entries by shard, and sums the sizes of the shards. */
 static ckpt_status sort_by_shard(struct shard_layout *c, ckpt_error *err)
 {
-    struct plan_entry *sorted = calloc(c->n + 1, sizeof *sorted); /* bounded: entries are in memory */
+    struct plan_entry *sorted = calloc(c->n + 1, sizeof *sorted);  /* bounded: entries are in memory */
     uint32_t *next = calloc((size_t)c->nshards + 1, sizeof *next); /* bounded: MAX_SHARDS */
     c->begins = calloc((size_t)c->nshards + 1, sizeof *c->begins);
     c->sizes = calloc(c->nshards, sizeof *c->sizes);

@@ -545,8 +545,7 @@ static ckpt_status find_left_out(struct index *x)
     ckpt_str *names, folder = folder_of(x->f);
     size_t n;
     ckpt_str path = folder.len ? arena_str(x->f->a, folder) : STR_LIT(".");
-    ckpt_status st = path.ptr ? folder_list_all(x->f, path.ptr, &names, &n, &ignored)
-                              : fail_memory(x->err);
+    ckpt_status st = path.ptr ? folder_list_all(x->f, path.ptr, &names, &n, &ignored) : fail_memory(x->err);
     if (st != CKPT_OK) /* a folder may be readable by name only */
         return st == CKPT_ENOMEM ? fail_memory(x->err) : CKPT_OK;
     for (size_t i = 0, looked_at = 0; st == CKPT_OK && i < n && looked_at < MAX_UNLISTED; i++) {

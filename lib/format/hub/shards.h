@@ -13,7 +13,7 @@
 struct shard {
     ckpt_str name;
     const char *path; /* NULL: NAME, in the folder of the index */
-    uint64_t at; /* offset of the first use of its name in the index */
+    uint64_t at;      /* offset of the first use of its name in the index */
     ckpt_file *file;
     struct merged_part part; /* whose entries are PAIRS */
     const value_pair *pairs;
@@ -59,12 +59,12 @@ struct index {
     map *keys, *names;  /* key -> weight; name -> shard */
     map *metadata_keys; /* the keys of the metadata of the set */
     bool has_weight_map, has_total_size;
-    bool has_no_index;  /* the set is that of the files in the folder, or that the caller named */
+    bool has_no_index;             /* the set is that of the files in the folder, or that the caller named */
     const struct merging *merging; /* the shards are checkpoints of any kind, to be merged; NULL: a set */
-    bool is_guess;      /* that they are a set is a guess, which fails if a name comes twice */
-    bool is_partial;    /* there are unwanted shards */
-    bool has_graph;     /* there are shards that have more than tensors */
-    uint32_t *order;    /* the rows of the set in the order they will have */
+    bool is_guess;                 /* that they are a set is a guess, which fails if a name comes twice */
+    bool is_partial;               /* there are unwanted shards */
+    bool has_graph;                /* there are shards that have more than tensors */
+    uint32_t *order;               /* the rows of the set in the order they will have */
     size_t norder, cap_order;
     bool is_incomplete; /* in `verify` and salvage: tensors are missing, which was reported */
     uint64_t total_size, total_size_at;

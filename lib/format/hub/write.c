@@ -33,8 +33,8 @@
 #include "format/ties.h"
 
 #define DEFAULT_MAX_SHARD UINT64_C(5000000000) /* as that of huggingface_hub */
-#define MAX_WAITING 400u
-#define OTHER_FILES 24u /* standard streams, the input, what writing one file needs */
+#define MAX_WAITING       400u
+#define OTHER_FILES       24u /* standard streams, the input, what writing one file needs */
 
 /* The formats that shards can have. */
 static const struct kind {
@@ -386,7 +386,7 @@ static ckpt_status write_shard(struct shard_set *s, uint32_t k, ckpt_error *err)
         s->p->report.ndropped = dropped;
     s->job->result->tensors += result.tensors;
     s->job->result->bytes += result.bytes; /* bounded: so many were written */
-    s->done_bytes += s->layout.sizes[k]; /* bounded: the sum is layout.total */
+    s->done_bytes += s->layout.sizes[k];   /* bounded: the sum is layout.total */
     return CKPT_OK;
 }
 

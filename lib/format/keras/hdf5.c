@@ -23,7 +23,7 @@ struct reading {
     struct value {
         ckpt_str name;
         ckpt_value *value;
-    } * values; /* added after all tensors, because a tensor keeps its name if a value has it, too */
+    } *values; /* added after all tensors, because a tensor keeps its name if a value has it, too */
     size_t nvalues, cap_values;
     size_t nrefused; /* data sets that cannot be read */
     ckpt_str first_refused;

@@ -20,12 +20,12 @@
 #include "format/kit.h"
 #include "format/recognize.h"
 
-#define MAX_DIMS     64u
-#define MAX_TEXT     65536u /* bytes of a tag or text */
-#define CRC_TAG      "crc_num"
-#define CRC_TAIL     17u /* CRC_TAG and the checksum */
-#define MAX_PARTS    65536u
-#define UTF8_MAX     0x10ffffu
+#define MAX_DIMS  64u
+#define MAX_TEXT  65536u /* bytes of a tag or text */
+#define CRC_TAG   "crc_num"
+#define CRC_TAIL  17u /* CRC_TAG and the checksum */
+#define MAX_PARTS 65536u
+#define UTF8_MAX  0x10ffffu
 
 /* The content of one value: bytes of the file. */
 struct part {
@@ -119,8 +119,8 @@ static ckpt_status read_message(struct mindspore *m, struct value *v, uint64_t n
     }
     if (m->reader.pos == end)
         return CKPT_OK;
-    return fail(m->err, CKPT_EFORMAT, at,
-                "a message of {=%" PRIu64 " bytes} whose fields have {%" PRIu64 "}", n, m->reader.pos - at);
+    return fail(m->err, CKPT_EFORMAT, at, "a message of {=%" PRIu64 " bytes} whose fields have {%" PRIu64 "}",
+                n, m->reader.pos - at);
 }
 
 static ckpt_status read_value_field(struct mindspore *m, struct value *v, const struct proto_field *f)
@@ -332,10 +332,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     return st;
 }
 
-const struct format format_mindspore = {
-    .name = "mindspore",
-    .title = "MindSpore checkpoint",
-    .suffixes = ".ckpt",
-    .flat = true,
-    .probe = probe,
-    .read = read};
+const struct format format_mindspore = {.name = "mindspore",
+                                        .title = "MindSpore checkpoint",
+                                        .suffixes = ".ckpt",
+                                        .flat = true,
+                                        .probe = probe,
+                                        .read = read};

@@ -205,7 +205,8 @@ static ckpt_status read_members(struct kit *k, zip *z, struct members *members)
         file_notice(k->f, "%zu member%s no array%s: left out", members->others,
                     members->others == 1 ? " is" : "s are", members->others == 1 ? "" : "s");
     if (members->objects)
-        file_notice(k->f, "%zu array%s of Python objects, whose elements are not read: "
+        file_notice(k->f,
+                    "%zu array%s of Python objects, whose elements are not read: "
                     "`ckpt scan` shows them",
                     members->objects, members->objects == 1 ? "" : "s");
     return CKPT_OK;

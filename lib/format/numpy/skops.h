@@ -11,8 +11,8 @@ struct skops_name {
     ckpt_str text;
     int64_t id;           /* "__id__" of the node that has it, 0: none */
     bool is_first_object; /* skops makes one object of the node and of that of the member's first name */
-    uint32_t next; /* index of the member's next name, MAP_NONE: none */
-    uint32_t last; /* of the member's first name: index of its last one */
+    uint32_t next;        /* index of the member's next name, MAP_NONE: none */
+    uint32_t last;        /* of the member's first name: index of its last one */
 };
 
 struct skops {

@@ -101,7 +101,7 @@ static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_it
 {
     const ckpt_tensor t = flat_get_tensor(w, x);
     return str_c(t.dtype == CKPT_DT_NAMED ? ckpt_tensor_dtype_name(&t)
-                                        : ckpt_dtype_name(plan_dtype(w->p, x->row)));
+                                          : ckpt_dtype_name(plan_dtype(w->p, x->row)));
 }
 
 static bool put_header(const struct flat_writer *w, const struct flat_item *x, buf *b)

@@ -65,7 +65,8 @@ static ckpt_status open_values(struct onnx_reading *r, ckpt_str location, struct
         error_add_hint(r->err, "the model has values in other files: put them next to it");
     CKPT_TRY(st);
     CKPT_TRY_ALLOC(map_put(r->file_index, location, (uint32_t)r->nfiles, NULL) &&
-                   arena_push(f->a, &r->files, &r->nfiles, &r->cap, &file, sizeof file), r->err);
+                       arena_push(f->a, &r->files, &r->nfiles, &r->cap, &file, sizeof file),
+                   r->err);
     *out = file;
     return CKPT_OK;
 }

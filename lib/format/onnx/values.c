@@ -80,8 +80,7 @@ static ckpt_status put_fields(struct decoding *decoding)
     struct proto_field f;
     while (decoding->r.pos < decoding->t->end) {
         CKPT_TRY(proto_read(&decoding->r, &f));
-        if (f.number == decoding->t->field &&
-            f.wire != PROTO_BYTES) /* the codec checked the wire type */
+        if (f.number == decoding->t->field && f.wire != PROTO_BYTES) /* the codec checked the wire type */
             CKPT_TRY(put_number(decoding, f.value));
         else if (f.number == decoding->t->field && decoding->t->field == ONNX_STRINGS)
             CKPT_TRY(put_text(decoding, f.value));

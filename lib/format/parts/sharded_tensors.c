@@ -106,7 +106,7 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, cons
                    "a shard of {%s elements}; only {=elements stored as they are} can be joined",
                    t.conj  ? "conjugated"
                    : t.neg ? "negated"
-                            : "byte-swapped");
+                           : "byte-swapped");
         return prefix_where_if_failed(CKPT_EUNSUPPORTED, name, all->err);
     }
     CKPT_TRY(note_shard(all, tensor, shard->offset, shard->block_size ? shard->block_size : t.shape, &new));

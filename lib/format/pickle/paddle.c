@@ -80,8 +80,8 @@ static ckpt_status make_tensor(struct paddle_pickle *paddle, ckpt_value *v, cons
 {
     const ckpt_value *array = value_item(pair, 1);
     if (!pair) {
-        ckpt_value *call = value_call(paddle->f->a, value_call_kind_of(v), v->u.call.callable,
-                                      v->u.call.args, value_offset(v));
+        ckpt_value *call = value_call(paddle->f->a, value_call_kind_of(v), v->u.call.callable, v->u.call.args,
+                                      value_offset(v));
         CKPT_TRY_ALLOC(call, err);
         ((struct value_object *)(void *)call)->extra = value_extra_of(v);
         array = call;

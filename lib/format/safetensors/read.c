@@ -41,12 +41,12 @@
 #include "format/salvage.h"
 #include "format/ties.h"
 
-#define USUAL_DIMS 8u
-#define LONGEST_DTYPE 16u /* with its quote */
-#define MAX_COPIED 4096u /* bytes of a text that is copied from the header */
-#define DISCARD    4096u /* entries that are discarded at once */
-#define R_KEY  "..r" /* of the metadata that R's torch writes */
-#define DTYPES "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
+#define USUAL_DIMS    8u
+#define LONGEST_DTYPE 16u   /* with its quote */
+#define MAX_COPIED    4096u /* bytes of a text that is copied from the header */
+#define DISCARD       4096u /* entries that are discarded at once */
+#define R_KEY         "..r" /* of the metadata that R's torch writes */
+#define DTYPES        "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
 
 /* The entry of one tensor in a header. */
 struct header_entry {
@@ -62,8 +62,8 @@ struct header_entry {
 struct header {
     ckpt_file *f;
     json_scan j;
-    arena *text; /* holds the header until it was parsed, or as long as the file lives */
-    arena *temp; /* holds entries and shapes until the rows are made */
+    arena *text;                  /* holds the header until it was parsed, or as long as the file lives */
+    arena *temp;                  /* holds entries and shapes until the rows are made */
     struct header_entry *entries; /* in the order of the header, then sorted by `begin` */
     size_t nentries, cap_entries;
     uint64_t *shape; /* of the entry that is being read */
@@ -72,7 +72,7 @@ struct header {
     uint64_t described_size; /* size of the data according to the entries */
     map *names;              /* name -> entry */
     bool has_metadata;
-    bool keeps_text; /* the header is kept, for long texts in it */
+    bool keeps_text;       /* the header is kept, for long texts in it */
     bool has_ties;         /* the metadata records tied names */
     bool has_faulty_entry; /* an entry could not be parsed: its data offsets are not known */
     bool has_padding;      /* salvage: zeros between two tensors, of which a notice was added */
@@ -267,8 +267,7 @@ static bool read_usual_entry(struct header *h, struct header_entry *x)
     if (dtype == CKPT_DT_NONE || !str_take(&text, STR_LIT(",\"shape\":[")) ||
         !read_usual_numbers(&text, shape, USUAL_DIMS, &ndim) ||
         !str_take(&text, STR_LIT(",\"data_offsets\":[")) ||
-        !read_usual_numbers(&text, offsets, 2, &noffsets) ||
-        noffsets != 2 || !str_take(&text, STR_LIT("}")))
+        !read_usual_numbers(&text, offsets, 2, &noffsets) || noffsets != 2 || !str_take(&text, STR_LIT("}")))
         return false;
     x->shape = arena_array(h->temp, ndim, sizeof *x->shape);
     if (!x->shape)
@@ -530,7 +529,7 @@ static ckpt_status is_zero(const struct header *h, uint64_t begin, uint64_t end,
     *zero = false;
     if (end > h->data_size || end - begin > PADDING_MAX) /* bounded: BEGIN comes before END */
         return CKPT_OK;
-    uint64_t at = h->f->data_offset + begin; /* bounded: in the file */
+    uint64_t at = h->f->data_offset + begin;                         /* bounded: in the file */
     return source_is_zero(h->f->src, at, end - begin, zero, h->err); /* bounded: as above */
 }
 
@@ -705,8 +704,8 @@ static bool may_be_part(ckpt_file *f, const ckpt_value *info)
 {
     struct shard_name name;
     ckpt_str text;
-    bool is_named_complete =
-        shard_name_parse(str_after_last(str_c(f->path), '/'), &name) && str_is(name.stem, "model");
+    bool is_named_complete = shard_name_parse(str_after_last(str_c(f->path), '/'), &name) &&
+                             str_is(name.stem, "model");
     return !is_named_complete || !value_text(info, &text) || !has_offsets_of_zero(f, text);
 }
 

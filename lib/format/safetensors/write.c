@@ -158,7 +158,7 @@ void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_d
         BUF_PUT_TEXTS(out, str_c(k ? "," : ""), format_number(size, size_digits));
     }
     BUF_PUT_TEXTS(out, STR_LIT("],\"data_offsets\":["), format_number(begin, begin_digits), STR_LIT(","),
-              format_number(end, end_digits), STR_LIT("]}"));
+                  format_number(end, end_digits), STR_LIT("]}"));
 }
 
 void safetensors_put_pair(buf *out, ckpt_str key, ckpt_str text, bool first)

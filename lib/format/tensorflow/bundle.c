@@ -247,7 +247,8 @@ static ckpt_status find_shard(struct bundle *b, uint64_t number, struct shard **
         at = (uint32_t)b->nshards;
         struct shard **added = arena_append(b->f->a, &b->shards, &b->nshards, &b->cap_shards, sizeof *added);
         CKPT_TRY_ALLOC(added && (*added = ARENA_NEW(b->f->a, struct shard)) &&
-                       map_put_num(b->shard_index, number, at, NULL), b->err);
+                           map_put_num(b->shard_index, number, at, NULL),
+                       b->err);
         CKPT_TRY(open_shard(b, number, *added));
     }
     *out = b->shards[at];
@@ -505,7 +506,8 @@ static ckpt_status read_variables(struct naming *naming)
     CKPT_TRY_ALLOC(naming->entry_of && naming->first_entry_of, b->err);
     for (size_t i = 0; i < b->nentries; i++)
         CKPT_TRY_ALLOC(map_put(naming->entry_of, b->entries[i].key, (uint32_t)i, NULL) &&
-                       map_put(naming->first_entry_of, b->entries[i].name, (uint32_t)i, NULL), b->err);
+                           map_put(naming->first_entry_of, b->entries[i].name, (uint32_t)i, NULL),
+                       b->err);
     at = map_get(naming->entry_of, STR_LIT(OBJECT_GRAPH));
     if (at == MAP_NONE || b->entries[at].type->number != TF_STRING || b->entries[at].shape.ndim)
         return CKPT_OK;

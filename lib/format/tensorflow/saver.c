@@ -484,10 +484,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     return st;
 }
 
-const struct format format_tf_saver = {
-    .name = "tf-v1",
-    .title = "TensorFlow V1 checkpoint",
-    .suffixes = ".ckpt",
-    .flat = true,
-    .probe = probe,
-    .read = read};
+const struct format format_tf_saver = {.name = "tf-v1",
+                                       .title = "TensorFlow V1 checkpoint",
+                                       .suffixes = ".ckpt",
+                                       .flat = true,
+                                       .probe = probe,
+                                       .read = read};

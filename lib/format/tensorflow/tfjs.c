@@ -261,10 +261,9 @@ static ckpt_status read_quantization(struct tfjs *m, struct tfjs_weight *w, cons
     if (w->stored == CKPT_DT_NONE || !has_numbers || !has_dtype)
         return fail(m->err, CKPT_EUNSUPPORTED, value_offset(v),
                     "a quantization that is {not one} of {=float16, or uint8 or uint16 with scale and min}");
-    return !is_affine || fits_dtype(w)
-               ? CKPT_OK
-               : fail(m->err, CKPT_EFORMAT, value_offset(v),
-                      "a scale that makes {larger numbers} than {=int32}");
+    return !is_affine || fits_dtype(w) ? CKPT_OK
+                                       : fail(m->err, CKPT_EFORMAT, value_offset(v),
+                                              "a scale that makes {larger numbers} than {=int32}");
 }
 
 static ckpt_status read_shape(struct tfjs *m, struct tfjs_weight *w, const ckpt_value *v)

@@ -156,10 +156,10 @@ ckpt_status torch_archive_require(struct torch_archive *ta, const char *name, si
 {
     int64_t entry = torch_archive_find(ta, name);
     *i = (size_t)entry;
-    return entry >= 0 ? CKPT_OK
-                      : fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory_at),
-                             "{=the record \"%s\"} is {missing}\nthe archive is damaged: get the file again",
-                             name);
+    return entry >= 0
+               ? CKPT_OK
+               : fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory_at),
+                      "{=the record \"%s\"} is {missing}\nthe archive is damaged: get the file again", name);
 }
 
 bool torch_archive_has(struct torch_archive *ta, const char *name)

@@ -10,13 +10,13 @@
 struct torch_archive {
     ckpt_file *f;
     zip *z;
-    ckpt_str top;        /* "archive/", the prefix of every record; may be empty */
+    ckpt_str top;               /* "archive/", the prefix of every record; may be empty */
     const char *storage_folder; /* "data/": the record of storage "0" is <top>data/0<storage_suffix> */
     ckpt_str storage_prefix;    /* TOP and STORAGE_FOLDER, one after the other */
     const char *storage_suffix; /* "" or ".storage" */
     bool big_endian;
-    bool no_storage_crcs; /* no storage record has a CRC-32 */
-    bool *used_entries;   /* [i]: entry i was read */
+    bool no_storage_crcs;    /* no storage record has a CRC-32 */
+    bool *used_entries;      /* [i]: entry i was read */
     size_t next_entry;       /* 1 + index of the last storage that was found: probably the next storage */
     buf record_name;         /* buffer for the name of a record */
     source **pickle_sources; /* the pickles that were read: spans of nodes refer to them */

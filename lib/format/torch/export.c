@@ -34,8 +34,8 @@ struct section {
     struct torch_archive *ta;
     const char *name;   /* "state_dict" */
     const char *folder; /* "data/weights/" */
-    struct kit *root; /* adds NAME to the root */
-    struct kit k;     /* adds the tensors to NAME */
+    struct kit *root;   /* adds NAME to the root */
+    struct kit k;       /* adds the tensors to NAME */
     json_scan j;
     ckpt_error *err;
 };
@@ -54,8 +54,8 @@ struct weight {
 /* is_mark - returns true if NAME, a record without its folder, is the WHICH-th of those that show a .pt2. */
 static bool is_mark(ckpt_str name, size_t which)
 {
-    static const char *const folders[NMARKS] = {"data/weights/",        "data/constants/",
-                                                "data/sample_inputs/",  "models/", INDUCTOR, NULL};
+    static const char *const folders[NMARKS] = {"data/weights/", "data/constants/", "data/sample_inputs/",
+                                                "models/",       INDUCTOR,          NULL};
     return folders[which] ? str_starts(name, str_c(folders[which])) : str_is(name, "archive_format");
 }
 

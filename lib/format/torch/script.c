@@ -34,8 +34,8 @@
 enum role { ROLE_PARAMETER, ROLE_BUFFER };
 
 struct script_class {
-    bool has_code;  /* the archive defines it */
-    bool is_module; /* derived from Module, or has no code */
+    bool has_code;    /* the archive defines it */
+    bool is_module;   /* derived from Module, or has no code */
     bool is_libtorch; /* made by torch::save of a C++ program */
     bool has_buffers; /* false: all that is not a parameter is a buffer */
     map *role_of;     /* name of an attribute -> enum role */
@@ -51,7 +51,7 @@ struct script {
     ckpt_value **detached;
     size_t ndetached, cap_detached;
     ckpt_value *state_dict;
-    bool is_libtorch; /* the class of the root is */
+    bool is_libtorch;     /* the class of the root is */
     uint32_t nattributes; /* tensors that are neither parameters nor buffers, and are not listed */
     ckpt_error *err;
 };
@@ -178,8 +178,8 @@ static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct s
         *out = s->classes[at];
         return CKPT_OK;
     }
-    struct script_class *added =
-        arena_append(s->f->a, &s->classes, &s->nclasses, &s->cap_classes, sizeof *added);
+    struct script_class *added = arena_append(s->f->a, &s->classes, &s->nclasses, &s->cap_classes,
+                                              sizeof *added);
     CKPT_TRY_ALLOC(added, s->err);
     *added = (struct script_class){.is_module = true, .role_of = map_new(0)};
     CKPT_TRY_ALLOC(added->role_of && map_put(s->class_of, name, (uint32_t)(s->nclasses - 1), NULL), s->err);

@@ -119,7 +119,8 @@ static ckpt_status add_object(struct tar_file *t, int64_t key, const struct tar_
 {
     uint32_t old_index;
     CKPT_TRY_ALLOC(map_put_num(t->object_of_key, (uint64_t)key, (uint32_t)t->nobjects, &old_index) &&
-                   ARENA_PUSH(t->f->a, t, objects, o), t->err);
+                       ARENA_PUSH(t->f->a, t, objects, o),
+                   t->err);
     if (old_index != MAP_NONE)
         return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "key %lld comes {twice}, {=once} is allowed",
                     (long long)key);
@@ -144,9 +145,8 @@ static ckpt_status fail_entry_format(struct tar_file *t, source *s, const ckpt_v
 {
     char text[200];
     value_text_or_type(v, 8, text, sizeof text);
-    return fail(t->err, CKPT_EFORMAT, source_pos(s, value_offset(v)),
-                "%s {=%s}, found {%s}", must_be, expected,
-                text);
+    return fail(t->err, CKPT_EFORMAT, source_pos(s, value_offset(v)), "%s {=%s}, found {%s}", must_be,
+                expected, text);
 }
 
 /* read_count - reads the pickle that a member begins with, and sets *N to it: the number of entries. */
@@ -161,8 +161,7 @@ static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint
 
 /* add_keyed_lost_storage - when salvaging, adds S under KEY as lost because of t->err. Even then returns the
  * status of t->err, or a new error. */
-static ckpt_status add_keyed_lost_storage(struct tar_file *t, int64_t key, uint64_t numel,
-                                          struct storage *s)
+static ckpt_status add_keyed_lost_storage(struct tar_file *t, int64_t key, uint64_t numel, struct storage *s)
 {
     struct tar_object o = {.numel = numel};
     ckpt_status st = t->err->status;

@@ -143,8 +143,8 @@ static ckpt_status check_node(struct tensordict *r, const ckpt_value *v)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const ckpt_value *mapping = value_get(v, keys[i]);
         if (!mapping || mapping->type != CKPT_V_DICT)
-            return fail(r->err, CKPT_EFORMAT, value_offset(v),
-                        "a node {without} {=a mapping \"%s\"}", keys[i]);
+            return fail(r->err, CKPT_EFORMAT, value_offset(v), "a node {without} {=a mapping \"%s\"}",
+                        keys[i]);
     }
     return CKPT_OK;
 }
@@ -166,13 +166,12 @@ static ckpt_status begin_child(struct tensordict *r, ckpt_str key, const ckpt_va
     uint32_t before;
     ckpt_str name = arena_str(r->f->a, key);
     if (r->depth == JSON_DEPTH)
-        return fail(r->err, CKPT_ELIMIT, value_offset(v),
-                    "{more} than {=%u dicts} within each other", JSON_DEPTH);
+        return fail(r->err, CKPT_ELIMIT, value_offset(v), "{more} than {=%u dicts} within each other",
+                    JSON_DEPTH);
     CKPT_TRY_ALLOC(name.ptr && map_put(parent->k.names, name, 0, &before), r->err);
     if (before != MAP_NONE)
         return fail(r->err, CKPT_EFORMAT, value_offset(v),
-                    "the name \"%.*s\" comes {twice}, {=once} is allowed",
-                    STR_ARG(name));
+                    "the name \"%.*s\" comes {twice}, {=once} is allowed", STR_ARG(name));
     *child = (struct node){.next = 0};
     r->depth++; /* read_nodes ends its kit even if it was not begun */
     CKPT_TRY(kit_begin_mapping(&child->k, &parent->k, name));

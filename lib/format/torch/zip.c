@@ -26,8 +26,8 @@ static bool probe_zip(const struct probe *p)
 {
     ckpt_str top;
     bool ambiguous;
-    return p->zip && (torch_archive_find_top(p->zip, &top, &ambiguous) ||
-                      torch_archive_lacks_pickle(p->zip, &top));
+    return p->zip &&
+           (torch_archive_find_top(p->zip, &top, &ambiguous) || torch_archive_lacks_pickle(p->zip, &top));
 }
 
 /* check_version - if the version of the archive is not 1 to 10, notes that torch refuses it. */

@@ -40,12 +40,12 @@ struct torch_writer {
     map *mask_of; /* container -> index into masks */
     struct torch_mask *masks;
     size_t nmasks, cap_masks;
-    struct torch_cast *casts; /* [i]: the cast of storage i of the file's table; NULL: no storage is cast */
-    map *cast_of;             /* storage -> index into casts */
+    struct torch_cast *casts;   /* [i]: the cast of storage i of the file's table; NULL: no storage is cast */
+    map *cast_of;               /* storage -> index into casts */
     const ckpt_value *pid_node; /* what parse_pid parsed last, with this result: */
     struct torch_pid pid;
     bool pid_is_valid;
-    bool out_of_memory;       /* in replace_node, which cannot return an error */
+    bool out_of_memory;              /* in replace_node, which cannot return an error */
     const ckpt_value *bad_arguments; /* see check_argument_lists; NULL: none */
     buf pickle;
     uint64_t storage_bytes;

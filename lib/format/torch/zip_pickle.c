@@ -35,8 +35,7 @@ static bool is_found_by_key(const ckpt_file *f, const ckpt_value *v)
 {
     ckpt_str key;
     const ckpt_value *pid = v->type == CKPT_V_PERSID ? v->u.pid : NULL;
-    return !f->nparts && pid && pid->type == CKPT_V_TUPLE &&
-           value_text(value_item(pid, 2), &key);
+    return !f->nparts && pid && pid->type == CKPT_V_TUPLE && value_text(value_item(pid, 2), &key);
 }
 
 /* parse_pid - parses V, a persistent id, to w->pid. Each one is needed several times in succession. */

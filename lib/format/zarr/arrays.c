@@ -355,7 +355,7 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *arrays, const struct zarr_sourc
     if (!arrays->f->salvage || !check_is_fault(st))
         return file_report_fault(arrays->f, st, arrays->err);
     file_note_loss(arrays->f, "\"%.*s\", which is not a tensor, is lost: %s", STR_ARG(from->name),
-                arrays->err->what);
+                   arrays->err->what);
     return CKPT_OK;
 }
 

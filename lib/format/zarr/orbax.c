@@ -30,11 +30,11 @@
 #include "format/nested.h"
 #include "format/zarr/arrays.h"
 
-#define STEP_METADATA "_CHECKPOINT_METADATA"
-#define ITEM_METADATA "_METADATA"
-#define STRINGS       "_strings.json"
-#define JSON_ITEM     "metadata"
-#define UNFINISHED    ".orbax-checkpoint-tmp"
+#define STEP_METADATA      "_CHECKPOINT_METADATA"
+#define ITEM_METADATA      "_METADATA"
+#define STRINGS            "_strings.json"
+#define JSON_ITEM          "metadata"
+#define UNFINISHED         ".orbax-checkpoint-tmp"
 #define KEY_TYPE_LIST_ITEM 1
 
 struct orbax {
@@ -58,8 +58,7 @@ struct orbax {
 static bool has_file(const source *archive, const char *path, ckpt_str folder, const char *name,
                      bool *no_memory)
 {
-    char *in = path_make(str_c(path), folder),
-         *file = in ? path_make(str_c(in), str_c(name)) : NULL;
+    char *in = path_make(str_c(path), folder), *file = in ? path_make(str_c(in), str_c(name)) : NULL;
     bool exists = file && path_exists(archive, file);
     *no_memory = *no_memory || !file;
     free(file);
@@ -268,9 +267,8 @@ static ckpt_status read_tree_item(struct orbax *orbax)
                   "the file was not copied, or the save did not finish");
     CKPT_TRY(st);
     const ckpt_value *ocdbt = get_field(meta, "use_ocdbt");
-    bool is_ocdbt = ocdbt && ocdbt->type == CKPT_V_BOOL
-                        ? ocdbt->u.b
-                        : has(orbax, orbax->store.folder, OCDBT_MANIFEST);
+    bool is_ocdbt = ocdbt && ocdbt->type == CKPT_V_BOOL ? ocdbt->u.b
+                                                        : has(orbax, orbax->store.folder, OCDBT_MANIFEST);
     CKPT_TRY(store_open(&orbax->store, is_ocdbt));
     st = read_tree(orbax, meta);
     if (st != CKPT_OK && !orbax->err->where[0])
@@ -311,8 +309,7 @@ static ckpt_status read_items(struct orbax *orbax, ckpt_str folder)
     ckpt_str *name;
     size_t n = 0, items = 0;
     char *path = path_make(str_c(orbax->f->folder), folder);
-    ckpt_status st = path ? folder_list_all(orbax->f, path, &name, &n, orbax->err)
-                          : fail_memory(orbax->err);
+    ckpt_status st = path ? folder_list_all(orbax->f, path, &name, &n, orbax->err) : fail_memory(orbax->err);
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
         ckpt_str in = ARENA_CONCAT(orbax->f->a, folder, name[i], STR_LIT("/"));
         if (in.ptr && !has(orbax, in, ITEM_METADATA) && !has(orbax, in, JSON_ITEM))

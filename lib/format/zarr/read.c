@@ -25,7 +25,7 @@ struct zarr_folder {
     struct zarr_arrays arrays;
     struct store store;
     ckpt_value *root;
-    map *names; /* of the tensors */
+    map *names;             /* of the tensors */
     value_pair *attributes; /* added after all tensors */
     size_t nattributes, cap;
 };
@@ -210,10 +210,10 @@ static ckpt_status read_folder(ckpt_file *f, bool is_ocdbt, ckpt_error *err)
 {
     struct zarr_folder z = {.store = {.f = f, .err = err, .folder = {"", 0}}};
     f->folder = f->path;
-    z.store.trusted = is_ocdbt                        ? OCDBT_MANIFEST
+    z.store.trusted = is_ocdbt                                ? OCDBT_MANIFEST
                       : probe_has(f->opening->probe, ZARR_V2) ? ZARR_V2
                       : probe_has(f->opening->probe, ZARR_V3) ? ZARR_V3
-                                                     : ZARR_GROUP_V2;
+                                                              : ZARR_GROUP_V2;
     z.root = value_new(f->a, CKPT_V_DICT, 0);
     z.names = map_new(64);
     ckpt_status st = zarr_arrays_begin(&z.arrays, f, err);

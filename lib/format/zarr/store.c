@@ -127,10 +127,10 @@ static enum member_kind find_kind(const struct store *s, const char *path)
         enum member_kind kind = members_find(s->f->archive, path);
         return kind == MEMBER_OTHER ? MEMBER_FILE : kind;
     }
-    return lstat(path, &st) != 0                         ? MEMBER_NONE
+    return lstat(path, &st) != 0                        ? MEMBER_NONE
            : S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) ? MEMBER_FILE
-           : S_ISDIR(st.st_mode)                         ? MEMBER_FOLDER
-                                                         : MEMBER_OTHER;
+           : S_ISDIR(st.st_mode)                        ? MEMBER_FOLDER
+                                                        : MEMBER_OTHER;
 }
 
 /* add_name - adds NAME of FOLDER: a folder to W; a regular file or a link as an entry of S. */
