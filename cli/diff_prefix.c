@@ -49,7 +49,6 @@ static int compare_bytes(const void *x, const void *y)
 /* list_unmatched - returns the *N names of the events of kind WHAT, sorted by their bytes. */
 static ckpt_str *list_unmatched(const struct report *r, ckpt_diff_what what, size_t *n)
 {
-    /* bounded: by the tensors in memory */
     size_t max = (size_t)(what == CKPT_DIFF_ONLY_A ? r->totals.only_a : r->totals.only_b);
     ckpt_str *names = mem_new(max, sizeof *names);
     const ckpt_diff_event *e;

@@ -21,7 +21,7 @@ bool metadata_next(const ckpt_file *f, size_t *i, ckpt_leaf *out)
     size_t at = *i;
     while (ckpt_metadata_at(f, at, &m) && ckpt_metadata_is_tie(f, at))
         at++;
-    *i = at + 1; /* bounded: by the number of pairs */
+    *i = at + 1;
     if ((ui.root && *ui.root) || !ckpt_value_item(ckpt_file_metadata(f), at, &key, &value))
         return false;
     text_clear(&name);

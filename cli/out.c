@@ -217,7 +217,7 @@ static void find_subject(const char **path, const char **words)
         if (strncmp(*words, merged_inputs.paths[i], len) != 0 || strncmp(*words + len, ": ", 2) != 0)
             continue;
         *path = merged_inputs.paths[i];
-        *words += len + 2; /* bounded: both are there */
+        *words += len + 2;
         return;
     }
 }

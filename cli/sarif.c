@@ -134,8 +134,8 @@ static void sarif_end_folder(const char *path, const struct folder_walk *walk)
     const char *is_other = "skipped that is not a file (a pipe, socket or device)";
     notify(path, walk->nlinks_outside, "warning", "symbolic link that leads out of the folder, not followed",
            "symbolic links that lead out of the folder, not followed");
-    notify(path, walk->nlinks - walk->nlinks_outside, "note", /* bounded: those are some of them */
-           "symbolic link not followed", "symbolic links not followed");
+    notify(path, walk->nlinks - walk->nlinks_outside, "note", "symbolic link not followed",
+           "symbolic links not followed");
     notify(path, walk->nothers, "note", is_other, "skipped that are not files (pipes, sockets, devices)");
     notify(path, walk->nunread, "error", "folder that cannot be read", "folders that cannot be read");
 }

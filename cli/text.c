@@ -511,7 +511,7 @@ void text_new_name(struct text *out, const char *stem, const char *path, const c
         dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] == '\0')
         suffix = dot - name.ptr > 4 && strcmp(dot - 4, ".pth.tar") == 0 ? dot - 4 : dot;
     bool is_same = proposed.path.ptr && strcmp(proposed.path.ptr, path) == 0;
-    for (int i = is_same ? proposed.number : proposed.number + 1;; i++) { /* bounded: MAX_FIXED_NAMES */
+    for (int i = is_same ? proposed.number : proposed.number + 1;; i++) {
         text_clear(&unused);
         text_addf(&unused, "%s", stem);
         if (i > 1)

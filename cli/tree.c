@@ -178,7 +178,7 @@ struct tree_group *tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uin
 {
     struct tree tree = {.f = f, .rows = rows, .n = n, .depth = depth};
     struct tree_walk walk = {.tree = &tree};
-    struct tree_group *groups = mem_new(n, sizeof *groups); /* bounded: each group has at least one row */
+    struct tree_group *groups = mem_new(n, sizeof *groups);
     sort_tree(&tree);
     *ngroups = 0;
     while (next_node(&walk)) {

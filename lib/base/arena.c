@@ -69,7 +69,7 @@ void arena_free(arena *a)
 static void trim_chunks(struct arena_chunk *c)
 {
     for (; c; c = c->next) {
-        size_t in_use = (sizeof *c + c->used + PAGE - 1) & ~(PAGE - 1); /* bounded: the chunk is in memory */
+        size_t in_use = (sizeof *c + c->used + PAGE - 1) & ~(PAGE - 1);
         if (in_use >= c->mapped)
             continue;
         (void)madvise(c, c->mapped, MADV_NOHUGEPAGE); /* or the kernel would make a huge page of it again */
@@ -94,7 +94,7 @@ void arena_adopt(arena *a, arena *from)
 {
     append_chunks(&a->dedicated, from->shared); /* not filled further */
     append_chunks(&a->dedicated, from->dedicated);
-    a->used += from->used; /* bounded: all of it is in memory */
+    a->used += from->used;
     a->max = a->max > a->used ? a->max : a->used;
     free(from);
 }
@@ -126,7 +126,7 @@ static struct arena_chunk *map_chunk(size_t bytes)
         return NULL;
     /* the last page is huge only if most of it is used */
     size_t unit = bytes % HUGE > HUGE / 2 ? HUGE : PAGE;
-    size_t size = (bytes + unit - 1) & ~(unit - 1), map_size = size + HUGE; /* bounded: at most LONGEST */
+    size_t size = (bytes + unit - 1) & ~(unit - 1), map_size = size + HUGE;
     unsigned char *at = mmap(NULL, map_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
@@ -185,7 +185,7 @@ static struct arena_chunk *add_chunk_for(arena *a, size_t n, bool grow)
     if (!dedicated && a->next_size < huge)
         a->next_size = a->next_size >= MAX_SMALL_CHUNK ? huge : 2 * a->next_size;
     else if (!dedicated && a->next_size + header < MAX_CHUNK)
-        a->next_size = 2 * (a->next_size + header) - header; /* bounded: below MAX_CHUNK */
+        a->next_size = 2 * (a->next_size + header) - header;
     return c;
 }
 
@@ -298,7 +298,7 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
 /* grow_heap - grows a full array from malloc as arena_grow does. */
 static void *grow_heap(void *old, size_t *cap, size_t size)
 {
-    size_t new_cap = *cap ? *cap * 2 : 64; /* bounded: by memory */
+    size_t new_cap = *cap ? *cap * 2 : 64;
     void *at = new_cap <= SIZE_MAX / size ? realloc(old, new_cap * size) : NULL;
     *cap = at ? new_cap : *cap;
     return at;
@@ -314,7 +314,7 @@ void *arena_append(arena *a, void *array, size_t *n, size_t *cap, size_t size)
             return NULL;
         memcpy(array, &at, sizeof at);
     }
-    return at + (*n)++ * size; /* bounded: it is in memory */
+    return at + (*n)++ * size;
 }
 
 /* resize_apart - returns an array of OLD bytes with NEW instead. One of PAGE or more is a mapping, which may
@@ -337,7 +337,7 @@ static void *resize_apart(void *array, size_t old, size_t new)
 bool arena_grow_apart(arena *a, void *array, size_t *cap, size_t size)
 {
     void *at;
-    size_t more = !*cap ? 64 : *cap * size < PAGE ? 3 * *cap : *cap; /* bounded: it is in memory */
+    size_t more = !*cap ? 64 : *cap * size < PAGE ? 3 * *cap : *cap;
     memcpy(&at, array, sizeof at);
     if (a->fail_countdown && --a->fail_countdown == 0)
         return false;
@@ -353,11 +353,11 @@ bool arena_grow_apart(arena *a, void *array, size_t *cap, size_t size)
 
 void arena_free_apart(arena *a, void *array, size_t cap, size_t size)
 {
-    if (cap * size < PAGE) /* bounded: it is in memory */
+    if (cap * size < PAGE)
         free(array);
     else
         munmap(array, cap * size);
-    a->used -= cap * size; /* bounded: as it was added */
+    a->used -= cap * size;
 }
 
 void arena_discard_apart(void *array, size_t bytes, size_t capacity)
@@ -381,7 +381,7 @@ void arena_shrink(arena *a, void *at, size_t n)
         link = &(*link)->next;
     struct arena_chunk *c = *link && (*link)->mapped && n < (*link)->size ? *link : NULL;
     size_t old_size = c ? c->size : 0;
-    if (!c || !(c = resize_chunk(c, sizeof *c + n))) /* bounded: less than before. The chunk stays in place */
+    if (!c || !(c = resize_chunk(c, sizeof *c + n))) /* less than before. The chunk stays in place */
         return;
     *link = c;
     c->size = c->used = n;
@@ -406,7 +406,7 @@ ckpt_str arena_join(arena *a, const ckpt_str *parts, size_t n)
     for (size_t i = 0; at && i < n; i++) {
         if (parts[i].len)
             memcpy(at + used, parts[i].ptr, parts[i].len);
-        used += parts[i].len; /* bounded: by TOTAL */
+        used += parts[i].len;
     }
     return at ? str_of(at, used) : str_of(NULL, 0);
 }

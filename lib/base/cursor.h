@@ -62,7 +62,7 @@ static inline uint64_t load_number(const unsigned char *b, size_t n, bool big_en
 /* extend_sign - returns the lowest N bytes of BITS as a signed number; N is 1 to 8. */
 MODULO static inline int64_t extend_sign(uint64_t bits, size_t n)
 {
-    uint64_t sign = UINT64_C(1) << (8 * n - 1); /* bounded: 1 to 8 bytes */
+    uint64_t sign = UINT64_C(1) << (8 * n - 1);
     return (int64_t)((bits ^ sign) - sign);
 }
 static inline uint8_t cursor_u8(cursor *c)

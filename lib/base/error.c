@@ -181,7 +181,7 @@ void error_add_where(ckpt_error *err, const char *fmt, ...)
     format_escaped(outer, sizeof outer, fmt, args);
     va_end(args);
     bool first = !err->where[0];
-    size_t innermost = first ? 0 : strlen(outer) + 2 + err->innermost; /* bounded: by sizeof both */
+    size_t innermost = first ? 0 : strlen(outer) + 2 + err->innermost;
     snprintf(both, sizeof both, "%s%s%s", outer, first ? "" : ": ", err->where);
     text_fit(str_c(both), err->where, sizeof err->where);
     size_t length = strlen(err->where);

@@ -106,7 +106,7 @@ static uint32_t hash_num(const map *m, uint64_t key)
 
 static struct map_slot *slot_at(const map *m, size_t i)
 {
-    return (struct map_slot *)(void *)(m->slots + i * m->slot_size); /* bounded: i < nslots */
+    return (struct map_slot *)(void *)(m->slots + i * m->slot_size);
 }
 
 /* new_slots - returns N free slots. The first read of a new page maps the shared page of zeros, and a later
@@ -114,7 +114,7 @@ static struct map_slot *slot_at(const map *m, size_t i)
 static unsigned char *new_slots(size_t n, size_t size)
 {
     unsigned char *slots = calloc(n, size);
-    for (size_t i = 0; slots && i < n * size; i += 4096) /* bounded: calloc checked it */
+    for (size_t i = 0; slots && i < n * size; i += 4096)
         *(volatile unsigned char *)&slots[i] = 0;
     return slots;
 }

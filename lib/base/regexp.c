@@ -105,7 +105,7 @@ static ckpt_status fail_at(struct parser *p, const char *at, const char *what)
 /* insert_room - moves the instructions from AT on by COUNT. Returns false if there would be too many. */
 static bool insert_room(regexp *re, uint32_t at, uint32_t count)
 {
-    if (count > MAX_INSTRUCTIONS - re->n) /* bounded: n is at most that */
+    if (count > MAX_INSTRUCTIONS - re->n)
         return false;
     memmove(re->code + at + count, re->code + at, (re->n - at) * sizeof *re->code);
     re->n += count;
@@ -378,7 +378,7 @@ static ckpt_status repeat_counted(struct parser *p, uint32_t start, int least, i
     }
     if (length && (uint32_t)copies > (MAX_INSTRUCTIONS - re->n) / length / 2)
         return fail_too_large(p);
-    struct instruction *atom = malloc((length + 1) * sizeof *atom); /* bounded: MAX_INSTRUCTIONS */
+    struct instruction *atom = malloc((length + 1) * sizeof *atom);
     CKPT_TRY_ALLOC(atom, p->err);
     memcpy(atom, re->code + start, length * sizeof *atom);
     re->n = start;
@@ -665,7 +665,7 @@ static bool follow(regexp *re, uint32_t *pc, uint32_t *slots, const struct posit
             push(re, depth, 0, code->arg + 1, slots[code->arg + 1]);
             slots[code->arg + 1] = OPEN;
         }
-        slots[code->arg] = (uint32_t)pos->at; /* bounded: texts are shorter */
+        slots[code->arg] = (uint32_t)pos->at;
         ++*pc;
         return true;
     default: ++*pc; return holds(code->op, pos);
@@ -758,7 +758,7 @@ static bool may_begin(const regexp *re, const struct instruction *first, const s
 void regexp_begin(regexp *re, ckpt_str text)
 {
     uint64_t instructions = re->n < STEPS_PER_BYTE ? STEPS_PER_BYTE : 2 * (uint64_t)re->n;
-    re->steps_left = STEPS_PER_TEXT + instructions * (text.len + 1); /* bounded: texts are below 2^32 bytes */
+    re->steps_left = STEPS_PER_TEXT + instructions * (text.len + 1);
 }
 
 ckpt_status regexp_find(regexp *re, ckpt_str text, size_t from, struct regexp_group groups[REGEXP_GROUPS],

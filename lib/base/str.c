@@ -40,7 +40,7 @@ ckpt_str str_trim_end(ckpt_str s, const char *chars)
 ckpt_str str_take_until(ckpt_str *s, char c)
 {
     ckpt_str first = str_before(*s, c);
-    *s = str_skip(*s, first.len + 1); /* bounded: a length in memory */
+    *s = str_skip(*s, first.len + 1);
     return first;
 }
 

@@ -237,7 +237,7 @@ static size_t count_common_prefix(ckpt_str a, ckpt_str b)
         uint64_t differ = load_u64le(p + i) ^ load_u64le(q + i);
         if (differ)
             return i + (size_t)__builtin_ctzll(differ) / 8;
-        i += 8; /* bounded: at most N */
+        i += 8;
     }
     while (i < n && p[i] == q[i])
         i++;
@@ -308,9 +308,9 @@ static void merge_names(const struct name_order *order, struct indexed_name *lis
  * often as qsort. */
 bool names_sort(struct indexed_name *list, size_t n, int (*compare)(ckpt_str a, ckpt_str b))
 {
-    struct name_order order = {compare, malloc((n / 2 + 1) * sizeof *list)}; /* bounded: LIST is in memory */
-    for (size_t width = 1; order.moved && width < n; width *= 2)             /* bounded: by twice N */
-        for (size_t from = 0; from + width < n; from += 2 * width) {         /* bounded: likewise */
+    struct name_order order = {compare, malloc((n / 2 + 1) * sizeof *list)};
+    for (size_t width = 1; order.moved && width < n; width *= 2)
+        for (size_t from = 0; from + width < n; from += 2 * width) {
             struct indexed_name *part = list + from;
             if (!comes_before(&order, &part[width - 1], &part[width]))
                 merge_names(&order, part, width, n - from < 2 * width ? n - from : 2 * width);
@@ -348,7 +348,7 @@ const char *shell_word(ckpt_str s, const char *forbidden, const char *fallback, 
         if (n + 6 > SHELL_WORD_MAX)
             return fallback;
         memcpy(out + n, is_quote ? "'\\''" : s.ptr + i, is_quote ? 4 : 1);
-        n += is_quote ? 4 : 1; /* bounded: by the check of N + 6 */
+        n += is_quote ? 4 : 1;
     }
     if (needs_quotes)
         out[n++] = '\'';
@@ -364,8 +364,8 @@ const char *shell_path(const char *path, char out[SHELL_WORD_MAX])
     if (!looks_like_option || n + 3 > sizeof prefixed)
         return shell_word(str_of(path, n), "", "FILE", out);
     memcpy(prefixed, "./", 2);
-    memcpy(prefixed + 2, path, n + 1);                           /* bounded: by the check of N + 3 */
-    return shell_word(str_of(prefixed, n + 2), "", "FILE", out); /* bounded: likewise */
+    memcpy(prefixed + 2, path, n + 1);
+    return shell_word(str_of(prefixed, n + 2), "", "FILE", out);
 }
 
 const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX])
@@ -449,7 +449,7 @@ bool text_decode_base64(ckpt_str text, bool url_safe, unsigned char *bytes, size
         nbits += 6;
         if (nbits >= 8) {
             nbits -= 8;
-            bytes[(*n)++] = (unsigned char)(bits >> nbits); /* bounded: fewer bytes than characters */
+            bytes[(*n)++] = (unsigned char)(bits >> nbits);
         }
     }
     return is_base64;

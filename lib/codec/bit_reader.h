@@ -16,11 +16,11 @@ static inline void bits_refill(struct bit_reader *r)
 {
     const unsigned char *b = r->nbits <= 32 && r->c.left >= 4 ? cursor_take(&r->c, 4) : NULL;
     if (b) {
-        r->bits |= load_number(b, 4, true) << (32 - r->nbits); /* bounded: NBITS is at most 32 */
+        r->bits |= load_number(b, 4, true) << (32 - r->nbits);
         r->nbits += 32;
     }
     for (; r->nbits <= 32 && r->c.left; r->nbits += 8)
-        r->bits |= (uint64_t)cursor_u8(&r->c) << (56 - r->nbits); /* bounded: NBITS is at most 32 */
+        r->bits |= (uint64_t)cursor_u8(&r->c) << (56 - r->nbits);
 }
 
 /* bits_drop - passes over N <= NBITS bits. */
@@ -36,7 +36,7 @@ static inline uint32_t bits_take32(struct bit_reader *r, unsigned n)
     if (r->nbits < n)
         bits_refill(r);
     if (r->nbits < n) {
-        (void)cursor_take(&r->c, r->c.left + 1); /* bounded: bytes in memory */
+        (void)cursor_take(&r->c, r->c.left + 1);
         return 0;
     }
     uint32_t value = n ? (uint32_t)(r->bits >> (64 - n)) : 0;
@@ -57,15 +57,15 @@ static inline uint64_t bits_take_unary(struct bit_reader *r)
     uint64_t zeros = 0;
     for (bits_refill(r); !r->bits; bits_refill(r)) {
         if (!r->nbits) {
-            (void)cursor_take(&r->c, r->c.left + 1); /* bounded: bytes in memory */
+            (void)cursor_take(&r->c, r->c.left + 1);
             return 0;
         }
-        zeros += r->nbits; /* bounded: bits in memory */
+        zeros += r->nbits;
         r->nbits = 0;
     }
     unsigned n = (unsigned)__builtin_clzll(r->bits);
     bits_drop(r, n + 1);
-    return zeros + n; /* bounded: bits in memory */
+    return zeros + n;
 }
 
 #endif

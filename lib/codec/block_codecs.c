@@ -43,7 +43,7 @@ static bool put_copy(struct block_output *out, size_t distance, size_t n)
     if (!distance || distance > out->n || n > out->size - out->n)
         return false;
     unsigned char *to = out->buffer + out->n;
-    const unsigned char *from = to - distance; /* bounded: DISTANCE is at most n */
+    const unsigned char *from = to - distance;
     if (distance >= n)
         memcpy(to, from, n);
     else
@@ -60,7 +60,7 @@ static size_t add_length_bytes(cursor *c, size_t n)
     const unsigned char *more;
     do {
         more = cursor_take(c, 1);
-        n += more ? *more : 0; /* bounded: at most 255 times the bytes in memory */
+        n += more ? *more : 0; /* at most 255 times the bytes in memory */
     } while (more && *more == 255);
     return n;
 }
@@ -75,7 +75,7 @@ static bool decode_lz4(cursor c, struct block_output *out)
         if (!c.left)
             return true; /* the last sequence has no copy */
         size_t distance = cursor_u16(&c);
-        length = (length == 15 ? add_length_bytes(&c, 15) : length) + 4; /* bounded: see add_length_bytes */
+        length = (length == 15 ? add_length_bytes(&c, 15) : length) + 4;
         if (c.bad || !put_copy(out, distance, length))
             return false;
     }
@@ -101,7 +101,7 @@ static bool decode_blosclz(cursor c, struct block_output *out)
             size_t length = control >> 5 == 7 ? add_length_bytes(&c, 8) : (control >> 5) + 1;
             size_t distance = ((control & 31) << 8 | cursor_u8(&c)) + 1u;
             const unsigned char *far = distance == 8192 ? cursor_take(&c, 2) : NULL;
-            distance += far ? (size_t)load_number(far, 2, true) : 0; /* bounded: 8192 + 65535 */
+            distance += far ? (size_t)load_number(far, 2, true) : 0;
             if (c.bad || !put_copy(out, distance, length + 1))
                 return false;
         }
@@ -157,7 +157,7 @@ void block_unshuffle_bytes(const unsigned char *in, size_t n, size_t width, unsi
 {
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < width; k++)
-            out[i * width + k] = in[k * n + i]; /* bounded: N * WIDTH bytes are in memory */
+            out[i * width + k] = in[k * n + i];
 }
 
 /* transpose_bits - returns the 8 x 8 bits of X, one row in each byte, with rows and columns exchanged. */
@@ -173,8 +173,8 @@ static uint64_t transpose_bits(uint64_t x)
 
 void block_unshuffle_bits(const unsigned char *in, size_t n, size_t width, unsigned char *out)
 {
-    size_t plane = n / 8;                               /* bytes that have one bit of all elements */
-    for (size_t k = 0; k < width; k++, in += 8 * plane) /* bounded: N * WIDTH bytes are in memory */
+    size_t plane = n / 8; /* bytes that have one bit of all elements */
+    for (size_t k = 0; k < width; k++, in += 8 * plane)
         for (size_t i = 0; i < plane; i++) {
             uint64_t bits = 0;
             for (size_t bit = 8; COUNT_DOWN(bit);)

@@ -67,14 +67,14 @@ static ckpt_status read_stream(const struct blosc *b, cursor *c, unsigned char *
  * together. */
 static void unshuffle(const struct blosc *b, size_t size)
 {
-    size_t width = b->element_size, n = size / width, done = n * width; /* bounded: at most SIZE */
+    size_t width = b->element_size, n = size / width, done = n * width;
     if (b->flags & BYTES_SHUFFLED)
         block_unshuffle_bytes(b->scratch, n, width, b->out);
     else if (n % 8 == 0)
         block_unshuffle_bits(b->scratch, n, width, b->out);
     else
         done = 0;
-    memcpy(b->out + done, b->scratch + done, size - done); /* bounded: within the block */
+    memcpy(b->out + done, b->scratch + done, size - done);
 }
 
 /* read_block - decompresses the block at offset AT of the buffer, and appends its SIZE bytes to TO. */
@@ -88,7 +88,7 @@ static ckpt_status read_block(struct blosc *b, uint32_t at, size_t size, spool *
     if (!cursor_take(&c, at))
         return fail_blosc(b, "with the offset of a block after its end");
     for (size_t i = 0; i < nstreams; i++)
-        CKPT_TRY(read_stream(b, &c, out + i * stream_size, stream_size)); /* bounded: within the block */
+        CKPT_TRY(read_stream(b, &c, out + i * stream_size, stream_size));
     if (shuffled)
         unshuffle(b, size);
     return spool_write(to, b->out, size, b->err);
@@ -103,8 +103,7 @@ static ckpt_status read_blocks(struct blosc *b, cursor after_header, spool *to)
     b->out = malloc(b->block_size);
     b->scratch = malloc(b->block_size);
     ckpt_status st = b->out && b->scratch ? CKPT_OK : fail_memory(b->err);
-    for (uint64_t done = 0; st == CKPT_OK && done < b->size;
-         done += b->block_size) { /* bounded: below 2^33 */
+    for (uint64_t done = 0; st == CKPT_OK && done < b->size; done += b->block_size) {
         size_t left = (size_t)(b->size - done);
         uint32_t at = cursor_u32(&after_header);
         st = after_header.bad ? fail_blosc(b, "with too few blocks")

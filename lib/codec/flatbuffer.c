@@ -38,7 +38,7 @@ static ckpt_status follow_offset(struct flatbuffer *b, uint64_t at, uint64_t *ou
 {
     uint32_t distance = 0;
     CKPT_TRY(read_u32(b, at, &distance));
-    *out = at + distance; /* bounded: AT is in the file, which has less than 2^63 bytes */
+    *out = at + distance; /* AT is in the file, which has less than 2^63 bytes */
     return *out < b->src->size ? CKPT_OK
                                : fail(b->err, CKPT_EFORMAT, at,
                                       "an offset of {%u} to a place outside of {=the file}", distance);
@@ -49,7 +49,7 @@ ckpt_status flatbuffer_open_table(struct flatbuffer *b, uint64_t at, struct flat
     uint32_t distance = 0;
     unsigned char sizes[4] = {0};
     CKPT_TRY(read_u32(b, at, &distance));
-    int64_t vtable = (int64_t)at - (int32_t)distance; /* bounded: AT is in the file */
+    int64_t vtable = (int64_t)at - (int32_t)distance;
     if (vtable < 0 || !range_within((uint64_t)vtable, sizeof sizes, b->src->size))
         return fail(b->err, CKPT_EFORMAT, at, "a table whose vtable is {outside} of {=the file}");
     CKPT_TRY(read_bytes(b, (uint64_t)vtable, sizes, sizeof sizes));
@@ -78,13 +78,12 @@ static ckpt_status find_field(struct flatbuffer *b, const struct flatbuffer_tabl
     *at = 0;
     if (field >= t->nfields)
         return CKPT_OK;
-    CKPT_TRY(
-        read_bytes(b, t->vtable + 4 + 2 * (uint64_t)field, bytes, sizeof bytes)); /* bounded: in the file */
+    CKPT_TRY(read_bytes(b, t->vtable + 4 + 2 * (uint64_t)field, bytes, sizeof bytes));
     uint32_t offset = load_u16le(bytes);
     if (offset && (offset < 4 || !range_within(offset, width, t->size)))
         return fail(b->err, CKPT_EFORMAT, t->vtable,
                     "field %u at {%u} is not inside its table of {=%u bytes}", field, offset, t->size);
-    *at = offset ? t->at + offset : 0; /* bounded: in the table */
+    *at = offset ? t->at + offset : 0;
     return CKPT_OK;
 }
 
@@ -115,7 +114,7 @@ static ckpt_status read_vector(struct flatbuffer *b, uint64_t at, uint32_t width
                                struct flatbuffer_vector *out)
 {
     uint64_t bytes;
-    *out = (struct flatbuffer_vector){.at = at + 4}; /* bounded: at is in the file */
+    *out = (struct flatbuffer_vector){.at = at + 4};
     CKPT_TRY(read_u32(b, at, &out->count));
     if (checked_mul(out->count, width, &bytes) && range_within(out->at, bytes, b->src->size))
         return CKPT_OK;
@@ -140,7 +139,7 @@ static ckpt_status find_item(struct flatbuffer *b, const struct flatbuffer_vecto
     if (i >= v->count)
         return fail(b->err, CKPT_EFORMAT, v->at, "element {%llu} of a vector that has {=%u}",
                     (unsigned long long)i, v->count);
-    *at = v->at + 4 * i; /* bounded: the vector is in the file */
+    *at = v->at + 4 * i;
     return CKPT_OK;
 }
 
@@ -167,7 +166,7 @@ static ckpt_status read_text(struct flatbuffer *b, uint64_t at, ckpt_str *out)
     CKPT_TRY(read_vector(b, at, 1, &v));
     if (v.count > TEXT_MAX)
         return fail(b->err, CKPT_ELIMIT, at, "a name of {%u bytes}; {=%u} are allowed", v.count, TEXT_MAX);
-    char *text = arena_array(b->a, (uint64_t)v.count + 1, 1); /* bounded: TEXT_MAX */
+    char *text = arena_array(b->a, (uint64_t)v.count + 1, 1);
     CKPT_TRY_ALLOC(text, b->err);
     *out = str_of(text, v.count);
     return v.count ? read_bytes(b, v.at, text, v.count) : CKPT_OK;

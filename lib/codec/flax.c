@@ -73,7 +73,7 @@ static ckpt_status collect_value(void *user, const struct msgpack_value *v, ckpt
     (void)err;
     if (p->n < sizeof p->values / sizeof *p->values)
         p->values[p->n] = *v;
-    p->n++; /* bounded: a value has at least a byte */
+    p->n++;
     return CKPT_OK;
 }
 
@@ -101,7 +101,7 @@ static ckpt_status check_payload(struct flax_input *in, const struct payload *p)
         return fail_payload(in, p, 0, "no list of three");
     if (v[1].kind != MSGPACK_ARRAY || v[1].count > NPY_DIMENSIONS)
         return fail_payload(in, p, 1, "no shape");
-    size_t i = 2, dtype_index = 2 + (size_t)v[1].count; /* bounded: no more than NPY_DIMENSIONS */
+    size_t i = 2, dtype_index = 2 + (size_t)v[1].count;
     for (; i < dtype_index; i++)
         if (v[i].kind != MSGPACK_UINT && (v[i].kind != MSGPACK_INT || v[i].bits > INT64_MAX))
             return fail_payload(in, p, i, "an invalid dimension");
@@ -139,10 +139,10 @@ static ckpt_status take_array(struct flax_input *in, const struct msgpack_value 
     uint64_t element_size = 0, nbytes;
     CKPT_TRY(check_payload(in, p));
     x->ndim = (uint32_t)p->values[1].count;
-    const struct msgpack_value *dtype = &p->values[2 + x->ndim]; /* bounded: NDIM is at most NPY_DIMENSIONS */
+    const struct msgpack_value *dtype = &p->values[2 + x->ndim];
     const struct msgpack_value *bytes = dtype + 1;
     x->is_scalar = v->type == FLAX_SCALAR;
-    x->at = v->data + bytes->data; /* bounded: both are in the file */
+    x->at = v->data + bytes->data;
     x->nbytes = bytes->n;
     CKPT_TRY_ALLOC(x->shape = arena_array(in->f->a, x->ndim, sizeof *x->shape), in->err);
     for (uint32_t i = 0; i < x->ndim; i++)
@@ -179,7 +179,7 @@ void flax_put_array(buf *b, const ckpt_tensor *t, const char *dtype, uint64_t nb
     msgpack_put_text(&head, str_c(dtype));
     msgpack_put_bytes(&head, nbytes);
     b->failed = b->failed || !buf_ok(&head);
-    msgpack_put_ext(b, is_scalar ? FLAX_SCALAR : FLAX_ARRAY, head.len + nbytes); /* bounded: below 2^32 */
+    msgpack_put_ext(b, is_scalar ? FLAX_SCALAR : FLAX_ARRAY, head.len + nbytes);
     buf_put_str(b, buf_view(&head));
     buf_free(&head);
 }
@@ -224,7 +224,7 @@ static ckpt_status read_bytes(struct flax_input *in, const struct msgpack_value 
         return fail(in->err, CKPT_ELIMIT, source_pos(f->src, v->at),
                     "a value of {%" PRIu64 " bytes}; the limit is {=%" PRIu64 "}", v->n,
                     f->limits.max_header);
-    char *bytes = arena_alloc(f->a, (size_t)v->n + 1); /* bounded: max_header */
+    char *bytes = arena_alloc(f->a, (size_t)v->n + 1);
     CKPT_TRY_ALLOC(bytes, in->err);
     CKPT_TRY(window_read(&in->window, f->src, v->data, bytes, (size_t)v->n, in->err));
     bytes[v->n] = 0;
@@ -329,7 +329,7 @@ static bool is_number_key(const char *path, const unsigned char *head, size_t n,
     size_t size = key <= 0x7f ? 1 : key == 0xca ? 5 : key == 0xcb ? 9 : 0;
     if (!size || str_ends(str_c(path), STR_LIT(".msgpack")))
         return size > 0;
-    unsigned value = n - at > size ? head[at + size] : 0xc1; /* bounded: a key was found at AT < N */
+    unsigned value = n - at > size ? head[at + size] : 0xc1;
     return (value >= 0x80 && value <= 0x9f) || (value >= 0xdc && value <= 0xdf) || begins_extension(value);
 }
 

@@ -133,7 +133,7 @@ static ckpt_status read_array_header(struct gguf_walk *w, uint32_t *element_type
     if (*element_type >= sizeof widths)
         return gguf_fail(w, at, "an array of {type %" PRIu32 "}; {=0 to %zu} are known", *element_type,
                          sizeof widths - 1);
-    uint64_t header = 4 + length; /* bounded: LENGTH is 4 or 8 */
+    uint64_t header = 4 + length;
     uint64_t min_size = *element_type == GGUF_STRING  ? length
                         : *element_type == GGUF_ARRAY ? header
                                                       : widths[*element_type];
@@ -185,7 +185,7 @@ static ckpt_status read_array(struct gguf_walk *w, struct gguf_pair *p)
     p->value_offset = w->r.pos;
     CKPT_TRY(p->element_type == GGUF_ARRAY ? skip_arrays(w, p->count)
                                            : skip_elements(w, p->element_type, p->count, bytes));
-    p->value_size = w->r.pos - p->value_offset; /* bounded: the reader moved forward */
+    p->value_size = w->r.pos - p->value_offset;
     return CKPT_OK;
 }
 
@@ -216,7 +216,7 @@ static ckpt_status take_alignment(struct gguf_walk *w, const struct gguf_pair *p
         return gguf_fail(w, p->value_offset,
                          "general.alignment has {type %" PRIu32 "}; it must be {=a 32-bit number}", p->type);
     w->g->alignment = n;
-    bool is_power_of_two = n && (n & (n - 1)) == 0; /* bounded: N is not 0 */
+    bool is_power_of_two = n && (n & (n - 1)) == 0;
     return is_power_of_two
                ? CKPT_OK
                : gguf_fail(w, p->value_offset, "an alignment of {%" PRIu64 "} is not {=a power of two}", n);
@@ -361,7 +361,7 @@ static ckpt_status check_padding(struct gguf_walk *w)
     if (w->g->ntensors == 0 && end < w->g->src->size)
         return gguf_fail(w, end, "{%" PRIu64 " bytes} after a header without tensors; {=none} were expected",
                          w->g->src->size - end);
-    for (uint64_t left = end - at; left; left--) { /* bounded: END is AT or more */
+    for (uint64_t left = end - at; left; left--) {
         const unsigned char *b = reader_take(&w->r, 1);
         if (!b)
             return fail_truncated(w, "the padding");
@@ -378,7 +378,7 @@ static ckpt_status find_data(struct gguf_walk *w)
     g->data_offset = g->header_end = w->r.pos;
     CKPT_TRY(check_padding(w));
     if (g->ntensors)
-        (void)gguf_round_up(&g->data_offset, g->alignment); /* bounded: below 2^32 + 2^63 */
+        (void)gguf_round_up(&g->data_offset, g->alignment);
     if (!checked_add(g->data_offset, w->wide_size, &g->wide_end))
         g->wide_end = UINT64_MAX;
     return checked_add(g->data_offset, w->data_size, &g->data_end)
@@ -389,7 +389,7 @@ static ckpt_status find_data(struct gguf_walk *w)
 ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err)
 {
     struct gguf_walk w = {.g = g, .err = err};
-    uint64_t data_size = g->data_end - g->data_offset; /* bounded: find_data added this size */
+    uint64_t data_size = g->data_end - g->data_offset;
     uint64_t padded_end = g->data_end;
     if (g->wide_end != g->data_end && g->wide_end == g->src->size)
         return fail_wide(&w, g->data_offset);
@@ -439,7 +439,6 @@ static ckpt_status read_file(struct gguf_walk *w)
         return fail_truncated(w, "its header");
     /* A tensor info is a text and at least 16 bytes; a pair is a text and at least 5 bytes. */
     uint64_t length = g->version == 1 ? 4 : 8;
-    /* bounded: LENGTH is 4 or 8 */
     if (g->ntensors > g->src->size / (length + 16) || g->npairs > g->src->size / (length + 5))
         return gguf_fail(w, 8,
                          "{%" PRIu64 " tensors and %" PRIu64 " pairs} do not fit in {=%" PRIu64 " bytes}",

@@ -95,7 +95,7 @@ static ckpt_status copy_pair(const struct gguf_file *from, const struct gguf_pai
     struct pair_copy c = {.from = from, .out = out};
     bool is_unchanged = from->header.version > 1 && !from->header.big_endian;
     uint64_t length = from->header.version == 1 ? 4 : 8;
-    /* bounded: gguf_read read type and count of an array before its first element */
+    /* gguf_read read type and count of an array before its first element */
     uint64_t begin = p->value_offset - (p->type == GGUF_ARRAY ? 4 + length : 0);
     CKPT_TRY(reader_init(&c.r, from->header.src, begin, p->end_offset, err));
     if (is_unchanged)
@@ -179,7 +179,7 @@ MODULO static bool put_integer(buf *out, uint32_t type, ckpt_str text)
     uint64_t v;
     bool is_negative = types[type].is_signed && text.len && text.ptr[0] == '-';
     if (!str_uint(is_negative ? str_skip(text, 1) : text, &v) ||
-        v > types[type].max + is_negative) /* bounded: max of a signed type is below 2^63 */
+        v > types[type].max + is_negative) /* max of a signed type is below 2^63 */
         return false;
     put_bits(out, is_negative ? 0 - v : v, gguf_get_width(type));
     return true;
@@ -229,7 +229,7 @@ static bool put_array(arena *a, buf *out, uint32_t element_type, ckpt_str text)
         if (e == JSON_ERROR || e == JSON_END || !put_element(out, element_type, &j, e))
             return false;
     if (buf_ok(out))
-        store_u64le(out->data + count_at, n); /* bounded: eight bytes were put there */
+        store_u64le(out->data + count_at, n);
     return json_next(&j) == JSON_END;
 }
 

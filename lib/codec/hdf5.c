@@ -98,15 +98,15 @@ ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, curs
 {
     if (c->left < 4)
         return hdf5_fail_short(h, c, what);
-    all.left -= 4; /* bounded: ALL includes C */
-    c->left -= 4;  /* bounded: it is at least 4 */
+    all.left -= 4;
+    c->left -= 4;
     return hdf5_compare_sums(h, all.pos, what, hdf5_checksum(all.p, all.left), load_u32le(all.p + all.left));
 }
 
 cursor hdf5_take_padded(cursor *c, size_t n, size_t unit)
 {
     cursor taken = cursor_sub(c, n);
-    size_t padding = (unit - n % unit) % unit; /* bounded: below UNIT */
+    size_t padding = (unit - n % unit) % unit;
     (void)cursor_take(c, padding < c->left ? padding : c->left);
     return taken;
 }
@@ -165,7 +165,7 @@ ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err)
 {
     char magic[8];
     for (uint64_t at = 0; range_within(at, sizeof magic, src->size);
-         at = at ? at * 2 : 512) { /* bounded: AT is in the file, below 2^63 */
+         at = at ? at * 2 : 512) { /* AT is in the file, below 2^63 */
         CKPT_TRY(source_read(src, at, magic, sizeof magic, err));
         if (memcmp(magic, SIGNATURE, sizeof magic) == 0) {
             *base = at;
@@ -233,10 +233,10 @@ static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, 
                     "the base address is {%llu}, but the signature is at {=%llu}",
                     (unsigned long long)s->base, (unsigned long long)base);
     if (s->driver != HDF5_NOWHERE)
-        return fail(h->err, CKPT_EUNSUPPORTED, s->base_at + 24, /* bounded: in the superblock */
+        return fail(h->err, CKPT_EUNSUPPORTED, s->base_at + 24,
                     "{driver information}: its data are in several files; only {=single files} are read");
     if (!checked_add(base, h->src->size, &end) || s->end > end)
-        return fail(h->err, CKPT_ETRUNCATED, s->base_at + 16, /* bounded: in the superblock */
+        return fail(h->err, CKPT_ETRUNCATED, s->base_at + 16,
                     "the file has {%llu bytes}, {=%llu} were written\n"
                     "the download or the copy stopped early: get the file again",
                     (unsigned long long)end, (unsigned long long)s->end);
@@ -272,16 +272,16 @@ static ckpt_status report_link(struct hdf5_walk *w, ckpt_str path, const char *k
 /* make_path - sets *OUT to the path of NAME in the group at PARENT. */
 static ckpt_status make_path(struct hdf5_walk *w, ckpt_str parent, ckpt_str name, ckpt_str *out)
 {
-    if (parent.len + name.len >= MAX_PATH) /* bounded: both texts are in memory */
+    if (parent.len + name.len >= MAX_PATH)
         return fail(w->h->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{a path} of more than {=%u bytes}", MAX_PATH);
-    char *path = arena_alloc(w->h->a, parent.len + name.len + 2); /* bounded: MAX_PATH */
+    char *path = arena_alloc(w->h->a, parent.len + name.len + 2);
     CKPT_TRY_ALLOC(path, w->h->err);
     size_t n = parent.len;
     memcpy(path, parent.ptr, n);
     if (n)
         path[n++] = '/';
     memcpy(path + n, name.ptr, name.len);
-    *out = str_of(path, n + name.len); /* bounded: MAX_PATH */
+    *out = str_of(path, n + name.len);
     return CKPT_OK;
 }
 
@@ -411,7 +411,7 @@ static ckpt_status copy_shape(struct hdf5 *h, const struct hdf5_space *space, st
     uint64_t *shape = arena_array(h->a, space->ndim, sizeof *shape);
     CKPT_TRY_ALLOC(shape, h->err);
     if (space->ndim)
-        memcpy(shape, space->shape, space->ndim * sizeof *shape); /* bounded: HDF5_MAX_RANK */
+        memcpy(shape, space->shape, space->ndim * sizeof *shape);
     d->shape = shape;
     d->ndim = space->ndim;
     d->is_null = space->is_null;
@@ -545,7 +545,7 @@ ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt
     uint64_t base, budget;
     struct hdf5 h = {.a = a, .visitor = v, .err = err};
     CKPT_TRY(hdf5_find(src, &base, err));
-    CKPT_TRY(source_slice(src, base, src->size - base, &h.src, err)); /* bounded: the signature is at BASE */
+    CKPT_TRY(source_slice(src, base, src->size - base, &h.src, err));
     h.data_left = h.src->size;
     if (!checked_mul(h.src->size, UNSTORED_RATIO, &h.unstored_left) || h.unstored_left < LEAST_UNSTORED)
         h.unstored_left = LEAST_UNSTORED;

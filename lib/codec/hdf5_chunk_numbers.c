@@ -54,7 +54,7 @@ static ckpt_status set_grid(const struct hdf5_chunk_list *list, struct grid *g)
     for (uint32_t i = 0; i < d->ndim; i++) {
         uint64_t max = list->index->max_shape[i], chunk = d->chunk_shape[i];
         bool is_unlimited = max == HDF5_UNLIMITED;
-        g->counts[i] = max / chunk + (max % chunk != 0); /* bounded: at most max */
+        g->counts[i] = max / chunk + (max % chunk != 0);
         nunlimited += is_unlimited;
         if (is_unlimited)
             g->order[0] = i;
@@ -69,7 +69,7 @@ static ckpt_status set_grid(const struct hdf5_chunk_list *list, struct grid *g)
                     list->index->kind == HDF5_EXTENSIBLE_ARRAY);
     for (uint32_t i = 0; i < d->ndim; i++)
         if (!nunlimited || i != g->order[0])
-            g->order[nunlimited + n++] = i; /* bounded: fewer than ndim */
+            g->order[nunlimited + n++] = i;
     return CKPT_OK;
 }
 
@@ -78,7 +78,7 @@ static bool get_offset(const struct hdf5_dataset *d, const struct grid *g, uint6
 {
     for (uint32_t i = d->ndim; COUNT_DOWN(i) && i;) {
         uint32_t dim = g->order[i];
-        offset[dim] = number % g->counts[dim] * d->chunk_shape[dim]; /* bounded: below the greatest size */
+        offset[dim] = number % g->counts[dim] * d->chunk_shape[dim];
         number /= g->counts[dim];
     }
     return checked_mul(number, d->chunk_shape[g->order[0]], &offset[g->order[0]]);
@@ -113,7 +113,7 @@ static ckpt_status read_implicit(struct hdf5_chunk_list *list, const struct grid
                     (unsigned long long)g->total);
     for (uint64_t i = 0; i < g->total; i++) {
         CKPT_TRY(add_numbered(list, g, i, &c));
-        c.offset += c.stored_size; /* bounded: all chunks are in the file */
+        c.offset += c.stored_size;
     }
     return CKPT_OK;
 }
@@ -131,7 +131,7 @@ static ckpt_status read_entries(const struct array *a, cursor c, uint64_t first,
         struct hdf5_chunk chunk = hdf5_read_chunk_entry(a->list, &c);
         if (c.bad)
             return hdf5_fail_short(a->list->h, &c, ARRAY_TEXT);
-        CKPT_TRY(add_numbered(a->list, &a->grid, first + i, &chunk)); /* bounded: below nentries */
+        CKPT_TRY(add_numbered(a->list, &a->grid, first + i, &chunk));
     }
     return CKPT_OK;
 }
@@ -142,7 +142,7 @@ static ckpt_status check_entries(struct array *a, unsigned client, uint32_t log2
 {
     uint32_t width = a->list->index->size_width, needed = 8 + (width ? width + 4 : 0);
     a->page_entries = (uint64_t)1 << (log2_page & 31);
-    a->page_size = a->page_entries * a->entry_size + 4; /* bounded: 2^31 entries of 255 bytes */
+    a->page_size = a->page_entries * a->entry_size + 4;
     return client == (width != 0) && a->entry_size == needed && log2_page < 32
                ? CKPT_OK
                : fail(a->list->h->err, CKPT_EFORMAT, a->addr,
@@ -159,7 +159,7 @@ struct page_bits {
 
 static bool is_page_stored(struct page_bits pages, uint64_t i)
 {
-    uint64_t bit = pages.first + i; /* bounded: the bits are in memory */
+    uint64_t bit = pages.first + i;
     return pages.bits[bit / 8] >> (7 - bit % 8) & 1;
 }
 
@@ -169,15 +169,15 @@ static ckpt_status read_pages(const struct array *a, uint64_t addr, struct page_
 {
     struct hdf5 *h = a->list->h;
     cursor c;
-    for (uint64_t i = 0; n && first < a->nentries; i++, addr += a->page_size) { /* bounded: see below */
+    for (uint64_t i = 0; n && first < a->nentries; i++, addr += a->page_size) {
         uint64_t count = n < a->page_entries ? n : a->page_entries;
         if (is_page_stored(pages, i)) {
-            CKPT_TRY(hdf5_load(h, addr, count * a->entry_size + 4, ARRAY_TEXT, &c)); /* bounded: page_size */
+            CKPT_TRY(hdf5_load(h, addr, count * a->entry_size + 4, ARRAY_TEXT, &c));
             CKPT_TRY(hdf5_cut_checksum(h, c, ARRAY_TEXT, &c));
             CKPT_TRY(read_entries(a, c, first, count));
         }
         n -= count;
-        first += count; /* bounded: at most nentries and a page */
+        first += count;
         if (addr > h->src->size)
             return fail(h->err, CKPT_ETRUNCATED, addr, ARRAY_TEXT " {ends after} {=the file}");
     }
@@ -218,14 +218,13 @@ static ckpt_status read_fixed_array(struct array *a)
     if (block == HDF5_NOWHERE)
         return CKPT_OK;
     if (a->nentries <= a->page_entries) {
-        CKPT_TRY(load_block(a, "FADB", block, BLOCK_HEAD + size + 4, &c)); /* bounded: 2^31 entries */
+        CKPT_TRY(load_block(a, "FADB", block, BLOCK_HEAD + size + 4, &c));
         return read_entries(a, c, 0, a->nentries);
     }
-    uint64_t npages = (a->nentries - 1) / a->page_entries + 1;   /* bounded: at most nentries */
-    uint64_t head = BLOCK_HEAD + npages / 8 + (npages % 8 != 0); /* bounded: 2^61 */
-    CKPT_TRY(load_block(a, "FADB", block, head + 4, &c));        /* bounded: see above */
-    return read_pages(a, block + head + 4, (struct page_bits){c.p, 0}, 0,
-                      a->nentries); /* bounded: these bytes were read */
+    uint64_t npages = (a->nentries - 1) / a->page_entries + 1;
+    uint64_t head = BLOCK_HEAD + npages / 8 + (npages % 8 != 0);
+    CKPT_TRY(load_block(a, "FADB", block, head + 4, &c));
+    return read_pages(a, block + head + 4, (struct page_bits){c.p, 0}, 0, a->nentries);
 }
 
 /* ------------------------------------------------------------- extensible arrays */
@@ -272,16 +271,16 @@ static ckpt_status read_data_block(struct extensible_array *x, uint64_t addr, ui
                                    struct page_bits pages)
 {
     const struct array *a = &x->array;
-    uint64_t first = x->first, head = BLOCK_HEAD + (uint64_t)x->number_width; /* bounded: 22 at most */
+    uint64_t first = x->first, head = BLOCK_HEAD + (uint64_t)x->number_width;
     cursor c;
-    x->first += n; /* bounded: all data blocks have less than 2^63 entries, see read_header */
+    x->first += n; /* all data blocks have less than 2^63 entries, see read_header */
     if (addr == HDF5_NOWHERE || first >= a->nentries)
         return CKPT_OK;
     if (n > a->page_entries) {
         CKPT_TRY(load_block(a, "EADB", addr, head + 4, &c));
-        return read_pages(a, addr + head + 4, pages, first, n); /* bounded: these bytes were read */
+        return read_pages(a, addr + head + 4, pages, first, n);
     }
-    CKPT_TRY(load_block(a, "EADB", addr, head + n * a->entry_size + 4, &c)); /* bounded: 2^31 entries */
+    CKPT_TRY(load_block(a, "EADB", addr, head + n * a->entry_size + 4, &c));
     (void)cursor_take(&c, x->number_width);
     return read_entries(a, c, first, n);
 }
@@ -291,7 +290,7 @@ static ckpt_status read_super_block(struct extensible_array *x, uint64_t addr, u
 {
     const struct array *a = &x->array;
     uint64_t npages = entries > a->page_entries ? entries / a->page_entries : 0;
-    uint64_t bit_bytes = npages / 8 + (npages % 8 != 0); /* bounded: 2^39 pages */
+    uint64_t bit_bytes = npages / 8 + (npages % 8 != 0);
     uint64_t head = BLOCK_HEAD + (uint64_t)x->number_width, size;
     cursor c;
     if (!checked_mul(bit_bytes + 8, n, &size) || !checked_add(size, head + 4, &size))
@@ -299,10 +298,9 @@ static ckpt_status read_super_block(struct extensible_array *x, uint64_t addr, u
                     (unsigned long long)n);
     CKPT_TRY(load_block(a, "EASB", addr, size, &c));
     (void)cursor_take(&c, x->number_width);
-    const unsigned char *bits = cursor_take(&c, (size_t)(bit_bytes * n)); /* bounded: these bytes were read */
+    const unsigned char *bits = cursor_take(&c, (size_t)(bit_bytes * n));
     for (uint64_t i = 0; i < n; i++)
-        CKPT_TRY(read_data_block(x, cursor_u64(&c), entries,
-                                 (struct page_bits){bits, i * npages})); /* bounded: as above */
+        CKPT_TRY(read_data_block(x, cursor_u64(&c), entries, (struct page_bits){bits, i * npages}));
     return CKPT_OK;
 }
 
@@ -315,21 +313,20 @@ static ckpt_status read_extensible_array(struct extensible_array *x)
     CKPT_TRY(read_header(x, &index_block));
     if (index_block == HDF5_NOWHERE)
         return CKPT_OK;
-    uint32_t nsuper = 1 + x->log2_max - hdf5_get_log2(x->least); /* bounded: read_header */
-    uint32_t ndirect = 2 * hdf5_get_log2(x->first_blocks);       /* super blocks without a block */
+    uint32_t nsuper = 1 + x->log2_max - hdf5_get_log2(x->least);
+    uint32_t ndirect = 2 * hdf5_get_log2(x->first_blocks); /* super blocks without a block */
     uint32_t naddrs = 2 * (x->first_blocks - 1) + (nsuper > ndirect ? nsuper - ndirect : 0);
-    uint64_t entries_size = (uint64_t)x->index_entries * a->entry_size; /* bounded: two bytes */
-    CKPT_TRY(load_block(a, "EAIB", index_block, BLOCK_HEAD + entries_size + 8 * (uint64_t)naddrs + 4,
-                        &c)); /* bounded: 2^16 + 8 * 600 */
+    uint64_t entries_size = (uint64_t)x->index_entries * a->entry_size;
+    CKPT_TRY(load_block(a, "EAIB", index_block, BLOCK_HEAD + entries_size + 8 * (uint64_t)naddrs + 4, &c));
     CKPT_TRY(read_entries(a, cursor_sub(&c, (size_t)entries_size), 0, x->index_entries));
     x->first = x->index_entries;
     for (uint32_t i = 0; i < nsuper && x->first < a->nentries; i++) {
-        uint64_t n = (uint64_t)1 << (i / 2); /* bounded: I is 62 at most */
+        uint64_t n = (uint64_t)1 << (i / 2);
         uint64_t entries = x->least << ((i + 1) / 2);
         if (i >= ndirect) {
             uint64_t addr = cursor_u64(&c);
             CKPT_TRY(addr == HDF5_NOWHERE ? CKPT_OK : read_super_block(x, addr, n, entries));
-            x->first += addr == HDF5_NOWHERE ? n * entries : 0; /* bounded: see read_data_block */
+            x->first += addr == HDF5_NOWHERE ? n * entries : 0;
         } else if (entries > a->page_entries) {
             return fail(a->list->h->err, CKPT_EFORMAT, index_block,
                         "an array has {pages} in its first blocks, {=none} are allowed");

@@ -27,7 +27,7 @@ static int compare_offsets(const uint64_t *a, const uint64_t *b, uint32_t n)
 static bool is_at_edge(const struct hdf5_dataset *d, const uint64_t *offset)
 {
     for (uint32_t i = 0; i < d->ndim; i++)
-        if (d->shape[i] - offset[i] < d->chunk_shape[i]) /* bounded: the chunk begins in the data set */
+        if (d->shape[i] - offset[i] < d->chunk_shape[i])
             return true;
     return false;
 }
@@ -64,7 +64,7 @@ ckpt_status hdf5_add_chunk(struct hdf5_chunk_list *list, const struct hdf5_chunk
     CKPT_TRY_ALLOC(grown && offsets, list->h->err);
     list->chunks = grown;
     list->offsets = offsets;
-    memcpy(offsets + list->n * rank, offset, rank * sizeof *offset); /* bounded: arena_grow made room */
+    memcpy(offsets + list->n * rank, offset, rank * sizeof *offset);
     grown[list->n] = *c;
     if (list->index->edges_are_unfiltered && is_at_edge(list->d, offset))
         grown[list->n].skipped_filters = UINT32_MAX;
@@ -80,7 +80,7 @@ static ckpt_status add_ordered(struct hdf5_chunk_list *list, const struct hdf5_c
     if (list->has_last && compare_offsets(offset, list->last_offset, rank) <= 0)
         return fail(list->h->err, CKPT_EFORMAT, c->offset,
                     "the offset of a chunk is {not after} {=that of the previous chunk}");
-    memcpy(list->last_offset, offset, rank * sizeof *offset); /* bounded: HDF5_MAX_RANK */
+    memcpy(list->last_offset, offset, rank * sizeof *offset);
     list->has_last = true;
     return hdf5_add_chunk(list, c, offset);
 }
@@ -143,9 +143,8 @@ static ckpt_status read_tree(struct hdf5_chunk_list *list, uint64_t addr)
     struct chunk_tree *t = ARENA_NEW(list->h->scratch, struct chunk_tree);
     CKPT_TRY_ALLOC(t, list->h->err);
     t->list = list;
-    t->tree = (struct hdf5_tree){.what = "a B-tree of chunks",
-                                 .type = 1,
-                                 .key_size = 8 + 8 * (list->d->ndim + 1)}; /* bounded: HDF5_MAX_RANK */
+    t->tree = (struct hdf5_tree){
+        .what = "a B-tree of chunks", .type = 1, .key_size = 8 + 8 * (list->d->ndim + 1)};
     CKPT_TRY(hdf5_enter_node(list->h, &t->tree, addr));
     while (t->tree.depth)
         CKPT_TRY(next_child(t));
@@ -178,7 +177,7 @@ static ckpt_status read_record(struct hdf5 *h, void *user, cursor record)
 static ckpt_status read_tree2(struct hdf5_chunk_list *list)
 {
     uint32_t filter_bytes = list->index->size_width ? list->index->size_width + 4 : 0;
-    uint32_t record_size = 8 + filter_bytes + 8 * list->d->ndim; /* bounded: HDF5_MAX_RANK */
+    uint32_t record_size = 8 + filter_bytes + 8 * list->d->ndim;
     const struct hdf5_records records = {filter_bytes ? 11 : 10, record_size, read_record, list};
     return hdf5_visit_records(list->h, list->index->addr, &records);
 }

@@ -48,7 +48,7 @@ static uint64_t take_big_endian(cursor *c, size_t n)
 /* allocate - allocates two buffers of N bytes each, which the caller frees by *OUT. */
 static ckpt_status allocate(const struct decoding *d, uint64_t n, unsigned char **out)
 {
-    *out = n && n <= d->max_bytes ? malloc((size_t)(2 * n)) : NULL; /* bounded: max_bytes is below 2^32 */
+    *out = n && n <= d->max_bytes ? malloc((size_t)(2 * n)) : NULL;
     if (n && n > d->max_bytes)
         return fail_decoding(d, MORE_THAN_CHUNK);
     return !n || *out ? CKPT_OK : fail_memory(d->err);
@@ -98,7 +98,7 @@ struct bitshuffle {
 /* read_shuffled_block - decodes the next block, which has N elements. */
 static ckpt_status read_shuffled_block(struct decoding *d, const struct bitshuffle *b, uint64_t n)
 {
-    size_t size = (size_t)n * b->width; /* bounded: a block, whose size was checked */
+    size_t size = (size_t)n * b->width;
     uint64_t stored = b->compressor == BITS_ONLY ? size : take_big_endian(&d->c, 4);
     cursor bytes = cursor_sub(&d->c, (size_t)stored);
     const unsigned char *in = bytes.p;
@@ -120,7 +120,7 @@ static ckpt_status read_shuffled_blocks(struct decoding *d, const struct bitshuf
         CKPT_TRY(read_shuffled_block(d, b, b->block));
     if (left >= 8)
         CKPT_TRY(read_shuffled_block(d, b, left - left % 8));
-    size_t unchanged = (size_t)(left % 8) * b->width; /* bounded: less than a block */
+    size_t unchanged = (size_t)(left % 8) * b->width;
     const unsigned char *bytes = cursor_take(&d->c, unchanged);
     return bytes ? spool_write(d->to, bytes, unchanged, d->err)
                  : fail_decoding(d, "data of bitshuffle that end early");
@@ -147,8 +147,8 @@ static ckpt_status undo_bitshuffle(struct decoding *d)
         return fail_decoding(d, "sizes that bitshuffle cannot have");
     b.total = total / b.width;
     uint64_t largest = b.total < b.block ? b.total : b.block; /* elements in the largest block */
-    CKPT_TRY(allocate(d, largest * b.width, &b.out));         /* bounded: at most TOTAL */
-    b.scratch = b.out ? b.out + largest * b.width : NULL;     /* bounded: the second buffer */
+    CKPT_TRY(allocate(d, largest * b.width, &b.out));
+    b.scratch = b.out ? b.out + largest * b.width : NULL;
     ckpt_status st = read_shuffled_blocks(d, &b);
     free(b.out);
     return st;
@@ -178,7 +178,7 @@ static ckpt_status run_filter(struct decoding *d)
 ckpt_status hdf5_decompress(const struct hdf5_filter *f, const struct hdf5_input *in, uint64_t max_bytes,
                             spool *to, ckpt_error *err)
 {
-    if (in->n / 2 > max_bytes + 4096) /* bounded: max_bytes is below 2^32 */
+    if (in->n / 2 > max_bytes + 4096)
         return hdf5_fail_chunk(in, err, MORE_THAN_CHUNK);
     unsigned char *bytes = malloc(in->n ? (size_t)in->n : 1);
     ckpt_status st = bytes ? source_read(in->src, 0, bytes, (size_t)in->n, err) : fail_memory(err);

@@ -36,8 +36,8 @@ static ckpt_status write_band(const unsigned char *planes, size_t count, uint32_
 {
     for (uint32_t k = 0; k < unit; k++)
         for (size_t i = 0; i < count; i++)
-            out[i * unit + k] = planes[k * count + i]; /* bounded: below BAND */
-    return spool_write(to, out, count * unit, err);    /* bounded: at most BAND */
+            out[i * unit + k] = planes[k * count + i];
+    return spool_write(to, out, count * unit, err);
 }
 
 /* unshuffle - undoes shuffle. PLANES has room for two bands of BAND bytes: one as it is stored, one
@@ -47,13 +47,13 @@ static ckpt_status unshuffle(const struct hdf5_input *in, uint32_t unit, unsigne
 {
     unsigned char *out = planes + BAND;
     uint64_t elements = in->n / unit, per_band = BAND / unit;
-    for (uint64_t first = 0; first < elements; first += per_band) { /* bounded: below ELEMENTS + BAND */
+    for (uint64_t first = 0; first < elements; first += per_band) {
         size_t count = (size_t)(elements - first < per_band ? elements - first : per_band);
-        for (uint32_t k = 0; k < unit; k++) /* bounded: below in->n and BAND */
+        for (uint32_t k = 0; k < unit; k++)
             CKPT_TRY(source_read(in->src, k * elements + first, planes + k * count, count, err));
         CKPT_TRY(write_band(planes, count, unit, out, to, err));
     }
-    uint64_t shuffled = elements * unit; /* bounded: at most in->n */
+    uint64_t shuffled = elements * unit;
     return spool_copy(to, in->src, shuffled, in->n - shuffled, err);
 }
 
@@ -108,7 +108,7 @@ static ckpt_status check_fletcher32(struct hdf5_input *in, ckpt_error *err)
     if (in->n < 4)
         return hdf5_fail_chunk(in, err, "no room for its checksum");
     in->n -= 4;
-    for (uint64_t at = 0; at < in->n; at += sizeof bytes) { /* bounded: n is in the source */
+    for (uint64_t at = 0; at < in->n; at += sizeof bytes) {
         size_t n = in->n - at < sizeof bytes ? (size_t)(in->n - at) : sizeof bytes;
         CKPT_TRY(source_read(in->src, at, bytes, n, err));
         add_words(&f, bytes, n);
@@ -151,20 +151,20 @@ static bool step_lzf(struct lzf *z)
     if (control < 32) {
         const unsigned char *literals = reader_take(&z->r, control + 1);
         if (literals)
-            memcpy(z->bytes + z->n, literals, control + 1); /* bounded: 512 bytes follow BAND */
+            memcpy(z->bytes + z->n, literals, control + 1);
         z->n += literals ? control + 1 : 0;
         return literals != NULL;
     }
     size_t length = control >> 5;
     if (length == 7) {
         b = reader_take(&z->r, 1);
-        length += b ? *b : 0; /* bounded: 7 + 255 */
+        length += b ? *b : 0;
     }
     b = b ? reader_take(&z->r, 1) : NULL;
     size_t distance = b ? ((control & 31) << 8 | *b) + 1u : 0;
     if (!b || distance > z->n)
         return false;
-    for (size_t i = 0; i < length + 2; i++, z->n++) /* bounded: 512 bytes follow BAND */
+    for (size_t i = 0; i < length + 2; i++, z->n++)
         z->bytes[z->n] = z->bytes[z->n - distance];
     return true;
 }
@@ -232,8 +232,8 @@ static ckpt_status undo_filters(const struct hdf5_decoding *d, struct hdf5_input
                                 ckpt_error *err)
 {
     /* what a filter made of the chunk may be larger than it: by a checksum, or since it did not compress */
-    uint64_t max_bytes = d->chunk_bytes + d->chunk_bytes / 64 + 4096;   /* bounded: 256 MiB */
-    uint32_t applied = ~d->skipped_filters & ((1u << d->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
+    uint64_t max_bytes = d->chunk_bytes + d->chunk_bytes / 64 + 4096;
+    uint32_t applied = ~d->skipped_filters & ((1u << d->nfilters) - 1);
     for (uint32_t i = d->nfilters; COUNT_DOWN(i);) {
         const struct hdf5_filter *f = &d->filters[i];
         bool is_last = !(applied & ((1u << i) - 1)); /* no filter is to be undone after this one */

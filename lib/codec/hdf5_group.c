@@ -84,7 +84,7 @@ static ckpt_status check_heap_has_no_names(struct symbols *s)
         uint64_t size = load_u64le(block + 8);
         if (!range_within(at, size, s->heap.len))
             break;
-        free_bytes += size; /* bounded: a heap is 64 MiB at most */
+        free_bytes += size;
         at = load_u64le(block);
     }
     return s->heap.len <= 8 || free_bytes >= s->heap.len - 8
@@ -142,7 +142,7 @@ static ckpt_status read_symbols(struct symbols *s, uint64_t addr)
     CKPT_TRY(hdf5_load_block(s->h, addr, 8, &kind, &c));
     (void)cursor_take(&c, 1);
     uint32_t n = cursor_u16(&c);
-    CKPT_TRY(hdf5_load_block(s->h, addr, 8 + 40 * (uint64_t)n, &kind, &c)); /* bounded: 16 bits */
+    CKPT_TRY(hdf5_load_block(s->h, addr, 8 + 40 * (uint64_t)n, &kind, &c));
     (void)cursor_take(&c, 3);
     for (uint32_t i = 0; i < n; i++)
         CKPT_TRY(read_symbol(s, &c));
@@ -190,7 +190,7 @@ static bool join_external(struct hdf5 *h, ckpt_str *target)
     const char *nul = file.len ? memchr(file.ptr, 0, file.len) : NULL;
     ckpt_str path = nul ? str_skip(file, (size_t)(nul - file.ptr) + 1) : str_of("", 0);
     file.len = nul ? (size_t)(nul - file.ptr) : file.len;
-    path.len -= path.len && !path.ptr[path.len - 1]; /* bounded: PATH has a byte */
+    path.len -= path.len && !path.ptr[path.len - 1];
     *target = ARENA_CONCAT(h->scratch, file, STR_LIT(":"), path);
     return target->ptr != NULL;
 }

@@ -99,8 +99,7 @@ static ckpt_status open_heap_at(struct hdf5 *h, uint64_t addr, uint32_t id_size)
     uint32_t block_width = (hdf5_get_log2(p->max_direct_size) + 7) / 8;
     uint32_t object_width = count_bytes(max_managed);
     p->length_width = block_width < object_width ? block_width : object_width;
-    p->direct_rows = 2 + hdf5_get_log2(p->max_direct_size) - /* bounded: check_heap */
-                     hdf5_get_log2(p->start_size);
+    p->direct_rows = 2 + hdf5_get_log2(p->max_direct_size) - hdf5_get_log2(p->start_size);
     h->open_heap = p;
     return CKPT_OK;
 }
@@ -116,7 +115,7 @@ struct heap_block {
 /* check_block - compares the checksum of the direct block B, at ADDR, with that in its header. */
 static ckpt_status check_block(struct hdf5 *h, const struct hdf5_heap *p, cursor b, uint64_t addr)
 {
-    uint32_t sum_at = BLOCK_HEAD + p->offset_width; /* bounded: offset_width is 8 at most */
+    uint32_t sum_at = BLOCK_HEAD + p->offset_width;
     unsigned char *copy = p->has_checksums && b.left >= sum_at + 4 ? arena_alloc(h->scratch, b.left) : NULL;
     if (!p->has_checksums)
         return CKPT_OK;
@@ -164,11 +163,11 @@ static ckpt_status load_direct(struct hdf5 *h, struct hdf5_heap *p, uint64_t add
 static ckpt_status load_table(struct hdf5 *h, struct hdf5_heap *p, uint64_t addr, uint64_t n, cursor *out)
 {
     static const struct hdf5_kind kind = {"FHIB", 0, "a table of a heap"};
-    uint64_t entries = n * 8; /* bounded: N is at most 64 rows of 1024 */
+    uint64_t entries = n * 8;
     if (find_loaded_block(h, p, addr, entries, out))
         return CKPT_OK;
-    uint64_t header_size = BLOCK_HEAD + (uint64_t)p->offset_width;               /* bounded: 21 at most */
-    CKPT_TRY(hdf5_load_checked(h, addr, header_size + entries + 4, &kind, out)); /* bounded: see above */
+    uint64_t header_size = BLOCK_HEAD + (uint64_t)p->offset_width;
+    CKPT_TRY(hdf5_load_checked(h, addr, header_size + entries + 4, &kind, out));
     if (cursor_u64(out) != p->addr)
         return fail(h->err, CKPT_EFORMAT, addr, "a table of {another heap} than {=this}");
     (void)cursor_take(out, p->offset_width);
@@ -183,8 +182,8 @@ static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct hea
     uint64_t size = p->start_size, begin = 0, addr = block->addr;
     uint32_t row = 0;
     while (row < rows && (offset - begin) / p->width >= size) {
-        begin += size * p->width; /* bounded: at most OFFSET */
-        size *= row ? 2 : 1;      /* bounded: at most 2 * OFFSET */
+        begin += size * p->width;
+        size *= row ? 2 : 1;
         row++;
     }
     if (row == rows)
@@ -193,9 +192,7 @@ static ckpt_status find_in_table(struct hdf5 *h, struct hdf5_heap *p, struct hea
     uint64_t column = (offset - begin) / size;
     cursor c;
     CKPT_TRY(load_table(h, p, addr, (uint64_t)rows * p->width, &c));
-    (void)cursor_take(&c,
-                      (size_t)(row * p->width + column) * 8); /* bounded: ROW and COLUMN are in the table */
-    /* bounded: at most OFFSET */
+    (void)cursor_take(&c, (size_t)(row * p->width + column) * 8);
     *block = (struct heap_block){cursor_u64(&c), size, begin + column * size, row < p->direct_rows};
     return CKPT_OK;
 }
@@ -212,7 +209,7 @@ static ckpt_status find_block(struct hdf5 *h, struct hdf5_heap *p, uint64_t *off
                         MAX_LEVELS);
         CKPT_TRY(find_in_table(h, p, block, *offset, rows));
         *offset -= block->begin;
-        uint64_t row_size = p->start_size * p->width; /* bounded: checked in the header */
+        uint64_t row_size = p->start_size * p->width;
         rows = block->size < row_size ? 0 : hdf5_get_log2(block->size) - hdf5_get_log2(row_size) + 1;
         if (!block->is_direct && (rows == 0 || rows > MAX_ROWS))
             return fail(h->err, CKPT_EFORMAT, block->addr, "{a table} of a heap is smaller than {=one row}");
@@ -276,8 +273,7 @@ ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, curso
         return hdf5_fail_short(h, &c, "an id of a heap");
     CKPT_TRY(find_block(h, p, &offset, &block));
     CKPT_TRY(load_direct(h, p, block.addr, block.size, out));
-    uint32_t header_size = BLOCK_HEAD + p->offset_width +
-                           (p->has_checksums ? 4 : 0); /* bounded: at most 25 */
+    uint32_t header_size = BLOCK_HEAD + p->offset_width + (p->has_checksums ? 4 : 0);
     if (offset < header_size || !range_within(offset, n, out->left))
         return fail(h->err, CKPT_EFORMAT, block.addr,
                     "an object of {%llu bytes} at byte %llu does not fit in its block of {=%zu}",
@@ -293,16 +289,15 @@ ckpt_status hdf5_enter_node(struct hdf5 *h, struct hdf5_tree *t, uint64_t addr)
 {
     const struct hdf5_kind kind = {"TREE", t->type, t->what}; /* the type is in the place of a version */
     const struct hdf5_node *parent = t->depth ? &t->nodes[t->depth - 1] : NULL;
-    uint32_t max_level = parent ? parent->level - 1 : HDF5_MAX_DEPTH; /* bounded: a parent is no leaf */
+    uint32_t max_level = parent ? parent->level - 1 : HDF5_MAX_DEPTH;
     cursor c;
     CKPT_TRY(hdf5_load_block(h, addr, 24, &kind, &c));
     uint32_t level = cursor_u8(&c), n = cursor_u16(&c);
     if (parent ? level != max_level : level > max_level)
         return fail(h->err, CKPT_EFORMAT, addr, "%s has a node of {level %u} at {=level %u}", t->what, level,
                     max_level);
-    uint64_t entries = t->key_size +
-                       (uint64_t)n * (8 + t->key_size);      /* bounded: N has 16 bits, and a key is small */
-    CKPT_TRY(hdf5_load(h, addr, 24 + entries, t->what, &c)); /* bounded: see above */
+    uint64_t entries = t->key_size + (uint64_t)n * (8 + t->key_size);
+    CKPT_TRY(hdf5_load(h, addr, 24 + entries, t->what, &c));
     (void)cursor_take(&c, 24);
     t->nodes[t->depth++] = (struct hdf5_node){c, level, n};
     return CKPT_OK;
@@ -329,14 +324,14 @@ struct btree2_node {
  * subtree. False: a node is too small for a record. */
 static bool set_widths(struct btree2 *t)
 {
-    if (t->node_size < BTREE2_NODE_OVERHEAD + t->r->size) /* bounded: the size of a record has 16 bits */
+    if (t->node_size < BTREE2_NODE_OVERHEAD + t->r->size)
         return false;
     uint64_t max_records = (t->node_size - BTREE2_NODE_OVERHEAD) / t->r->size, max_total = max_records;
     t->count_width = count_bytes(max_records);
     for (uint32_t k = 1; k <= t->depth; k++) {
-        uint32_t child_size = 8 + t->count_width + t->total_widths[k - 1]; /* bounded: widths are 8 at most */
-        uint32_t pair_size = t->r->size + child_size;                      /* bounded: sizes of 16 bits */
-        if (t->node_size < BTREE2_NODE_OVERHEAD + child_size + pair_size)  /* bounded: sizes of 16 bits */
+        uint32_t child_size = 8 + t->count_width + t->total_widths[k - 1];
+        uint32_t pair_size = t->r->size + child_size;
+        if (t->node_size < BTREE2_NODE_OVERHEAD + child_size + pair_size)
             return false;
         max_records = (t->node_size - BTREE2_NODE_OVERHEAD - child_size) / pair_size;
         if (!checked_mul(max_records + 1, max_total, &max_total) ||
@@ -359,8 +354,7 @@ static ckpt_status load_node(struct btree2 *t, uint64_t addr, uint32_t level, ui
         t->node_size - entries_size < BTREE2_NODE_OVERHEAD || n > t->unread)
         return fail(t->h->err, CKPT_EFORMAT, addr, "{%llu records} do not fit in a node of {=%u bytes}",
                     (unsigned long long)n, t->node_size);
-    CKPT_TRY(hdf5_load_checked(t->h, addr, entries_size + BTREE2_NODE_OVERHEAD, &kind,
-                               &c)); /* bounded: node_size */
+    CKPT_TRY(hdf5_load_checked(t->h, addr, entries_size + BTREE2_NODE_OVERHEAD, &kind, &c));
     if (cursor_u8(&c) != t->r->type)
         return fail(t->h->err, CKPT_EFORMAT, addr, "a node of {another type} than {=%u}", t->r->type);
     t->unread -= n;

@@ -219,7 +219,7 @@ static ckpt_status set_chunk_shape(struct hdf5 *h, cursor *c, uint32_t n, uint32
 {
     uint64_t max_bytes = d->nfilters ? MAX_CHUNK : MAX_RAW_CHUNK, bytes = d->type.size;
     uint64_t *shape = arena_array(h->scratch, HDF5_MAX_RANK, sizeof *shape);
-    bool valid = d->ndim && n == d->ndim + 1; /* bounded: ndim is at most HDF5_MAX_RANK */
+    bool valid = d->ndim && n == d->ndim + 1;
     CKPT_TRY_ALLOC(shape, h->err);
     for (uint32_t i = 0; i < d->ndim && valid; i++) {
         shape[i] = cursor_number(c, width);
@@ -249,12 +249,11 @@ static ckpt_status read_chunked(struct hdf5 *h, const struct hdf5_index *index, 
         CKPT_TRY(hdf5_read_chunks(h, index, d));
     uint64_t stored = 0, decoded = 0;
     for (size_t i = 0; i < d->nchunks; i++)
-        stored += d->chunks[i].stored_size; /* bounded: each is in the file, and has an entry there */
+        stored += d->chunks[i].stored_size; /* each is in the file, and has an entry there */
     CKPT_TRY(count_stored_bytes(h, stored, pos));
     CKPT_TRY(count_unstored_bytes(h, d->nbytes, stored, pos));
     /* the chunks at the edges may have elements outside of the data set, but not many */
-    if (!checked_mul(d->nchunks, d->chunk_bytes, &decoded) ||
-        decoded / 8 > d->nbytes + ((uint64_t)32 << 20)) /* bounded: see count_unstored_bytes */
+    if (!checked_mul(d->nchunks, d->chunk_bytes, &decoded) || decoded / 8 > d->nbytes + ((uint64_t)32 << 20))
         return fail_bomb(h, pos, decoded, d->nbytes);
     d->is_unwritten = d->nchunks == 0;
     return CKPT_OK;

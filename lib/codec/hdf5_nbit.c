@@ -76,7 +76,7 @@ static bool read_type(struct nbit *z, struct packed_type *t, uint32_t *nmembers)
         t->size = take_parameter(z);
         if (!t->size || whole % t->size)
             return false;
-        t->repeats *= whole / t->size; /* bounded: below 2^32, by the first size */
+        t->repeats *= whole / t->size; /* below 2^32, by the first size */
         t->is_array_of_types |= t->class == CLASS_ARRAY || t->class == CLASS_RECORD;
     }
     *nmembers = t->class == CLASS_RECORD ? take_parameter(z) : 0;
@@ -85,8 +85,7 @@ static bool read_type(struct nbit *z, struct packed_type *t, uint32_t *nmembers)
         t->big_endian = order == 1;
         t->precision = take_parameter(z);
         t->bit_offset = take_parameter(z);
-        if (order > 1 || !t->precision ||
-            size_add(t->precision, t->bit_offset) > 8 * t->size) /* bounded: 2^32 */
+        if (order > 1 || !t->precision || size_add(t->precision, t->bit_offset) > 8 * t->size)
             return false;
     }
     return !z->ends_early && t->size && t->repeats && (t->class == CLASS_RECORD) == (*nmembers > 0) &&
@@ -101,7 +100,7 @@ static bool read_member(struct nbit *z, struct open_record *record, uint32_t *nm
     t->offset = record ? take_parameter(z) : 0;
     if (z->is_lost || !read_type(z, t, nmembers))
         return false;
-    uint64_t n = t->size * t->repeats; /* bounded: see read_type */
+    uint64_t n = t->size * t->repeats;
     if (record && (n > record->room || !range_within(t->offset, n, z->types[record->index].size)))
         return false;
     if (record) {
@@ -139,7 +138,7 @@ static bool read_types(struct nbit *z)
 static void read_number(struct bit_reader *in, const struct packed_type *t, unsigned char *out)
 {
     uint64_t begin = t->bit_offset;
-    for (uint64_t end = begin + t->precision; end > begin;) { /* bounded: the bits of a number in memory */
+    for (uint64_t end = begin + t->precision; end > begin;) {
         uint64_t byte = (end - 1) / 8, from = 8 * byte > begin ? 8 * byte : begin;
         out[t->big_endian ? t->size - 1 - byte : byte] =
             (unsigned char)(bits_take32(in, (unsigned)(end - from)) << from % 8);
@@ -149,9 +148,9 @@ static void read_number(struct bit_reader *in, const struct packed_type *t, unsi
 
 static void read_simple(struct bit_reader *in, const struct packed_type *t, unsigned char *out)
 {
-    uint64_t n = t->size * t->repeats; /* bounded: the bytes are in memory */
+    uint64_t n = t->size * t->repeats;
     if (t->class == CLASS_NUMBER)
-        for (uint64_t i = 0; i < n && !in->c.bad; i += t->size) /* bounded: the bytes are in memory */
+        for (uint64_t i = 0; i < n && !in->c.bad; i += t->size)
             read_number(in, t, out + i);
     else
         for (uint64_t i = 0; i < n && !in->c.bad; i++)
@@ -166,7 +165,7 @@ static void read_element(struct nbit *z, unsigned char *out)
     size_t i = 0;
     do {
         const struct packed_type *t = &z->types[i];
-        unsigned char *at = (depth ? open[depth - 1].at : out) + t->offset; /* bounded: see read_types */
+        unsigned char *at = (depth ? open[depth - 1].at : out) + t->offset;
         if (t->class != CLASS_RECORD)
             read_simple(&z->in, t, at);
         if (depth)
@@ -180,7 +179,7 @@ static void read_element(struct nbit *z, unsigned char *out)
             if (i < of->end)
                 break;
             record->next = record->index + 1;
-            record->at += of->size; /* bounded: the repeats are in memory */
+            record->at += of->size;
             depth -= --record->left == 0;
         }
     } while (depth && !z->in.c.bad);
@@ -189,16 +188,16 @@ static void read_element(struct nbit *z, unsigned char *out)
 static ckpt_status write_elements(struct nbit *z, const struct hdf5_input *in, uint64_t n,
                                   unsigned char *band, spool *to, ckpt_error *err)
 {
-    uint64_t size = z->types[0].size * z->types[0].repeats; /* bounded: see read_types */
+    uint64_t size = z->types[0].size * z->types[0].repeats;
     uint64_t per_band = size < BAND ? BAND / size : 1;
     while (n) {
         uint64_t count = n < per_band ? n : per_band;
-        memset(band, 0, (size_t)(count * size)); /* bounded: the caller has allocated it */
+        memset(band, 0, (size_t)(count * size));
         for (uint64_t i = 0; i < count && !z->in.c.bad; i++)
-            read_element(z, band + i * size); /* bounded: below COUNT */
+            read_element(z, band + i * size);
         if (z->in.c.bad)
             return hdf5_fail_chunk(in, err, "bits of nbit that end early");
-        CKPT_TRY(spool_write(to, band, (size_t)(count * size), err)); /* bounded: below COUNT */
+        CKPT_TRY(spool_write(to, band, (size_t)(count * size), err));
         n -= count;
     }
     return CKPT_OK;
@@ -216,10 +215,10 @@ static ckpt_status decode(struct nbit *z, const struct hdf5_input *in, uint64_t 
                     "parameters say; {=such an array as the last member} is read");
     if (!are_valid)
         return hdf5_fail_chunk(in, err, "parameters that nbit cannot have");
-    size = z->types[0].size * z->types[0].repeats; /* bounded: see read_types */
+    size = z->types[0].size * z->types[0].repeats;
     if (!checked_mul(n, size, &nbytes) || nbytes > max_bytes)
         return hdf5_fail_chunk(in, err, "more bytes than it can have");
-    unsigned char *band = malloc((size_t)(size < BAND ? BAND : size)); /* bounded: MAX_BYTES */
+    unsigned char *band = malloc((size_t)(size < BAND ? BAND : size));
     ckpt_status st = band ? write_elements(z, in, n, band, to, err) : fail_memory(err);
     free(band);
     return st;

@@ -49,7 +49,7 @@ static const struct float_dtype {
 /* take_field - returns the N bits of BITS from bit AT on. */
 static uint64_t take_field(uint64_t bits, uint32_t at, uint32_t n)
 {
-    return n ? bits >> at & UINT64_MAX >> (64 - n) : 0; /* bounded: a field is in the 64 bits */
+    return n ? bits >> at & UINT64_MAX >> (64 - n) : 0;
 }
 
 static bool are_same_bits(const struct hdf5_bits *a, const struct hdf5_bits *b)
@@ -69,14 +69,11 @@ static bool has_all_values(const struct hdf5_bits *to, const struct hdf5_bits *f
 }
 
 /* are_apart - returns true if the N bits from A on and the M bits from B on have none in common. */
-static bool are_apart(uint32_t a, uint32_t n, uint32_t b, uint32_t m)
-{
-    return a + n <= b || b + m <= a; /* bounded: the fields are in 64 bits */
-}
+static bool are_apart(uint32_t a, uint32_t n, uint32_t b, uint32_t m) { return a + n <= b || b + m <= a; }
 
 bool hdf5_set_float(struct hdf5_type *t, const struct hdf5_bits *bits)
 {
-    uint32_t nbits = bits->offset + bits->precision; /* bounded: two numbers of 16 bits */
+    uint32_t nbits = bits->offset + bits->precision;
     bool has_fields = t->size >= 2 && t->size <= 8 && nbits <= 8 * t->size && bits->sign_at < nbits &&
                       bits->exponent_bits && bits->exponent_at + bits->exponent_bits <= nbits &&
                       bits->fraction_bits && bits->fraction_at + bits->fraction_bits <= nbits &&
@@ -112,10 +109,9 @@ static uint64_t convert_float(const struct hdf5_bits *b, const struct hdf5_bits 
     if (exponent == take_field(UINT64_MAX, 0, b->exponent_bits))
         exponent = take_field(UINT64_MAX, 0, to->exponent_bits);
     else if (exponent)
-        exponent += more_bias; /* bounded: has_all_values */
+        exponent += more_bias;
     else if (fraction) {
-        for (exponent = more_bias + 1; exponent > 1 && !(fraction & one);
-             exponent--) /* bounded: below 2^11 */
+        for (exponent = more_bias + 1; exponent > 1 && !(fraction & one); exponent--)
             fraction <<= 1;
         exponent = fraction & one ? exponent : 0;
     }
@@ -151,17 +147,17 @@ static ckpt_status read_numbers(source *s, uint64_t off, void *out, size_t n, ck
     uint32_t size = x->type.size, width = x->width;
     while (n) {
         size_t skip = (size_t)(off % width), room = AT_ONCE * width - skip, take = n < room ? n : room;
-        size_t count = (skip + take + width - 1) / width;              /* bounded: at most AT_ONCE */
-        uint64_t at = x->from_offset + off / width * size;             /* bounded: the element is in FROM */
-        CKPT_TRY(source_read(x->from, at, stored, count * size, err)); /* bounded: at most AT_ONCE */
+        size_t count = (skip + take + width - 1) / width;
+        uint64_t at = x->from_offset + off / width * size;
+        CKPT_TRY(source_read(x->from, at, stored, count * size, err));
         for (size_t i = 0; i < count; i++) {
-            uint64_t number = hdf5_get_number(&x->type, stored + i * size); /* bounded: below COUNT */
+            uint64_t number = hdf5_get_number(&x->type, stored + i * size);
             for (uint32_t k = 0; k < width; k++)
                 converted[i * width + k] = (unsigned char)(number >> 8 * k);
         }
         memcpy(to, converted + skip, take);
         to += take;
-        off += take; /* bounded: the caller has checked off + n */
+        off += take;
         n -= take;
     }
     return CKPT_OK;

@@ -143,7 +143,7 @@ static ckpt_status read_messages(struct header_reader *r, cursor *c)
     while (c->left >= header_size && (!r->is_version1 || r->unread)) {
         uint32_t type = (uint32_t)cursor_number(c, r->is_version1 ? 2 : 1), size = cursor_u16(c);
         uint8_t flags = cursor_u8(c);
-        (void)cursor_take(c, header_size - (r->is_version1 ? 5 : 4)); /* bounded: header_size is not less */
+        (void)cursor_take(c, header_size - (r->is_version1 ? 5 : 4));
         cursor body = cursor_sub(c, size);
         if (body.bad)
             return hdf5_fail_short(r->h, &body, "a message");
@@ -189,7 +189,7 @@ static ckpt_status read_version1(struct header_reader *r)
     r->unread = cursor_u16(&c);
     (void)cursor_take(&c, 4);
     r->list->blocks[0].size = cursor_u32(&c);
-    r->list->blocks[0].addr = r->o->addr + 16; /* bounded: these bytes were read */
+    r->list->blocks[0].addr = r->o->addr + 16;
     r->list->n = 1;
     return read_blocks(r);
 }
@@ -203,14 +203,14 @@ static ckpt_status read_version2(struct header_reader *r)
     CKPT_TRY(hdf5_load(h, addr, 6, "an object header", &c));
     uint8_t flags = c.p[5];
     uint32_t width = 1u << (flags & 3);
-    uint32_t prefix = 6 + width + (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0); /* bounded: at most 34 */
+    uint32_t prefix = 6 + width + (flags & 0x20 ? 16 : 0) + (flags & 0x10 ? 4 : 0);
     CKPT_TRY(hdf5_load(h, addr, prefix, "an object header", &c));
     (void)cursor_take(&c, prefix - width);
     uint64_t size = cursor_number(&c, width);
     if (!checked_add(size, (uint64_t)prefix + 4, &total))
         return hdf5_fail_short(h, &c, "an object header");
     CKPT_TRY(hdf5_load_checked(h, addr, total, &first_block, &c));
-    (void)cursor_take(&c, prefix - 5); /* bounded: PREFIX counts signature and version */
+    (void)cursor_take(&c, prefix - 5);
     r->has_order = flags & ORDER_FLAG;
     CKPT_TRY(read_messages(r, &c));
     return read_blocks(r);

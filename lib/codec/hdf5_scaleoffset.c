@@ -55,9 +55,9 @@ static uint64_t get_float(const struct scaleoffset *s, uint64_t number)
 /* get_element - returns the bits of the element that is stored as NUMBER. */
 MODULO static uint64_t get_element(const struct scaleoffset *s, uint64_t number)
 {
-    if (s->nbits == 8 * s->width) /* bounded: WIDTH is at most 8 */
+    if (s->nbits == 8 * s->width)
         return number;
-    if (s->has_fill && number == (UINT64_C(1) << s->nbits) - 1) /* bounded: NBITS is at most 63 */
+    if (s->has_fill && number == (UINT64_C(1) << s->nbits) - 1)
         return s->fill;
     return s->is_float ? get_float(s, number) : number + s->least; /* modulo the size of an element */
 }
@@ -67,13 +67,13 @@ static ckpt_status write_elements(const struct scaleoffset *s, const struct hdf5
 {
     unsigned char bytes[BAND * 8];
     struct bit_reader b = {.c = c};
-    bool is_raw = s->nbits == 8 * s->width; /* bounded: WIDTH is at most 8 */
+    bool is_raw = s->nbits == 8 * s->width;
     while (n) {
         size_t count = n < BAND ? (size_t)n : BAND, used = 0;
         for (size_t i = 0; i < count; i++) {
             uint64_t element = is_raw ? cursor_number(&b.c, s->width)
                                       : get_element(s, bits_take(&b, s->nbits));
-            for (uint32_t k = 0; k < s->width; k++) /* bounded: WIDTH is at most 8 */
+            for (uint32_t k = 0; k < s->width; k++)
                 bytes[used++] = (unsigned char)(element >> 8 * (s->big_endian ? s->width - 1 - k : k));
         }
         if (b.c.bad)

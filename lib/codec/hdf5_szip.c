@@ -140,7 +140,7 @@ static uint32_t undo_prediction(uint32_t number, uint32_t last, uint32_t max)
 static void put_pixels(struct szip *z, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < z->width; k++) /* bounded: WIDTH is at most 4 */
+        for (uint32_t k = 0; k < z->width; k++)
             z->out[z->used++] = (unsigned char)(z->pixel[i] >> 8 * (z->big_endian ? z->width - 1 - k : k));
 }
 
@@ -148,7 +148,7 @@ static void put_pixels(struct szip *z, uint32_t n)
  * data are malformed. */
 static uint32_t decode_block(struct szip *z, uint64_t max)
 {
-    uint32_t n = z->line - z->at_block * z->block; /* bounded: both are below MAX_LINE + MAX_BLOCK */
+    uint32_t n = z->line - z->at_block * z->block;
     if (!read_block(z) || z->in.c.bad)
         return 0;
     for (uint32_t i = 0; i < z->block; i++) {
@@ -210,7 +210,7 @@ static bool set_parameters(struct szip *z, const struct hdf5_filter *f)
     if (z->block % 2 || z->block < 2 || z->block > MAX_BLOCK || z->line < 1 || z->line > MAX_LINE ||
         z->nbits < 1 || z->nbits > 24 || !z->big_endian == !(options & OPTION_LITTLE_ENDIAN))
         return false;
-    z->blocks = (z->line + z->block - 1) / z->block; /* bounded: MAX_LINE, MAX_BLOCK */
+    z->blocks = (z->line + z->block - 1) / z->block;
     z->width = z->nbits > 16 ? 4 : z->nbits > 8 ? 2 : 1;
     z->code_bits = z->nbits > 16 ? 5 : z->nbits > 8 ? 4 : 3;
     z->max = (1u << z->nbits) - 1;

@@ -118,7 +118,7 @@ static void read_integer(struct type_reader *t, const struct type_header *header
     t->last_read.big_endian = header->flags[0] & 1;
     if (i == 4)
         set_unreadable(t, "integer of a size that no dtype has");
-    else if (!bits.precision || bits.offset + bits.precision > 8u << i) /* bounded: 16 bits each */
+    else if (!bits.precision || bits.offset + bits.precision > 8u << i)
         set_unreadable(t, "integer with bits outside of it");
     else {
         set_number(t, bits.is_signed ? signed_dtypes[i] : unsigned_dtypes[i]);
@@ -209,7 +209,7 @@ static ckpt_str read_name(struct type_reader *t, uint8_t version)
 {
     const unsigned char *start = t->c->p, *end = memchr(start, 0, t->c->left);
     size_t n = end ? (size_t)(end - start) : t->c->left;
-    (void)cursor_take(t->c, version < 3 ? (n | 7) + 1 : n + 1); /* bounded: the name is in memory */
+    (void)cursor_take(t->c, version < 3 ? (n | 7) + 1 : n + 1);
     return str_of((const char *)start, n);
 }
 
@@ -268,7 +268,7 @@ static void end_enum(struct type_reader *t, const struct type_header *header)
         if (i < 2)
             named_false_true[i] = str_is(name, i ? "TRUE" : "FALSE");
     }
-    uint64_t values_size = (uint64_t)n * header->size; /* bounded: 2^16 numbers of 2^30 bytes */
+    uint64_t values_size = (uint64_t)n * header->size;
     const unsigned char *values = values_size <= t->c->left ? cursor_take(t->c, (size_t)values_size) : NULL;
     t->c->bad |= !values;
     if (t->last_read.size != header->size)

@@ -75,21 +75,21 @@ struct loaded_chunks {
 static void copy_chunk(const struct loaded_chunks *e, const unsigned char *chunk, const uint64_t *offset)
 {
     const struct hdf5_dataset *d = e->d;
-    uint32_t last = d->ndim - 1; /* bounded: chunks have a dimension */
+    uint32_t last = d->ndim - 1;
     uint64_t size[HDF5_MAX_RANK], index[HDF5_MAX_RANK] = {0};
     for (uint32_t k = 0; k < d->ndim; k++) {
-        uint64_t left = d->shape[k] - offset[k]; /* bounded: a chunk begins in the data set */
+        uint64_t left = d->shape[k] - offset[k];
         size[k] = left < d->chunk_shape[k] ? left : d->chunk_shape[k];
     }
     for (uint32_t k = 0; k <= last;) {
-        uint64_t to = offset[last] * d->type.size, from = 0; /* bounded: in nbytes */
+        uint64_t to = offset[last] * d->type.size, from = 0;
         for (uint32_t i = 0; i < d->ndim; i++)
-            from = from * d->chunk_shape[i] + index[i]; /* bounded: inside of a chunk */
+            from = from * d->chunk_shape[i] + index[i];
         for (uint32_t i = 0; i < last; i++)
-            to += (offset[i] + index[i]) * e->stride[i];                   /* bounded: inside of nbytes */
-        uint64_t row = size[last] * d->type.size;                          /* bounded: of a chunk */
-        memcpy(e->memory + to, chunk + from * d->type.size, (size_t)row);  /* bounded: inside of a chunk */
-        for (k = 1; k <= last && ++index[last - k] == size[last - k]; k++) /* bounded: K is at most LAST */
+            to += (offset[i] + index[i]) * e->stride[i];
+        uint64_t row = size[last] * d->type.size;
+        memcpy(e->memory + to, chunk + from * d->type.size, (size_t)row);
+        for (k = 1; k <= last && ++index[last - k] == size[last - k]; k++)
             index[last - k] = 0;
     }
 }
@@ -112,7 +112,7 @@ static ckpt_status load_chunk(struct hdf5 *h, const struct loaded_chunks *e, siz
     if (st == CKPT_OK)
         st = source_read(decoded, 0, bytes, (size_t)d->chunk_bytes, h->err);
     if (st == CKPT_OK)
-        copy_chunk(e, bytes, d->chunk_offsets + i * d->ndim); /* bounded: as many are in memory */
+        copy_chunk(e, bytes, d->chunk_offsets + i * d->ndim);
     source_unref(decoded);
     source_unref(stored);
     free(bytes);
@@ -128,9 +128,9 @@ static ckpt_status load_chunks(struct hdf5 *h, const struct hdf5_dataset *d, cur
     struct loaded_chunks e = {.d = d, .memory = arena_alloc(h->scratch, (size_t)d->nbytes)};
     uint64_t bytes = d->type.size;
     CKPT_TRY_ALLOC(e.memory, h->err);
-    for (uint32_t k = d->ndim; COUNT_DOWN(k); bytes *= d->shape[k]) /* bounded: at most nbytes */
+    for (uint32_t k = d->ndim; COUNT_DOWN(k); bytes *= d->shape[k])
         e.stride[k] = bytes;
-    for (uint64_t at = 0; at < d->nbytes; at += d->type.size) /* bounded: at most nbytes */
+    for (uint64_t at = 0; at < d->nbytes; at += d->type.size)
         memcpy(e.memory + at, d->fill, d->type.size);
     for (size_t i = 0; i < d->nchunks; i++)
         CKPT_TRY(load_chunk(h, &e, i));

@@ -19,7 +19,7 @@ static ckpt_status read_input(struct inflate_stream *w, ckpt_error *err)
 {
     size_t n = w->end - w->pos < BLOCK ? (size_t)(w->end - w->pos) : BLOCK;
     CKPT_TRY(source_read(w->src, w->pos, w->in, n, err));
-    w->pos += n; /* bounded: at most END */
+    w->pos += n;
     w->z.next_in = w->in;
     w->z.avail_in = (uInt)n;
     return CKPT_OK;
@@ -42,7 +42,7 @@ static bool has_next_member(struct inflate_stream *w)
 {
     ckpt_error ignored;
     unsigned char magic[2];
-    uint64_t at = w->pos - w->z.avail_in; /* bounded: avail_in bytes before POS were read */
+    uint64_t at = w->pos - w->z.avail_in;
     return w->end - at >= 18 && source_read(w->src, at, magic, 2, &ignored) == CKPT_OK && magic[0] == 0x1f &&
            magic[1] == 0x8b;
 }
@@ -82,7 +82,7 @@ static ckpt_status check_end(const struct inflate_stream *w, enum inflate_end en
  * which Python's gzip skips, too, and sets *END to INFLATE_FULL. If none follows, leaves the other bytes. */
 static ckpt_status find_next_member(struct inflate_stream *w, enum inflate_end *end, ckpt_error *err)
 {
-    uint64_t member_end = w->pos - w->z.avail_in; /* bounded: avail_in bytes before POS were read */
+    uint64_t member_end = w->pos - w->z.avail_in;
     CKPT_TRY(skip_padding(w, err));
     if (has_next_member(w)) {
         (void)inflateReset(&w->z); /* cannot fail: the state is valid */
@@ -103,7 +103,7 @@ struct inflate_stream *inflate_begin(source *src, uint64_t off, uint64_t n, enum
     w->z = (z_stream){0};
     w->src = src;
     w->pos = off;
-    w->end = off + n; /* bounded: the caller's range is inside the source */
+    w->end = off + n; /* the caller's range is inside the source */
     if (inflateInit2(&w->z, window_bits[kind]) == Z_OK)
         return w;
     free(w);
@@ -134,7 +134,7 @@ static ckpt_status inflate_all(struct whole_stream *whole, struct inflate_stream
     for (enum inflate_end end = INFLATE_FULL; end == INFLATE_FULL;) {
         size_t n;
         CKPT_TRY(inflate_next(stream, buffer, BLOCK, &n, &end, err));
-        whole->size += n; /* bounded: at most 1,032 times N */
+        whole->size += n;
         if (whole->to)
             CKPT_TRY(spool_write(whole->to, buffer, n, err));
         else
@@ -152,7 +152,6 @@ static ckpt_status inflate_whole(struct whole_stream *whole, ckpt_error *err)
     unsigned char *buffer = malloc(BLOCK);
     ckpt_status st = stream && buffer ? inflate_all(whole, stream, buffer, err) : fail_memory(err);
     if (stream)
-        /* bounded: avail_in bytes after OFF were read */
         whole->used = stream->pos - whole->off - stream->z.avail_in;
     inflate_free(stream);
     free(buffer);
@@ -193,7 +192,7 @@ static ckpt_status deflate_input(struct deflate_state *w, size_t n, bool is_last
         w->z.next_out = w->deflated;
         w->z.avail_out = BLOCK;
         (void)deflate(&w->z, is_last ? Z_FINISH : Z_NO_FLUSH); /* cannot fail: the state is valid */
-        size_t size = BLOCK - w->z.avail_out;                  /* bounded: avail_out is at most BLOCK */
+        size_t size = BLOCK - w->z.avail_out;
         CKPT_TRY(sink_write(w->out, w->deflated, size, err));
     } while (w->z.avail_out == 0);
     return CKPT_OK;
@@ -211,7 +210,7 @@ ckpt_status deflate_written(sink *from, uint64_t at, uint64_t n, sink *out, ckpt
     for (bool is_last = false; st == CKPT_OK && !is_last;) {
         size_t chunk = n < BLOCK ? (size_t)n : BLOCK;
         st = sink_read(from, at, w->in, chunk, err);
-        at += chunk; /* bounded: FROM has these bytes */
+        at += chunk;
         n -= chunk;
         is_last = n == 0;
         if (st == CKPT_OK)

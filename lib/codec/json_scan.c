@@ -111,7 +111,7 @@ ckpt_status json_read_list(json_scan *j, const char *what,
     while ((e = json_next(j)) != JSON_ARRAY_END) {
         numbers = numbers ? arena_grow(j->a, numbers, *n, &cap, (size_t)*n + 1, sizeof *numbers) : NULL;
         CKPT_TRY_ALLOC(numbers, j->err);
-        CKPT_TRY(read(j, e, &numbers[(*n)++])); /* bounded: *N is less than the length of the text */
+        CKPT_TRY(read(j, e, &numbers[(*n)++])); /* *N is less than the length of the text */
     }
     *out = numbers;
     return numbers ? CKPT_OK : fail_memory(j->err);
@@ -416,13 +416,13 @@ ckpt_str json_value_text(json_scan *j)
     if (j->state != WANT_VALUE)
         return str_of("", 0);
     skip_space(j);
-    return str_of((const char *)j->text + j->pos, j->len - j->pos); /* bounded: pos is in the text */
+    return str_of((const char *)j->text + j->pos, j->len - j->pos);
 }
 
 void json_pass_value(json_scan *j, size_t len)
 {
     j->event_at = j->pos;
-    j->pos += len; /* bounded: by the text that json_value_text returned */
+    j->pos += len; /* by the text that json_value_text returned */
     j->state = AFTER_VALUE;
 }
 

@@ -24,7 +24,7 @@ static ckpt_value *make_number(const struct json_builder *b)
     if (pickle_text_int(s, &small))
         return value_int(b->a, small);
     ckpt_value *v = value_new(b->a, CKPT_V_BIGINT, 0);
-    unsigned char *bytes = v ? arena_alloc(b->a, s.len / 2 + 16) : NULL; /* bounded: S is in memory */
+    unsigned char *bytes = v ? arena_alloc(b->a, s.len / 2 + 16) : NULL;
     size_t n = bytes ? pickle_text_bigint(s, bytes) : PICKLE_TEXT_BAD;
     if (n == PICKLE_TEXT_BAD)
         return NULL;

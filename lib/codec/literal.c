@@ -36,7 +36,7 @@ static ckpt_status fail_here(struct literal *l, const char *expected)
 {
     char found[TEXT_BYTES_SIZE];
     (void)fail(l->err, CKPT_EFORMAT, l->offset, "character %zu of the header is {%s}; {=%s} belongs there",
-               l->total_len - l->unread.len, /* bounded: unread text is no longer than all text */
+               l->total_len - l->unread.len, /* unread text is no longer than all text */
                l->unread.len ? text_describe_bytes((const unsigned char *)l->unread.ptr, l->unread.len, found)
                              : "its end",
                expected);
@@ -71,7 +71,7 @@ static int64_t take_digits(struct literal *l, int base, size_t least, size_t mos
     int64_t v = 0;
     size_t n = 0;
     for (; n < most && l->unread.len && (int)str_digit(l->unread.ptr[0]) < base; n++) {
-        v = v * base + (int)str_digit(l->unread.ptr[0]); /* bounded: eight digits of base 16 */
+        v = v * base + (int)str_digit(l->unread.ptr[0]);
         l->unread = str_skip(l->unread, 1);
     }
     return n < least ? -1 : v;
@@ -293,7 +293,7 @@ ckpt_status literal_read(arena *a, ckpt_str text, uint64_t offset, ckpt_value **
 {
     struct literal l = {.a = a, .unread = text, .total_len = text.len, .offset = offset, .err = err};
     bool done = false;
-    if (!(l.text_room = arena_alloc(a, text.len + 4))) /* bounded: TEXT is in memory */
+    if (!(l.text_room = arena_alloc(a, text.len + 4)))
         return fail_memory(err);
     while (!done) {
         ckpt_value *v;

@@ -40,7 +40,7 @@ static ckpt_status read_up_to(struct lz4_frame *f, void *buffer, size_t n, size_
     uint64_t left = f->src->size - f->pos;
     *got = n < left ? n : (size_t)left;
     CKPT_TRY(source_read(f->src, f->pos, buffer, *got, err));
-    f->pos += *got; /* bounded: in the source */
+    f->pos += *got;
     return CKPT_OK;
 }
 
@@ -52,9 +52,9 @@ static ckpt_status read_header(struct lz4_frame *f, bool *ok, ckpt_error *err)
     CKPT_TRY(read_up_to(f, h, sizeof h, &got, err));
     unsigned size_class = h[5] >> 4 & 7;
     f->flags = h[4];
-    f->max_block = (size_t)1 << (8 + 2 * size_class); /* bounded: at most 4 MiB */
+    f->max_block = (size_t)1 << (8 + 2 * size_class);
     f->nhistory = 0;
-    f->pos += f->flags & SIZE ? 9 : 1; /* bounded: a few bytes after the source */
+    f->pos += f->flags & SIZE ? 9 : 1;
     *ok = got == sizeof h && load_u32le(h) == 0x184d2204 && f->flags >> 6 == 1 && !(f->flags & DICT) &&
           size_class >= 4 && f->pos <= f->src->size;
     return CKPT_OK;
@@ -66,15 +66,15 @@ static ckpt_status put_block(struct lz4_frame *f, size_t n, bool is_stored, bool
 {
     size_t begin = f->nhistory, end = begin; /* in DECODED, which has room for HISTORY and a block */
     if (is_stored) {
-        memcpy(f->decoded + begin, f->stored, n); /* bounded: see above */
-        end += n;                                 /* bounded: at most max_block */
+        memcpy(f->decoded + begin, f->stored, n);
+        end += n;
     } else {
-        size_t room = begin + f->max_block; /* bounded: HISTORY and a block */
+        size_t room = begin + f->max_block;
         *ok = block_decode_lz4(cursor_of(f->stored, n, 0), f->decoded, room, &end);
     }
-    CKPT_TRY(spool_write(f->to, f->decoded + begin, end - begin, err)); /* bounded: END is not before */
+    CKPT_TRY(spool_write(f->to, f->decoded + begin, end - begin, err));
     f->nhistory = end < HISTORY ? end : HISTORY;
-    memmove(f->decoded, f->decoded + end - f->nhistory, f->nhistory); /* bounded: at most END */
+    memmove(f->decoded, f->decoded + end - f->nhistory, f->nhistory);
     return CKPT_OK;
 }
 

@@ -90,14 +90,14 @@ static ckpt_status read_value(struct msgpack_walk *w, struct msgpack_value *v)
     case MSGPACK_BYTES:
     case MSGPACK_EXT: v->n = n; break;
     case MSGPACK_ARRAY: v->count = nested = n; break;
-    case MSGPACK_MAP: v->count = n, nested = 2 * n; break; /* bounded: N has 32 bits */
+    case MSGPACK_MAP: v->count = n, nested = 2 * n; break;
     default: v->bits = n; break;
     }
     w->unread--;
     uint64_t bytes_left = reader_left(&w->r);
     if (w->r.status || !reader_skip(&w->r, v->n) || nested > bytes_left || w->unread > bytes_left - nested)
         return msgpack_fail(w, v);
-    w->unread += nested; /* bounded: at most bytes_left */
+    w->unread += nested;
     return CKPT_OK;
 }
 

@@ -9,7 +9,7 @@
 static void put_number(buf *b, uint64_t n, unsigned width)
 {
     while (COUNT_DOWN(width))
-        buf_byte(b, (unsigned char)(n >> 8 * width)); /* bounded: WIDTH is below 8 */
+        buf_byte(b, (unsigned char)(n >> 8 * width));
 }
 
 /* put_form - appends N in its shortest form: the byte FIRST, then N in 1 byte; or the byte FIRST + 1, then N

@@ -83,7 +83,7 @@ static bool read_simple_header(ckpt_str t, struct npy *x)
     x->descr = t;
     if (!take_type(&t, &x->nbytes))
         return false;
-    x->descr.len -= t.len; /* bounded: both end where the header ends */
+    x->descr.len -= t.len;
     if (!take_text(&t, "', 'fortran_order': "))
         return false;
     x->fortran_order = take_text(&t, "True");
@@ -102,7 +102,7 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
     out->version = head[6];
     uint64_t header_at = out->version < 2 ? 10 : 12;
     uint64_t n = out->version < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
-    uint64_t available = src->size - header_at; /* bounded: 12 bytes were read */
+    uint64_t available = src->size - header_at;
     if (n > available)
         return fail(err, CKPT_EFORMAT, source_pos(src, 8),
                     "a header of {%" PRIu64 " bytes}, but the file has {=%" PRIu64 "} there", n, available);
@@ -110,10 +110,10 @@ ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
         return fail(err, CKPT_EFORMAT, source_pos(src, 8),
                     "a header of {%" PRIu64 " bytes}; {=at most %u} are allowed, of which numpy reads 10000",
                     n, MAX_SIMPLE_HEADER);
-    char *text = arena_alloc(a, (size_t)n + 1); /* bounded: 64 KiB */
+    char *text = arena_alloc(a, (size_t)n + 1);
     CKPT_TRY_ALLOC(text, err);
     CKPT_TRY(source_read(src, header_at, text, (size_t)n, err));
-    out->data_offset = header_at + n; /* bounded: inside the source */
+    out->data_offset = header_at + n;
     struct npy x = *out;
     if (read_simple_header(str_of(text, (size_t)n), &x)) {
         *out = x;
@@ -130,29 +130,29 @@ static ckpt_status read_header(source *src, uint64_t offset, arena *a, ckpt_str 
     unsigned char head[12] = {0};
     CKPT_TRY(source_read(src, offset, head, 8, err));
     unsigned version = head[6];
-    size_t prefix_size = version < 2 ? 10 : 12;                      /* bytes before the header */
-    uint64_t length_at = offset + 8, text_at = offset + prefix_size; /* bounded: OFFSET is in the source */
+    size_t prefix_size = version < 2 ? 10 : 12; /* bytes before the header */
+    uint64_t length_at = offset + 8, text_at = offset + prefix_size;
     if (memcmp(head, NPY_MAGIC, NPY_MAGIC_SIZE) != 0 || version < 1 || version > 3 || head[7] != 0)
-        return fail(err, CKPT_EFORMAT, source_pos(src, offset + 6), /* bounded: as above */
+        return fail(err, CKPT_EFORMAT, source_pos(src, offset + 6),
                     "an array of version {%u.%u}; {=1.0, 2.0 and 3.0} are known", version, head[7]);
     CKPT_TRY(source_read(src, offset, head, prefix_size, err));
     uint64_t n = version < 2 ? load_u16le(head + 8) : load_u32le(head + 8);
-    uint64_t left = src->size - text_at; /* bounded: these bytes were read */
+    uint64_t left = src->size - text_at;
     if (n > left)
         return fail(err, CKPT_ETRUNCATED, source_pos(src, length_at),
                     "a header of {=%" PRIu64 " bytes}, but {%" PRIu64 "} follow", n, left);
     if (n > NPY_MAX_HEADER)
         return fail(err, CKPT_ELIMIT, source_pos(src, length_at),
                     "a header of {%" PRIu64 " bytes}; the limit is {=%u}", n, NPY_MAX_HEADER);
-    unsigned char *bytes = arena_alloc(a, (size_t)n); /* bounded: N is at most 1 MiB */
+    unsigned char *bytes = arena_alloc(a, (size_t)n);
     char *utf8 = version < 3 ? arena_alloc(a, 2 * (size_t)n) : (char *)bytes;
     CKPT_TRY_ALLOC(bytes && utf8, err);
     CKPT_TRY(source_read(src, text_at, bytes, (size_t)n, err));
     size_t len = version < 3 ? 0 : (size_t)n;
     for (size_t i = 0; version < 3 && i < n; i++) /* from Latin-1 */
-        len += utf8_put(bytes[i], utf8 + len);    /* bounded: twice N */
+        len += utf8_put(bytes[i], utf8 + len);
     *text = str_of(utf8, len);
-    *data_offset = text_at + n; /* bounded: inside the source */
+    *data_offset = text_at + n;
     if (!utf8_check(*text, false, NULL))
         return fail(err, CKPT_EFORMAT, source_pos(src, text_at), "a header that is {not} {=UTF-8}");
     return CKPT_OK;
@@ -198,7 +198,7 @@ static bool add_type(ckpt_str code, uint64_t times, struct npy_array *x)
     if (!numpy_dtype_parse(code, &d) || !checked_mul(times, d.bytes, &n) || n > INT32_MAX)
         return false;
     x->holds_objects |= d.kind == 'O';
-    x->dtype.bytes += (uint32_t)n; /* bounded: both are below 2^31 */
+    x->dtype.bytes += (uint32_t)n;
     return x->dtype.bytes <= INT32_MAX;
 }
 
@@ -234,7 +234,7 @@ static bool add_codes(ckpt_str codes, struct npy_array *x)
     while (ok && codes.len) {
         size_t comma = str_find(codes, STR_LIT(","), 0), n = comma < codes.len ? comma : codes.len;
         ok = add_type(str_of(codes.ptr, n), 1, x);
-        codes = str_skip(codes, n + 1); /* bounded: N is at most the length */
+        codes = str_skip(codes, n + 1);
         while (codes.len && codes.ptr[0] == ' ')
             codes = str_skip(codes, 1);
     }
@@ -315,7 +315,7 @@ ckpt_status npy_read_array(source *src, uint64_t offset, arena *a, struct npy_ar
     char shown[256];
     *out = (struct npy_array){.ndim = 0};
     CKPT_TRY(read_header(src, offset, a, &text, &out->data_offset, err));
-    uint64_t pos = source_pos(src, offset + 8); /* bounded: the header is there */
+    uint64_t pos = source_pos(src, offset + 8);
     CKPT_TRY(literal_read(a, text, pos, &header, err));
     if (!has_exact_keys(header))
         return fail(

@@ -115,7 +115,7 @@ static ckpt_status take_content(struct ocdbt_record *r, source *src, uint64_t at
                     r->o->max_decoded);
     CKPT_TRY_ALLOC(bytes, r->err);
     CKPT_TRY(source_read(src, at, bytes, (size_t)n, r->err));
-    r->o->max_decoded -= n; /* bounded: compared above */
+    r->o->max_decoded -= n;
     r->c = cursor_of(bytes, (size_t)n, r->pos);
     return CKPT_OK;
 }
@@ -145,16 +145,15 @@ static ckpt_status open_record(struct ocdbt_record *r, uint32_t magic, const uns
                                source *src, uint64_t at)
 {
     CKPT_TRY(check_record(r, magic, p, n));
-    cursor c = cursor_of(p + HEAD, n - HEAD - CHECKSUM, r->pos); /* bounded: read_record checked N */
+    cursor c = cursor_of(p + HEAD, n - HEAD - CHECKSUM, r->pos);
     uint64_t version = cursor_varint(&c), compression = cursor_varint(&c);
     if (c.bad || version != 0 || compression > 1)
         return fail(r->err, CKPT_EUNSUPPORTED, r->pos,
                     "a record of {version %" PRIu64 ", compression %" PRIu64
                     "}; {=version 0, none or zstd} is read",
                     version, compression);
-    return compression
-               ? unpack_content(r, c.p, c.left)
-               : take_content(r, src, at + (n - CHECKSUM - c.left), c.left); /* bounded: within the record */
+    return compression ? unpack_content(r, c.p, c.left)
+                       : take_content(r, src, at + (n - CHECKSUM - c.left), c.left);
 }
 
 /* read_record - sets r->c to read the content of the record with MAGIC in the N bytes at AT of SRC. */
@@ -171,7 +170,7 @@ static ckpt_status read_record(struct ocdbt_record *r, uint32_t magic, source *s
                     MAX_RECORD);
     unsigned char *bytes = malloc((size_t)n);
     CKPT_TRY_ALLOC(bytes, r->err);
-    r->o->stored_bytes += n; /* bounded: MAX_RECORD times MAX_NODES */
+    r->o->stored_bytes += n;
     if (r->o->callbacks->on_record_read)
         r->o->callbacks->on_record_read(r->o->callbacks->user, r->o->stored_bytes);
     ckpt_status st = source_read(src, at, bytes, (size_t)n, r->err);
@@ -195,16 +194,16 @@ ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_err
 {
     unsigned char head[HEAD] = {0}, stored[CHECKSUM];
     uint32_t crc = 0;
-    uint64_t left = src->size - at; /* bounded: AT is in SRC */
+    uint64_t left = src->size - at;
     CKPT_TRY(source_read(src, at, head, left < HEAD ? (size_t)left : HEAD, err));
     uint32_t magic = (uint32_t)load_number(head, 4, true);
     *n = load_u64le(head + 4);
     if ((magic != MANIFEST && magic != NODE && magic != VERSIONS) || *n < HEAD + CHECKSUM || *n > left)
         return fail(err, CKPT_EFORMAT, source_pos(src, at), "{%" PRIu64 " bytes} that are in {=no record}",
                     left);
-    uint64_t size = *n - CHECKSUM; /* bounded: compared above */
+    uint64_t size = *n - CHECKSUM;
     CKPT_TRY(source_crc(src, at, size, CRC_32C, &crc, err));
-    CKPT_TRY(source_read(src, at + size, stored, sizeof stored, err)); /* bounded: in the source */
+    CKPT_TRY(source_read(src, at + size, stored, sizeof stored, err));
     return crc == load_u32le(stored) ? CKPT_OK : fail_crc(err, source_pos(src, at), crc, load_u32le(stored));
 }
 
@@ -246,13 +245,12 @@ static ckpt_status take_texts(struct ocdbt_record *r, size_t n, ckpt_str prefix,
         uint64_t shared_len = i ? shared_lens[i - 1] : 0;
         if (shared_len > previous.len || added_lens[i] > r->c.left)
             return fail_record(r, "a text that is cut off", "all of it");
-        size_t added_len = (size_t)added_lens[i],
-               start_len = prefix.len + (size_t)shared_len;            /* bounded: both texts are in memory */
-        char *bytes = arena_alloc(r->o->a, start_len + added_len + 1); /* bounded: likewise */
+        size_t added_len = (size_t)added_lens[i], start_len = prefix.len + (size_t)shared_len;
+        char *bytes = arena_alloc(r->o->a, start_len + added_len + 1);
         CKPT_TRY_ALLOC(bytes, r->err);
         memcpy(bytes, i ? texts[i - 1].ptr : prefix.ptr, start_len);
-        memcpy(bytes + start_len, cursor_take(&r->c, added_len), added_len); /* bounded: allocated above */
-        texts[i] = str_of(bytes, start_len + added_len);                     /* bounded: allocated above */
+        memcpy(bytes + start_len, cursor_take(&r->c, added_len), added_len);
+        texts[i] = str_of(bytes, start_len + added_len);
     }
     *out = texts;
     return texts ? CKPT_OK : fail_memory(r->err);
@@ -284,9 +282,9 @@ static ckpt_status take_files(struct ocdbt_record *r, ckpt_str folder)
         CKPT_TRY(take_texts(r, r->nfiles, folder, &paths, &base_lens));
     uint32_t *indexes = arena_array(r->o->a, r->nfiles, sizeof *indexes);
     for (size_t i = 0; indexes && i < r->nfiles; i++) {
-        if (base_lens[i] > paths[i].len - folder.len) /* bounded: the path begins with FOLDER */
+        if (base_lens[i] > paths[i].len - folder.len)
             return fail_record(r, "a base longer than its path", "the first bytes of the path");
-        size_t base_len = folder.len + (size_t)base_lens[i]; /* bounded: in the path */
+        size_t base_len = folder.len + (size_t)base_lens[i];
         CKPT_TRY(add_file(r, paths[i], base_len, &indexes[i]));
     }
     r->file_indexes = indexes;
@@ -386,10 +384,10 @@ static ckpt_status take_children(struct ocdbt_record *r, const ckpt_str *keys, c
     CKPT_TRY(check_end(r));
     l->children = arena_array(r->o->a, l->n, sizeof *l->children);
     for (size_t i = 0; l->children && i < l->n; i++) {
-        if (common_lens[i] > keys[i].len - prefix_len) /* bounded: the key begins with the prefix */
+        if (common_lens[i] > keys[i].len - prefix_len)
             return fail_record(r, "a child whose keys share more than its key has",
                                "the first bytes of the key");
-        ckpt_str prefix = str_of(keys[i].ptr, prefix_len + (size_t)common_lens[i]); /* bounded: in the key */
+        ckpt_str prefix = str_of(keys[i].ptr, prefix_len + (size_t)common_lens[i]);
         l->children[i] = (struct ocdbt_child){prefix, locations[i]};
     }
     return l->children ? CKPT_OK : fail_memory(r->err);
@@ -476,14 +474,14 @@ static ckpt_status take_versions(struct ocdbt_record *r, struct ocdbt_child *roo
     const unsigned char *heights = cursor_take(&r->c, n);
     CKPT_TRY(take_locations(r, n, &locations));
     skip_statistics(r, n);
-    (void)cursor_take(&r->c, 8 * n); /* bounded: N bytes are in memory */
+    (void)cursor_take(&r->c, 8 * n);
     CKPT_TRY(take_count(r, &nolder));
     root->location = locations[n - 1];
     *height = heights ? heights[n - 1] : 0;
     CKPT_TRY(take_numbers(r, nolder, &numbers));
     CKPT_TRY(take_locations(r, nolder, &locations));
     CKPT_TRY(take_numbers(r, nolder, &numbers));
-    (void)cursor_take(&r->c, 9 * nolder); /* bounded: likewise */
+    (void)cursor_take(&r->c, 9 * nolder);
     return check_end(r);
 }
 

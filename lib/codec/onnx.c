@@ -126,7 +126,7 @@ static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_fi
         w->o->is_cut = true;
         w->cut_at = w->r.pos;
     }
-    *content_end = w->r.pos + (n < left ? n : left); /* bounded: at most END */
+    *content_end = w->r.pos + (n < left ? n : left);
     return CKPT_OK;
 }
 
@@ -137,7 +137,6 @@ static ckpt_status read_text(struct onnx_walk *w, uint64_t n, ckpt_str *out)
     uint64_t at = w->r.pos;
     if (!reader_skip(&w->r, n))
         return w->r.status;
-    /* bounded: N bytes are in the file */
     char *text = checked_size(n, &size) ? arena_alloc(w->o->a, size + 1) : NULL;
     CKPT_TRY_ALLOC(text, w->err);
     *out = str_of(text, size);
@@ -251,7 +250,7 @@ static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, 
     enum onnx_field field = (enum onnx_field)f->number;
     /* size in bytes of a number that is not packed; a varint is counted as one byte, its last */
     static const uint8_t widths[] = {[PROTO_VARINT] = 1, [PROTO_FIXED64] = 8, [PROTO_FIXED32] = 4};
-    uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - widths[f->wire]; /* bounded: it was read */
+    uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - widths[f->wire];
     if (t->field && t->field != field)
         return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
                     "values in {fields %d and %d}; {=one field} is allowed", (int)t->field, (int)field);
@@ -261,7 +260,7 @@ static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, 
     if (field == ONNX_RAW) /* only the last raw_data counts, as in protobuf; the file may end in it */
         t->bytes = f->value;
     else
-        t->bytes += end - begin; /* bounded: inside the message */
+        t->bytes += end - begin;
     return CKPT_OK;
 }
 
@@ -353,7 +352,7 @@ static ckpt_status report_tensor(struct onnx_walk *w, struct onnx_tensor *t)
     t->graph_path = make_graph_path(w);
     CKPT_TRY_ALLOC(t->graph_path.ptr, w->err);
     if (!t->name.len && parent->kind == ATTRIBUTE)
-        t->name = w->frames[w->depth - 2].name; /* bounded: an attribute is in a node */
+        t->name = w->frames[w->depth - 2].name;
     return w->o->on_tensor ? w->o->on_tensor(w->o->user, t, w->err) : CKPT_OK;
 }
 
@@ -374,7 +373,7 @@ static ckpt_status read_sparse(struct onnx_walk *w, uint64_t end, struct onnx_te
     while (w->r.pos < end) {
         CKPT_TRY(next_field(w, end, &f, &content_end));
         if (proto_is(&f, 1, PROTO_BYTES) || proto_is(&f, 2, PROTO_BYTES))
-            CKPT_TRY(read_tensor(w, content_end, &t[f.number - 1])); /* bounded: 1 or 2 */
+            CKPT_TRY(read_tensor(w, content_end, &t[f.number - 1]));
         else if (f.number == 3)
             CKPT_TRY(add_sizes(w, &f, content_end, shape, &ndim));
         w->r.pos = content_end;
@@ -384,7 +383,7 @@ static ckpt_status read_sparse(struct onnx_walk *w, uint64_t end, struct onnx_te
                     "a sparse tensor without {%s}; {=both} are needed", t[0].type ? "indices" : "values");
     t[0].component = ONNX_SPARSE_VALUES;
     t[0].sparse_ndim = ndim;
-    memcpy(t[0].sparse_shape, shape, (size_t)ndim * sizeof *shape); /* bounded: ONNX_RANK */
+    memcpy(t[0].sparse_shape, shape, (size_t)ndim * sizeof *shape);
     t[1].component = ONNX_SPARSE_INDICES;
     t[1].name = t[0].name;
     return CKPT_OK;

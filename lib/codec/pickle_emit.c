@@ -17,14 +17,14 @@ static size_t get_site_offset(const pickle_writer *w, size_t site)
     size_t high = 0; /* stays 0 unless the pickle has more than 2 GiB */
     while (high < w->nfirst_sites && w->first_sites[high] <= site)
         high++;
-    return high << 31 | w->put_sites[site].low31; /* bounded: this is an offset in the output */
+    return high << 31 | w->put_sites[site].low31;
 }
 
 /* take_two_lines - returns the first two lines of S, with their line breaks. */
 static ckpt_str take_two_lines(ckpt_str s)
 {
     size_t first = str_find(s, STR_LIT("\n"), 0);
-    return str_of(s.ptr, str_find(s, STR_LIT("\n"), first + 1) + 1); /* bounded: emit_name wrote both */
+    return str_of(s.ptr, str_find(s, STR_LIT("\n"), first + 1) + 1);
 }
 
 /* get_site_content - returns the content of the text at SITE, or both lines of the global. */
@@ -33,10 +33,10 @@ static ckpt_str get_site_content(const void *user, uint32_t site)
     const pickle_writer *w = user;
     ckpt_str s = str_skip(buf_view(w->out), get_site_offset(w, site));
     const unsigned char *p = (const unsigned char *)s.ptr;
-    switch (p[0]) { /* bounded: the writer has written the opcode and all of its argument */
+    switch (p[0]) { /* the writer has written the opcode and all of its argument */
     case PICKLE_GLOBAL: return take_two_lines(str_skip(s, 1));
     case PICKLE_SHORT_BINSTRING: return str_of(s.ptr + 2, p[1]);
-    default: return str_of(s.ptr + 5, load_u32le(p + 1)); /* BINUNICODE or BINSTRING; bounded: likewise */
+    default: return str_of(s.ptr + 5, load_u32le(p + 1)); /* BINUNICODE or BINSTRING */
     }
 }
 
@@ -46,7 +46,7 @@ static size_t get_site_end(const pickle_writer *w, uint32_t site)
     if (w->put_sites[site].is_end)
         return get_site_offset(w, site);
     ckpt_str text = get_site_content(w, site);
-    return (size_t)(text.ptr - (const char *)w->out->data) + text.len; /* bounded: in the output */
+    return (size_t)(text.ptr - (const char *)w->out->data) + text.len;
 }
 
 static void init_contents(pickle_writer *w, struct put_contents *c, size_t expected)
@@ -107,7 +107,6 @@ static void put_op_and_number(pickle_writer *w, enum pickle_opcode small, enum p
 static bool extend_first_sites(pickle_writer *w, size_t offset)
 {
     while (w->nfirst_sites < offset >> 31) {
-        /* bounded: one for each 2 GiB of the output */
         size_t *grown = realloc(w->first_sites, (w->nfirst_sites + 1) * sizeof *grown);
         if (!grown)
             return false;
@@ -325,15 +324,15 @@ static void translate_name(pickle_writer *w, ckpt_str *module, ckpt_str *name, b
  * has a newline, writes GET for it and returns true. */
 static bool emit_get_if_recent_name(pickle_writer *w, ckpt_str module, ckpt_str name)
 {
-    size_t length = module.len + name.len + 2; /* bounded: both are in memory */
+    size_t length = module.len + name.len + 2;
     uint32_t site = *get_recent_site(&w->globals, length);
     if (site == MAP_NONE || w->status != CKPT_OK || !buf_ok(w->out))
         return false;
-    size_t at = get_site_offset(w, site) + 1; /* bounded: the opcode is there */
+    size_t at = get_site_offset(w, site) + 1;
     ckpt_str found = str_skip(buf_view(w->out), at);
     if (found.len < length || !str_starts(found, module) || found.ptr[module.len] != '\n')
         return false;
-    ckpt_str second = str_skip(found, module.len + 1); /* bounded: below LENGTH */
+    ckpt_str second = str_skip(found, module.len + 1);
     if (!str_starts(second, name) || second.ptr[name.len] != '\n')
         return false;
     emit_get(w, site);
@@ -384,7 +383,7 @@ void pickle_put_name(pickle_writer *w, const ckpt_value *v)
         emit_name(w, module, name, is_python3);
         return;
     }
-    for (size_t i = dot; i != SIZE_MAX; i = str_find(name, STR_LIT("."), i + 1)) /* bounded: i < name.len */
+    for (size_t i = dot; i != SIZE_MAX; i = str_find(name, STR_LIT("."), i + 1))
         emit_name(w, STR_LIT("__builtin__"), STR_LIT("getattr"), false);
     emit_name(w, module, str_of(name.ptr, dot), is_python3);
     while (dot != SIZE_MAX) {
@@ -407,7 +406,6 @@ static void emit_span_by(pickle_writer *w, const struct value_span *s,
     unsigned char chunk[CHUNK];
     for (uint64_t done = 0; done < s->nbytes && w->status == CKPT_OK && buf_ok(w->out);) {
         size_t chunk_len = s->nbytes - done < CHUNK ? (size_t)(s->nbytes - done) : CHUNK;
-        /* bounded: the span is within src */
         w->status = source_read(s->src, s->off + done, chunk, chunk_len, w->err);
         if (w->status == CKPT_OK)
             emit(w, chunk, chunk_len);
@@ -428,7 +426,7 @@ static void emit_latin1_chars(pickle_writer *w, const unsigned char *bytes, size
         size_t run = i;
         while (run < n && bytes[run] < 0x80)
             run++;
-        buf_put(w->out, bytes + i, run - i); /* bounded: i <= run <= n */
+        buf_put(w->out, bytes + i, run - i);
         i = run;
         if (i < n) {
             buf_byte(w->out, (unsigned char)(0xc0 | bytes[i] >> 6));
@@ -443,7 +441,6 @@ static void replace_text_by_get(pickle_writer *w, size_t opcode_at, size_t begin
 {
     if (w->status != CKPT_OK || !buf_ok(w->out))
         return;
-    /* bounded: BEGIN is in the output */
     ckpt_str text = str_of((const char *)w->out->data + begin, w->out->len - begin);
     uint32_t site = map_get(w->texts.sites, text);
     if (site != MAP_NONE) {
@@ -472,7 +469,7 @@ static void emit_latin1_text(pickle_writer *w, const ckpt_value *v)
         w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%llu bytes do not fit a pickle of protocol 2",
                          (unsigned long long)n);
     else
-        store_u32le(w->out->data + begin - 4, (uint32_t)n); /* bounded: the header has five bytes */
+        store_u32le(w->out->data + begin - 4, (uint32_t)n);
     if (!s)
         replace_text_by_get(w, opcode_at, begin);
 }

@@ -95,7 +95,7 @@ static bool take_objects(struct machine *m, ckpt_value *v)
             &m->u, CKPT_EFORMAT,
             "is followed by a pickle that makes {no array}; it must make {=an array of objects}");
     *(struct value_object *)(void *)v = *(const struct value_object *)(const void *)root;
-    return unpickler_skip(&m->u, next - begin); /* bounded: the pickle was read from there */
+    return unpickler_skip(&m->u, next - begin);
 }
 
 /* skip_padding - skips a byte, and as many bytes after it as its value. */

@@ -40,14 +40,14 @@ int pickle_line_escape(struct pickle_line *l, unsigned char c, uint32_t out[2])
     if (l->state == HEX) {
         if (str_digit((char)c) > 15)
             return -1;
-        l->value = l->value << 4 | str_digit((char)c); /* bounded: 8 digits at most */
+        l->value = l->value << 4 | str_digit((char)c);
         l->state = --l->digits ? HEX : NORMAL;
         out[0] = l->value;
         return l->state == HEX ? 0 : l->value > 0x10ffff ? -1 : 1;
     }
     if (l->state == OCTAL) {
         bool is_digit = l->digits && c >= '0' && c <= '7';
-        l->value = is_digit ? l->value << 3 | (uint32_t)(c - '0') : l->value; /* bounded: 3 digits */
+        l->value = is_digit ? l->value << 3 | (uint32_t)(c - '0') : l->value;
         l->digits -= is_digit;
         if (is_digit && l->digits)
             return 0;
@@ -80,7 +80,7 @@ static ckpt_status decode_into(struct pickle_line *l, const unsigned char *b, si
         *is_valid = ncps >= 0;
         for (int k = 0; k < ncps && *is_valid; k++) {
             *is_valid = cp[k] <= 0xff;
-            out[decoded++] = (unsigned char)cp[k]; /* bounded: two bytes are free */
+            out[decoded++] = (unsigned char)cp[k];
         }
         if (decoded + 2 > sizeof out) {
             CKPT_TRY(spool_write(to, out, decoded, err));
@@ -96,9 +96,8 @@ ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source
     reader r;
     bool is_valid = true;
     *out = NULL;
-    CKPT_TRY(
-        reader_init(&r, src, v->start, v->start + v->size, err)); /* bounded: the line is inside the source */
-    spool *to = spool_new(v->size + 1);                           /* bounded: no file is that long */
+    CKPT_TRY(reader_init(&r, src, v->start, v->start + v->size, err));
+    spool *to = spool_new(v->size + 1);
     ckpt_status st = to ? CKPT_OK : fail_memory(err);
     while (st == CKPT_OK && is_valid && reader_left(&r)) {
         size_t chunk_len = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;

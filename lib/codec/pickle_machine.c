@@ -44,9 +44,9 @@ void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, s
             unpickler_fail_memory(&m->u);
         return at;
     }
-    void *at = machine_alloc(m, grown * size); /* bounded: FIRST_SLAB */
+    void *at = machine_alloc(m, grown * size);
     if (at && n)
-        memcpy(at, old, n * size); /* bounded: n < grown, which was allocated */
+        memcpy(at, old, n * size);
     *cap = at ? (uint32_t)grown : *cap;
     return at;
 }
@@ -167,7 +167,6 @@ bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t 
 {
     /* Most pickles have few globals, but many calls and persids: an empty list of these gets room for all. */
     bool expects_many = n == 0 && list != &m->facts->globals;
-    /* bounded: N nodes are in memory */
     size_t wanted = expects_many ? unpickler_estimate_items(&m->u, BYTES_PER_CALL) : n + FEW_FACTS;
     ckpt_value **grown = arena_grow(m->u.a, *list, n, cap, wanted, sizeof *grown);
     if (grown)
@@ -210,8 +209,8 @@ ckpt_status machine_init(struct machine *m, arena *a, const struct machine_input
 void machine_free(struct machine *m)
 {
     struct pickle_facts *f = m->facts;
-    arena_shrink(m->u.a, f->calls, f->ncalls * sizeof *f->calls);       /* bounded: the list is in memory */
-    arena_shrink(m->u.a, f->persids, f->npersids * sizeof *f->persids); /* bounded: likewise */
+    arena_shrink(m->u.a, f->calls, f->ncalls * sizeof *f->calls);
+    arena_shrink(m->u.a, f->persids, f->npersids * sizeof *f->persids);
     unpickler_free(&m->u);
     free(m->stack);
 }

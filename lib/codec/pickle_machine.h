@@ -145,7 +145,7 @@ static inline char *machine_alloc_text(struct machine *m, size_t n)
 }
 static inline ckpt_value *machine_new_node_sized(struct machine *m, ckpt_value_type type, size_t more)
 {
-    ckpt_value *v = machine_alloc(m, value_size_of(type) + more); /* bounded: MORE is in memory already */
+    ckpt_value *v = machine_alloc(m, value_size_of(type) + more);
     if (v)
         value_init(v, type, m->u.at);
     return v;

@@ -251,7 +251,7 @@ static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *nodes
     if (!at)
         return false;
     *pairs = at;
-    at += *npairs; /* bounded: machine_reserve made room for N more */
+    at += *npairs; /* machine_reserve made room for N more */
     for (size_t i = 0; i < n; i++)
         at[i] = (value_pair){nodes[2 * i], nodes[2 * i + 1]};
     *npairs += (uint32_t)n;
@@ -300,7 +300,7 @@ static bool add_items(struct machine *m, size_t bottom)
     if (!at)
         return false;
     *items = at;
-    memcpy(at + *nitems, m->stack + bottom, n * sizeof *at); /* bounded: machine_reserve made room */
+    memcpy(at + *nitems, m->stack + bottom, n * sizeof *at);
     *nitems += (uint32_t)n;
     if (is_call && is_set)
         v->flags |= VALUE_NOT_REWRITABLE;

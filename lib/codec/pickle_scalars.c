@@ -189,7 +189,7 @@ static bool push_long_line(struct machine *m)
         m->u.p += nl ? n + 1 : n;
         has_newline = nl != NULL;
         if (!buf_ok(&b))
-            ok = n > MAX_LINE_LEN - b.len /* bounded: b.len is at most MAX_LINE_LEN */
+            ok = n > MAX_LINE_LEN - b.len
                      ? unpickler_fail(&m->u, CKPT_ELIMIT, "has a line {of more} than {=%zu bytes}",
                                       MAX_LINE_LEN)
                      : unpickler_fail_memory(&m->u);
@@ -249,7 +249,7 @@ static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
             return fail_utf8(m, text);
         m->u.p -= incomplete;
         n -= chunk - incomplete;
-        *count += characters; /* bounded: no more characters than bytes */
+        *count += characters;
     }
     return true;
 }

@@ -40,7 +40,7 @@ static void read_argument(source *src, trace_ref ref, struct show_argument *out,
 {
     const struct pickle_op *op = pickle_op(trace_opcode(ref));
     uint8_t kind = op ? op->argument : PICKLE_ARG_NONE;
-    uint64_t at = trace_offset(ref) + 1; /* bounded: the opcode is in the source */
+    uint64_t at = trace_offset(ref) + 1;
     out->status = CKPT_OK;
     out->err = err;
     if (kind == PICKLE_ARG_LINE) {
@@ -55,7 +55,7 @@ static void read_argument(source *src, trace_ref ref, struct show_argument *out,
     if (out->n < width || kind < PICKLE_ARG_B1)
         return;
     uint64_t n = width == 1 ? out->bytes[0] : width == 4 ? load_u32le(out->bytes) : load_u64le(out->bytes);
-    fetch_bytes(src, at + width, n, out); /* bounded: the length was read */
+    fetch_bytes(src, at + width, n, out);
     if (out->total > out->n && out->n < MAX_ARGUMENT)
         out->total = out->n;
 }

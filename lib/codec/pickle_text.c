@@ -101,7 +101,7 @@ static size_t parse_decimal(ckpt_str digits, unsigned char *out)
 /* parse_binary - writes the value of DIGITS, each of BITS bits, to OUT, as parse_decimal does. */
 static size_t parse_binary(ckpt_str digits, unsigned bits, unsigned char *out)
 {
-    size_t bit = 0, n = digits.len * bits / 8 + 1; /* bounded: digits are in memory, bits <= 4 */
+    size_t bit = 0, n = digits.len * bits / 8 + 1;
     memset(out, 0, n);
     for (size_t i = digits.len; COUNT_DOWN(i);) {
         unsigned d = str_digit(digits.ptr[i]);
@@ -175,7 +175,7 @@ bool pickle_text_float(ckpt_str line, double *out)
     if (!is_word && !is_decimal_float(unsigned_text))
         return false;
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    char *copy = malloc(s.len + 1); /* bounded: a line in memory */
+    char *copy = malloc(s.len + 1);
     bool ok = copy && c_locale != (locale_t)0;
     if (ok) {
         memcpy(copy, s.ptr, s.len);
@@ -206,7 +206,7 @@ size_t pickle_text_decode(ckpt_str line, bool unicode, char *out)
             size_t size = unicode ? utf8_put(cp[k], character) : 1;
             if (out)
                 memcpy(out + n, character, size);
-            n += size; /* bounded: twice the line in memory, at most */
+            n += size;
         }
     }
     return n;

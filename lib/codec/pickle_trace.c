@@ -29,7 +29,7 @@
 
 static bool move_to_node(struct tracer *t, struct trace_node *v, size_t bottom)
 {
-    const trace_ref *items = t->u.top > bottom ? t->stack + bottom : NULL; /* bounded: inside the stack */
+    const trace_ref *items = t->u.top > bottom ? t->stack + bottom : NULL;
     return v && node_report_globals(t, items, t->u.top - bottom) &&
            node_add_items(t, v, items, t->u.top - bottom, KEEP_ITEMS);
 }

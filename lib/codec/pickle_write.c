@@ -515,7 +515,7 @@ ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hook
  * not use; PUTs of five bytes have indexes from MEMO on. False: no number of PUTs has N - 1 bytes. */
 static bool fill_with_puts(unsigned char *at, size_t n, uint32_t memo)
 {
-    size_t left = n - 1; /* bounded: N includes STOP */
+    size_t left = n - 1;
     if (left == 1 || left == 3)
         return false;
     for (uint32_t short_index = 0; left;) {
@@ -523,10 +523,10 @@ static bool fill_with_puts(unsigned char *at, size_t n, uint32_t memo)
         size_t put_size = is_long ? 5 : 2;
         *at = is_long ? PICKLE_LONG_BINPUT : PICKLE_BINPUT;
         if (is_long)
-            store_u32le(at + 1, memo++); /* bounded: fewer than N */
+            store_u32le(at + 1, memo++);
         else
-            at[1] = (unsigned char)short_index++; /* bounded: below SHORT_PUTS */
-        at += put_size;                           /* bounded: an odd number of bytes left is 5 or more */
+            at[1] = (unsigned char)short_index++;
+        at += put_size; /* an odd number of bytes left is 5 or more */
         left -= put_size;
     }
     *at = PICKLE_STOP;
@@ -544,11 +544,11 @@ ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hook
         memo = SHORT_PUTS;
         CKPT_TRY(write_pickle(root, hooks, &memo, true, out, err));
     }
-    size_t end = out->len - 1; /* bounded: a pickle has at least STOP */
+    size_t end = out->len - 1;
     if (out->len > size || size - out->len == 1 || size - out->len == 3)
         return CKPT_OK;
-    if (!buf_extend(out, size - out->len)) /* bounded: SIZE is at least len */
+    if (!buf_extend(out, size - out->len))
         return fail_memory(err);
-    *fits = fill_with_puts(out->data + end, size - end, memo); /* bounded: end < size */
+    *fits = fill_with_puts(out->data + end, size - end, memo);
     return CKPT_OK;
 }

@@ -17,8 +17,7 @@
 
 ckpt_status snappy_read_size(cursor c, size_t *size, ckpt_error *err)
 {
-    uint64_t pos = c.pos, n = cursor_varint(&c),
-             max_size = (uint64_t)c.left * MAX_RATIO; /* bounded: C is in memory */
+    uint64_t pos = c.pos, n = cursor_varint(&c), max_size = (uint64_t)c.left * MAX_RATIO;
     if (c.bad || n > max_size)
         return fail(err, CKPT_EFORMAT, pos,
                     "Snappy data that declares {%llu bytes}, and decodes to at most {=%llu}",
@@ -35,7 +34,7 @@ struct decoded {
 
 static bool add_literal(struct decoded *d, cursor *c, uint32_t n)
 {
-    uint64_t len = (n < 60 ? n : cursor_number(c, n - 59)) + UINT64_C(1); /* bounded: 33 bits */
+    uint64_t len = (n < 60 ? n : cursor_number(c, n - 59)) + UINT64_C(1);
     if (c->bad || len > d->size - d->n)
         return false;
     const unsigned char *b = cursor_take(c, (size_t)len);
@@ -51,13 +50,13 @@ static bool add_copy(struct decoded *d, size_t len, size_t back)
     if (back == 0 || back > d->n || len > d->size - d->n)
         return false;
     unsigned char *to = d->out + d->n;
-    const unsigned char *from = to - back; /* bounded: BACK is at most n */
+    const unsigned char *from = to - back;
     if (back >= len)
         memcpy(to, from, len);
     else /* the bytes repeat */
         for (size_t i = 0; i < len; i++)
             to[i] = from[i];
-    d->n += len; /* bounded: LEN was compared */
+    d->n += len;
     return true;
 }
 
@@ -66,10 +65,9 @@ static bool add_element(struct decoded *d, cursor *c)
     uint32_t first = (uint32_t)cursor_number(c, 1), n = first >> 2;
     switch (first & 3) {
     case 0: return add_literal(d, c, n);
-    case 1:
-        return add_copy(d, 4 + (n & 7), (n >> 3) << 8 | (size_t)cursor_number(c, 1)); /* bounded: N < 64 */
-    case 2: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 2));         /* bounded: N < 64 */
-    default: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 4));        /* bounded: N < 64 */
+    case 1: return add_copy(d, 4 + (n & 7), (n >> 3) << 8 | (size_t)cursor_number(c, 1));
+    case 2: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 2));
+    default: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 4));
     }
 }
 

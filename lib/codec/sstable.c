@@ -43,8 +43,7 @@ MODULO uint32_t sstable_unmask(uint32_t masked)
  * OFFSET is where the block is in the file. */
 static ckpt_status check_block(const unsigned char *p, size_t n, uint64_t offset, ckpt_error *err)
 {
-    uint32_t stored = sstable_unmask(load_u32le(p + n + 1)),
-             crc = crc_update(CRC_32C, 0, p, n + 1); /* bounded: the type was read */
+    uint32_t stored = sstable_unmask(load_u32le(p + n + 1)), crc = crc_update(CRC_32C, 0, p, n + 1);
     if (crc == stored)
         return CKPT_OK;
     return fail(err, CKPT_ECHECKSUM, offset,
@@ -59,7 +58,7 @@ static ckpt_status unpack_block(struct sstable_block *b, size_t *n, ckpt_error *
     cursor compressed = cursor_of(b->bytes, *n, b->at);
     size_t size;
     CKPT_TRY(snappy_read_size(compressed, &size, err));
-    unsigned char *out = malloc(size + 1); /* bounded: snappy_read_size */
+    unsigned char *out = malloc(size + 1);
     CKPT_TRY_ALLOC(out, err);
     ckpt_status st = snappy_decode(compressed, out, size, err);
     free(b->bytes);
@@ -71,12 +70,12 @@ static ckpt_status unpack_block(struct sstable_block *b, size_t *n, ckpt_error *
 /* set_entries - sets the entries of B: its N bytes without the restarts at their end. */
 static ckpt_status set_entries(struct sstable_block *b, size_t n, ckpt_error *err)
 {
-    size_t max_restarts = n < 4 ? 0 : (n - 4) / 4; /* bounded: n is 4 or more */
+    size_t max_restarts = n < 4 ? 0 : (n - 4) / 4;
     uint32_t restarts = n < 4 ? 1 : load_u32le(b->bytes + n - 4);
     if (restarts > max_restarts)
         return fail(err, CKPT_EFORMAT, b->at, "a block of %zu bytes with {%" PRIu32 " restarts}; {=%zu} fit",
                     n, restarts, max_restarts);
-    b->entries = cursor_of(b->bytes, n - 4 - (size_t)restarts * 4, b->at); /* bounded: at most max_restarts */
+    b->entries = cursor_of(b->bytes, n - 4 - (size_t)restarts * 4, b->at);
     return CKPT_OK;
 }
 
@@ -108,7 +107,7 @@ ckpt_status sstable_load(const struct sstable *t, size_t i, struct sstable_block
 {
     ckpt_status st = load_block(t->src, t->blocks[i].offset, t->blocks[i].size, b, err);
     b->max_key = t->blocks[i].max_key;
-    b->keys_after = i ? t->blocks[i - 1].max_key : str_of(NULL, 0); /* bounded: I is above 0 */
+    b->keys_after = i ? t->blocks[i - 1].max_key : str_of(NULL, 0);
     return st;
 }
 
@@ -170,8 +169,7 @@ static ckpt_status add_handle(struct sstable *t, arena *a, ckpt_str key, cursor 
                               ckpt_error *err)
 {
     struct sstable_handle h = {.offset = cursor_varint(&value), .size = cursor_varint(&value)};
-    uint64_t end, before = t->nblocks ? t->blocks[t->nblocks - 1].offset + t->blocks[t->nblocks - 1].size
-                                      : 0; /* bounded: in the file */
+    uint64_t end, before = t->nblocks ? t->blocks[t->nblocks - 1].offset + t->blocks[t->nblocks - 1].size : 0;
     if (value.bad || value.left)
         return fail(err, CKPT_EFORMAT, value.pos, "{a malformed handle}; it has to be {=two numbers}");
     if (!checked_add(h.offset, h.size, &end) || end > t->src->size || h.offset < before)
@@ -190,7 +188,7 @@ static void count_bytes_outside(struct sstable *t, uint64_t metadata, uint64_t i
     uint64_t all = SSTABLE_FOOTER + 2 * TRAILER;
     bool fits = checked_add(all, metadata, &all) && checked_add(all, index, &all);
     for (size_t i = 0; fits && i < t->nblocks; i++)
-        fits = checked_add(all, t->blocks[i].size + TRAILER, &all); /* bounded: in the file */
+        fits = checked_add(all, t->blocks[i].size + TRAILER, &all);
     t->bytes_outside = fits && all < t->src->size ? t->src->size - all : 0;
 }
 
@@ -208,7 +206,7 @@ ckpt_status sstable_open(source *src, arena *a, struct sstable *t, ckpt_error *e
     cursor c = cursor_of(footer, sizeof footer - 8, source_pos(src, src->size - sizeof footer));
     (void)cursor_varint(&c);
     uint64_t metadata = cursor_varint(&c), offset = cursor_varint(&c), size = cursor_varint(&c);
-    if (load_u64le(footer + sizeof footer - 8) != MAGIC) /* bounded: the last 8 bytes */
+    if (load_u64le(footer + sizeof footer - 8) != MAGIC)
         return fail(err, CKPT_EFORMAT, source_pos(src, src->size - 8),
                     "{other bytes} at the end than {=a table has}");
     if (c.bad)

@@ -69,7 +69,7 @@ static bool parse_number(const unsigned char *b, size_t n, uint64_t *out)
     while (i < n && b[i] == ' ')
         i++;
     for (; i < n && b[i] >= '0' && b[i] <= '7'; i++)
-        v = v << 3 | (uint64_t)(b[i] - '0'); /* bounded: fields have twelve digits at most */
+        v = v << 3 | (uint64_t)(b[i] - '0');
     *out = v;
     return i == n || b[i] == 0 || b[i] == ' ';
 }
@@ -104,7 +104,6 @@ static bool read_pax(struct tar_listing *t, ckpt_str text)
         uint64_t len = 0;
         size_t i = 0;
         for (; i < text.len && i < 8 && text.ptr[i] >= '0' && text.ptr[i] <= '9'; i++)
-            /* bounded: LEN has eight digits at most */
             len = len * 10 + (uint64_t)(text.ptr[i] - '0');
         if (i == 0 || i >= text.len || text.ptr[i] != ' ')
             return false;
@@ -133,7 +132,7 @@ static ckpt_status read_extension(struct tar_listing *t, char type, uint64_t dat
     if (size > MAX_EXTENSION)
         return tar_fail(t, "a name or pax record of more than {=1 MiB}: {%llu bytes}",
                         (unsigned long long)size);
-    char *text = arena_alloc(t->a, (size_t)size + 1); /* bounded: at most 1 MiB */
+    char *text = arena_alloc(t->a, (size_t)size + 1);
     CKPT_TRY_ALLOC(text, t->err);
     CKPT_TRY(source_read(t->src, data, text, (size_t)size, t->err));
     if (type == 'L')
@@ -190,7 +189,7 @@ static ckpt_status add_damaged(struct tar_listing *t, const unsigned char *b)
     if (!range_within(next, BLOCK, t->src->size))
         next = t->src->size;
     t->pos = next;
-    return add_entry(t, b, data, next - data); /* bounded: NEXT >= DATA */
+    return add_entry(t, b, data, next - data);
 }
 
 static ckpt_status read_member(struct tar_listing *t, const unsigned char *b)
@@ -221,7 +220,7 @@ static ckpt_status read_member(struct tar_listing *t, const unsigned char *b)
         CKPT_TRY(read_extension(t, type, data, size));
     else if (type != 'K' && type != 'g')
         CKPT_TRY(add_entry(t, b, data, size));
-    t->pos = data + size + (BLOCK - size % BLOCK) % BLOCK; /* bounded: the payload is inside the file */
+    t->pos = data + size + (BLOCK - size % BLOCK) % BLOCK;
     return CKPT_OK;
 }
 

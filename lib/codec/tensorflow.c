@@ -59,7 +59,7 @@ static bool count_messages(cursor c, uint64_t number, uint32_t *n)
     struct proto_field f;
     *n = 0;
     while (proto_next(&c, &f))
-        *n += proto_is(&f, number, PROTO_BYTES); /* bounded: the bytes of the message */
+        *n += proto_is(&f, number, PROTO_BYTES);
     return !c.bad;
 }
 
@@ -85,7 +85,7 @@ static ckpt_status read_sizes(cursor c, struct tf_shape *s, ckpt_error *err)
         if (size > INT64_MAX)
             return fail(err, CKPT_EFORMAT, f.bytes.pos,
                         "dimension %" PRIu32 " is {%" PRId64 "}; it must be {=0 or more}", i, (int64_t)size);
-        s->sizes[i++] = size; /* bounded: count_messages counted them */
+        s->sizes[i++] = size;
     }
     return CKPT_OK;
 }
@@ -122,7 +122,7 @@ static ckpt_status read_extents(cursor c, const struct tf_shape *shape, struct t
                         "a slice of {%" PRIu64 " from %" PRIu64 "} in dimension %" PRIu32
                         ", which has {=%" PRIu64 "}",
                         length, start, i, shape->sizes[i]);
-        i++; /* bounded: count_messages counted them */
+        i++;
     }
     return CKPT_OK;
 }
@@ -146,7 +146,7 @@ uint64_t tf_count_elements(const struct tf_slice *s, uint32_t ndim)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < ndim; i++)
-        n *= s->size[i]; /* bounded: the slice is inside its tensor */
+        n *= s->size[i];
     return n;
 }
 
@@ -183,7 +183,7 @@ static void put_signed(buf *key, uint64_t v)
     for (unsigned i = 0; i < 8 && i < n; i++)
         bytes[n - 1 - i] = (unsigned char)(v >> (8 * i));
     for (unsigned i = 0; i < n; i++)
-        bytes[i / 8] |= (unsigned char)(0x80 >> i % 8); /* bounded: i / 8 is 0 or 1 */
+        bytes[i / 8] |= (unsigned char)(0x80 >> i % 8);
     buf_put(key, bytes, n);
 }
 

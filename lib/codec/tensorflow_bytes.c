@@ -32,8 +32,8 @@ struct checked_source {
 static ckpt_status compare_crc(struct checked_source *s, ckpt_error *err)
 {
     uint32_t crc = s->crc_before;
-    uint64_t n = s->b.size - s->text_at; /* bounded: the lengths are in B */
-    CKPT_TRY(source_crc(s->b.src, s->b.at + s->text_at, n, CRC_32C, &crc, err)); /* bounded: in the source */
+    uint64_t n = s->b.size - s->text_at;
+    CKPT_TRY(source_crc(s->b.src, s->b.at + s->text_at, n, CRC_32C, &crc, err));
     if (crc != s->b.crc && !s->b.file->ignore_crc) {
         (void)fail(err, CKPT_ECHECKSUM, source_pos(s->b.src, s->b.at),
                    "%" PRIu64 " bytes have the CRC-32C {%08" PRIx32 "}, the index records {=%08" PRIx32 "}",
@@ -59,7 +59,7 @@ static ckpt_status check_once(struct checked_source *s, ckpt_error *err)
 /* get_record_offset - returns the offset in S of record I, which is the length and the bytes of string I. */
 static uint64_t get_record_offset(const struct checked_source *s, uint64_t i)
 {
-    return 8 * i + (i ? s->ends[i - 1] : 0); /* bounded: the size of the source */
+    return 8 * i + (i ? s->ends[i - 1] : 0);
 }
 
 /* find_record - returns the number of the record that has byte OFF of S. */
@@ -82,14 +82,14 @@ static ckpt_status read_record(struct checked_source *s, uint64_t i, uint64_t at
                                size_t *n, ckpt_error *err)
 {
     unsigned char length[8];
-    uint64_t begin = i ? s->ends[i - 1] : 0, size = s->ends[i] - begin; /* bounded: ends rise */
-    uint64_t left = at < 8 ? 8 - at : 8 + size - at;                    /* bounded: inside of the record */
-    uint64_t from = s->b.at + s->text_at + begin;                       /* bounded: inside of the entry */
+    uint64_t begin = i ? s->ends[i - 1] : 0, size = s->ends[i] - begin;
+    uint64_t left = at < 8 ? 8 - at : 8 + size - at;
+    uint64_t from = s->b.at + s->text_at + begin;
     *n = left < *n ? (size_t)left : *n;
     if (at >= 8)
-        return source_read(s->b.src, from + (at - 8), out, *n, err); /* bounded: inside of the entry */
+        return source_read(s->b.src, from + (at - 8), out, *n, err);
     store_u64le(length, size);
-    memcpy(out, length + at, *n); /* bounded: AT + N is at most 8 */
+    memcpy(out, length + at, *n);
     return CKPT_OK;
 }
 
@@ -100,7 +100,7 @@ static ckpt_status read_strings(struct checked_source *s, uint64_t off, unsigned
         size_t got = n;
         CKPT_TRY(read_record(s, i, off - get_record_offset(s, i), out, &got, err));
         out += got;
-        off += got; /* bounded: inside of the source */
+        off += got;
         n -= got;
         if (i + 1 < s->count && off >= get_record_offset(s, i + 1))
             i++;
@@ -112,8 +112,7 @@ static ckpt_status checked_read(source *src, uint64_t off, void *out, size_t n, 
 {
     struct checked_source *s = (struct checked_source *)src;
     CKPT_TRY(check_once(s, err));
-    return s->ends ? read_strings(s, off, out, n, err)
-                   : source_read(s->b.src, s->b.at + off, out, n, err); /* bounded: inside of the source */
+    return s->ends ? read_strings(s, off, out, n, err) : source_read(s->b.src, s->b.at + off, out, n, err);
 }
 
 static void checked_close(source *src)
@@ -127,7 +126,7 @@ static void checked_close(source *src)
 static bool checked_extent(source *src, uint64_t off, int *fd, uint64_t *at)
 {
     struct checked_source *s = (struct checked_source *)src;
-    return !s->ends && s->checked && source_extent(s->b.src, s->b.at + off, fd, at); /* bounded: inside */
+    return !s->ends && s->checked && source_extent(s->b.src, s->b.at + off, fd, at);
 }
 
 static const struct source_ops checked_ops = {
@@ -191,8 +190,7 @@ static ckpt_status read_all_lengths(struct checked_source *s, uint64_t *end, ckp
     reader r;
     uint32_t crc;
     const unsigned char *masked_crc = NULL;
-    CKPT_TRY(
-        reader_init(&r, s->b.src, s->b.at, s->b.at + s->b.size, err)); /* bounded: inside of the source */
+    CKPT_TRY(reader_init(&r, s->b.src, s->b.at, s->b.at + s->b.size, err));
     ckpt_status st = read_lengths(&r, s->count, end, &crc, err);
     if (st == CKPT_OK) {
         masked_crc = reader_take(&r, 4);
@@ -204,7 +202,7 @@ static ckpt_status read_all_lengths(struct checked_source *s, uint64_t *end, ckp
                   sstable_unmask(load_u32le(masked_crc)));
     if (st == CKPT_OK)
         s->crc_before = crc_update(CRC_32C, crc, masked_crc, 4);
-    s->text_at = r.pos - s->b.at; /* bounded: the reader began at AT */
+    s->text_at = r.pos - s->b.at;
     reader_free(&r);
     return st;
 }
@@ -228,7 +226,7 @@ ckpt_status tf_strings_source(arena *a, const struct tf_bytes *b, uint64_t count
         st = fail(err, CKPT_EFORMAT, source_pos(b->src, b->at),
                   "the strings have {%" PRIu64 " bytes}, their entry {=%" PRIu64 "}", bytes,
                   b->size - s->text_at);
-    s->s.size = 8 * count + bytes; /* bounded: both are below the size of the file */
+    s->s.size = 8 * count + bytes;
     if (st == CKPT_OK)
         *out = &s->s;
     else

@@ -146,7 +146,7 @@ static bool follow_objects(struct tracer *t)
     o.calls_before = t->result->calls;
     t->u.status = pickle_trace(t->u.r.src, unpickler_offset(&t->u), t->u.r.end, &o, &inner, t->u.err);
     t->result->calls = inner.calls;
-    t->result->opcodes += inner.opcodes; /* bounded: at most one a byte */
+    t->result->opcodes += inner.opcodes;
     t->result->by_frame_differs |= inner.by_frame_differs;
     if (t->u.status != CKPT_OK)
         t->u.at = inner.next_offset;
@@ -194,6 +194,6 @@ bool joblib_skip_array(struct tracer *t, trace_ref target, trace_ref state)
     const unsigned char *pad = padded ? tracer_take(t, 1) : NULL;
     bool skipped = (!padded || (pad && tracer_skip(t, *pad, true))) && report_bytes(t) &&
                    tracer_skip(t, bytes, true);
-    t->result->array_bytes += unpickler_offset(&t->u) - from; /* bounded: the offset only grows */
+    t->result->array_bytes += unpickler_offset(&t->u) - from;
     return skipped;
 }

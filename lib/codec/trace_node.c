@@ -55,8 +55,7 @@ static trace_ref *new_items(struct tracer *t, unsigned c)
  * array. */
 static void free_items(struct tracer *t, trace_ref *items, unsigned c)
 {
-    memcpy(items, &t->spare_items[c],
-           sizeof t->spare_items[c]); /* bounded: a pointer is no larger than an item */
+    memcpy(items, &t->spare_items[c], sizeof t->spare_items[c]);
     t->spare_items[c] = items;
 }
 
@@ -69,7 +68,7 @@ static bool reserve_items(struct tracer *t, struct trace_node *v, size_t n)
     if (!grown)
         return false;
     if (v->cap) {
-        memcpy(grown, v->items, v->nkept * sizeof *grown); /* bounded: nkept < N */
+        memcpy(grown, v->items, v->nkept * sizeof *grown);
         free_items(t, v->items, get_size_class(v->cap));
     }
     v->items = grown;
@@ -80,14 +79,14 @@ static bool reserve_items(struct tracer *t, struct trace_node *v, size_t n)
 bool node_add_items(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t max)
 {
     size_t room = max - v->nkept, kept = n < room ? n : room;
-    if (!reserve_items(t, v, v->nkept + kept)) /* bounded: MAX */
+    if (!reserve_items(t, v, v->nkept + kept))
         return false;
     if (kept)
-        memcpy(v->items + v->nkept, from, kept * sizeof *from); /* bounded: there is room */
+        memcpy(v->items + v->nkept, from, kept * sizeof *from);
     for (size_t i = kept; i < n; i++)
         node_release(t, from[i]);
     v->nkept += (uint32_t)kept;
-    v->nitems += n; /* bounded: each was pushed by an opcode */
+    v->nitems += n;
     return true;
 }
 

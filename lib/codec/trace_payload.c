@@ -122,7 +122,7 @@ static void look_for_texts(struct tracer *t, const unsigned char *b, size_t n)
     const char *const *sought = t->options->sought_texts;
     for (uint32_t i = 0; sought && sought[i]; i++)
         if (str_eq(str_of((const char *)b, n), str_c(sought[i])) || numpy_is_text(b, n, str_c(sought[i])))
-            t->result->sought_texts |= UINT32_C(1) << i; /* bounded: at most 32 */
+            t->result->sought_texts |= UINT32_C(1) << i;
 }
 
 /* may_be_sought - returns true if a text that the caller looks for begins with the byte C, or may do so as a
@@ -200,10 +200,10 @@ bool payload_report_line(struct tracer *t)
     uint64_t start = unpickler_offset(&t->u);
     if (!tracer_read_line(t, line, &n))
         return false;
-    uint64_t size = unpickler_offset(&t->u) - start - 1; /* bounded: a newline or a last byte was read */
+    uint64_t size = unpickler_offset(&t->u) - start - 1;
     if (n < quotes || size < SOUGHT_MIN + 2 * quotes)
         return true;
-    struct trace_payload v = {.start = start + quotes, /* bounded: inside the line */
+    struct trace_payload v = {.start = start + quotes,
                               .size = size - 2 * quotes,
                               .encoding = quotes ? TRACE_ENC_STRING : TRACE_ENC_UNICODE};
     n -= quotes;

@@ -15,7 +15,7 @@ bool tracer_ensure_buffered(struct tracer *t, uint64_t n)
         return unpickler_fail_truncated(&t->u, n);
     t->argument_after_buffer = t->argument_after_buffer || t->buffer_end > pos;
     unpickler_seek(&t->u, t->buffer_end);
-    t->buffer_end += n; /* bounded: compared with the bytes after the buffer */
+    t->buffer_end += n; /* compared with the bytes after the buffer */
     return true;
 }
 
@@ -44,7 +44,7 @@ static bool append_to_line(struct tracer *t, struct line_buffer *l, size_t n)
             return false;
     size_t fits = l->cap - l->n < n ? l->cap - l->n : n;
     if (fits)
-        memcpy(l->bytes + l->n, t->u.p, fits); /* bounded: FITS is at most the room */
+        memcpy(l->bytes + l->n, t->u.p, fits);
     l->n += fits;
     return true;
 }
@@ -66,7 +66,7 @@ static bool read_to_newline(struct tracer *t, uint64_t end, struct line_buffer *
         if (!append_to_line(t, l, chunk_len))
             return false;
         t->u.p += chunk_len;
-        *n += chunk_len; /* bounded: no more than the source has */
+        *n += chunk_len;
         *found = nl != NULL;
         t->u.p += *found;
     }
@@ -93,7 +93,7 @@ static bool read_line(struct tracer *t, struct line_buffer *l)
     if (!found && (t->options->buffer_frames || n == 0))
         return unpickler_fail(&t->u, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
     if (!found && l->n == n)
-        l->n--; /* bounded: n > 0 */
+        l->n--;
     return true;
 }
 
@@ -173,7 +173,7 @@ static bool parse_index(ckpt_str s, char *line, ckpt_str *out)
     bool is_index = ends_with_digit && (!is_negative || is_zero);
     for (size_t i = 0; is_index && i < s.len; i++)
         if (s.ptr[i] != '_' && (n || s.ptr[i] != '0'))
-            line[n++] = s.ptr[i]; /* bounded: S is not shorter */
+            line[n++] = s.ptr[i];
     *out = str_of(line, n);
     return is_index;
 }
@@ -196,7 +196,7 @@ static bool get_index(struct tracer *t, ckpt_str digits, bool is_put, uint64_t *
     number = map_get(t->huge_indexes, digits);
     if (number == MAP_NONE && is_put) {
         ckpt_str key = arena_str(t->u.a, digits);
-        number = (uint32_t)map_count(t->huge_indexes); /* bounded: each takes more than a byte of the arena */
+        number = (uint32_t)map_count(t->huge_indexes); /* each takes more than a byte of the arena */
         if (!key.ptr || !map_put(t->huge_indexes, key, number, NULL))
             return unpickler_fail_memory(&t->u);
     }

@@ -72,7 +72,7 @@ static inline bool tracer_push(struct tracer *t, trace_ref r)
 /* tracer_constant_ref - returns the reference to the constant that the current opcode pushes. */
 static inline trace_ref tracer_constant_ref(const struct tracer *t)
 {
-    return t->u.at << 9 | (uint64_t)t->u.op << 1; /* bounded: no file has 2^55 bytes */
+    return t->u.at << 9 | (uint64_t)t->u.op << 1;
 }
 
 /* trace_node.c: the values that are not constants. Nodes that leave the stack and have no other reference are

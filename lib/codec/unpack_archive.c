@@ -88,7 +88,7 @@ static la_ssize_t read_callback(struct archive *a, void *user, const void **out)
         in->lib->archive_set_error(a, EIO, "%s", err.what);
         return ARCHIVE_FATAL;
     }
-    in->pos += n; /* bounded: N is at most what is left */
+    in->pos += n;
     *out = in->block;
     return (la_ssize_t)n;
 }
@@ -97,7 +97,7 @@ static la_int64_t seek_callback(struct archive *a, void *user, la_int64_t off, i
 {
     struct unpack_input *in = user;
     uint64_t base = whence == SEEK_END ? in->src->size : 0; /* libarchive computes SEEK_CUR itself */
-    uint64_t to = base + (uint64_t)off; /* bounded: a negative OFF wraps to a large number, refused below */
+    uint64_t to = base + (uint64_t)off; /* a negative OFF wraps to a large number, refused below */
     (void)a;
     if (to > in->src->size)
         return ARCHIVE_FATAL;
@@ -181,7 +181,7 @@ static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u,
     spool *to = spool_new(u->max_bytes);
     CKPT_TRY_ALLOC(to, err);
     ckpt_status st = spool_entry(in, to, err);
-    u->max_bytes -= spool_size(to); /* bounded: the spool refused more */
+    u->max_bytes -= spool_size(to);
     *out = spool_source(to);
     return st;
 }

@@ -100,7 +100,7 @@ bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size)
 {
     void *old;
     uint64_t new_cap = *cap ? 2 * (uint64_t)*cap : 64, bytes;
-    uint64_t before = (uint64_t)*cap * size; /* bounded: so many are allocated */
+    uint64_t before = (uint64_t)*cap * size;
     size_t n;
     memcpy(&old, array, sizeof old);
     bool fits = checked_mul(new_cap, size, &bytes) && checked_size(bytes, &n);
@@ -117,7 +117,7 @@ bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size)
     if (!grown)
         return unpickler_fail_memory(u);
     memcpy(array, &grown, sizeof grown);
-    u->memory_left -= bytes - before; /* bounded: just compared */
+    u->memory_left -= bytes - before;
     *cap = (size_t)new_cap;
     return true;
 }
@@ -138,15 +138,15 @@ bool unpickler_fill(struct unpickler *u, size_t n)
     }
     u->window_size = u->window_size < READER_WINDOW / 2 ? u->window_size * 2 : READER_WINDOW;
     u->p = at;
-    u->lim = at + size;      /* bounded: the window has SIZE bytes */
-    u->lim_pos = pos + size; /* bounded: LEFT is not less */
+    u->lim = at + size;
+    u->lim_pos = pos + size;
     return true;
 }
 
 void unpickler_seek(struct unpickler *u, uint64_t pos)
 {
     uint64_t now = unpickler_offset(u);
-    if (pos - now <= (uint64_t)(u->lim - u->p)) { /* bounded: POS is not before NOW */
+    if (pos - now <= (uint64_t)(u->lim - u->p)) {
         u->p += pos - now;
         return;
     }
@@ -158,7 +158,7 @@ bool unpickler_skip(struct unpickler *u, uint64_t n)
 {
     if (n > unpickler_bytes_left(u))
         return unpickler_fail_truncated(u, n);
-    unpickler_seek(u, unpickler_offset(u) + n); /* bounded: N are left */
+    unpickler_seek(u, unpickler_offset(u) + n);
     return true;
 }
 
@@ -213,10 +213,10 @@ static bool extend_memo(struct unpickler *u, uint64_t index)
         return true;
     if (!u->memo) {
         size_t n = unpickler_estimate_items(u, BYTES_A_PUT);
-        bool is_allowed = n * sizeof *u->memo <= u->memory_left; /* bounded: MAX_ESTIMATE */
+        bool is_allowed = n * sizeof *u->memo <= u->memory_left;
         u->memo = is_allowed ? malloc(n * sizeof *u->memo) : NULL;
         u->memo_cap = u->memo ? n : 0;
-        u->memory_left -= u->memo_cap * sizeof *u->memo; /* bounded: is_allowed */
+        u->memory_left -= u->memo_cap * sizeof *u->memo;
     }
     while (index >= u->memo_cap)
         if (!unpickler_grow(u, &u->memo, &u->memo_cap, sizeof *u->memo))

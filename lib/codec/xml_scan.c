@@ -69,7 +69,7 @@ static bool skip_space(xml_scan *x)
 static bool skip_after(xml_scan *x, ckpt_str end)
 {
     size_t at = str_find(x->text, end, x->pos);
-    x->pos = at == SIZE_MAX ? x->text.len : at + end.len; /* bounded: in the text */
+    x->pos = at == SIZE_MAX ? x->text.len : at + end.len;
     return at != SIZE_MAX;
 }
 
@@ -102,7 +102,7 @@ static uint32_t find_reference(ckpt_str name)
         unsigned digit = str_digit(digits.ptr[i]);
         if (digit >= (is_hex ? 16u : 10u))
             return UTF8_BAD;
-        c = c * (is_hex ? 16 : 10) + digit; /* bounded: by the loop's condition */
+        c = c * (is_hex ? 16 : 10) + digit;
     }
     bool is_allowed = digits.len && is_character(c) && c <= 0x10ffff && (c < 0xd800 || c > 0xdfff);
     return is_allowed ? c : UTF8_BAD;
@@ -111,7 +111,7 @@ static uint32_t find_reference(ckpt_str name)
 /* decode_value - sets x->value to RAW with references replaced and white space turned into blanks. */
 static enum xml_event decode_value(xml_scan *x, ckpt_str raw)
 {
-    char *out = arena_alloc(x->a, raw.len + 1); /* bounded: no character is longer than its reference */
+    char *out = arena_alloc(x->a, raw.len + 1); /* no character is longer than its reference */
     size_t n = 0;
     if (!out) {
         x->state = FAILED;
@@ -126,13 +126,12 @@ static enum xml_event decode_value(xml_scan *x, ckpt_str raw)
             continue;
         }
         size_t end = str_find(raw, STR_LIT(";"), i);
-        uint32_t character = end == SIZE_MAX
-                                 ? UTF8_BAD
-                                 : find_reference(str_of(raw.ptr + i + 1, end - i - 1)); /* bounded: &…; */
+        uint32_t character = end == SIZE_MAX ? UTF8_BAD
+                                             : find_reference(str_of(raw.ptr + i + 1, end - i - 1));
         if (character == UTF8_BAD)
             return fail_at(x, (size_t)(raw.ptr - x->text.ptr) + i, "a reference such as &amp; or &#38;");
         n += utf8_put(character, out + n);
-        i = end + 1; /* bounded: in RAW */
+        i = end + 1;
     }
     x->value = str_of(out, n);
     return XML_ATTRIBUTE;
@@ -153,11 +152,11 @@ static enum xml_event read_attribute(xml_scan *x)
     size_t from = ++x->pos, end = str_find(x->text, str_of(&quote, 1), from);
     if (end == SIZE_MAX)
         return fail_at(x, x->text.len, "the end of a value");
-    ckpt_str raw = str_of(x->text.ptr + from, end - from); /* bounded: END comes after it */
+    ckpt_str raw = str_of(x->text.ptr + from, end - from);
     size_t open = str_find(raw, STR_LIT("<"), 0);
     if (open != SIZE_MAX)
         return fail_at(x, from + open, "&lt; instead");
-    x->pos = end + 1; /* bounded: in the text */
+    x->pos = end + 1;
     return decode_value(x, raw);
 }
 

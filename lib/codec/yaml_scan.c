@@ -23,7 +23,7 @@
 /* peek - returns the byte AHEAD of the current position; 0 at the end. */
 static char peek(const yaml_scan *y, size_t ahead)
 {
-    return ahead < y->bytes.len - y->pos ? y->bytes.ptr[y->pos + ahead] : '\0'; /* bounded: inside */
+    return ahead < y->bytes.len - y->pos ? y->bytes.ptr[y->pos + ahead] : '\0';
 }
 
 static bool at_end(const yaml_scan *y) { return y->pos >= y->bytes.len; }
@@ -34,8 +34,7 @@ static bool is_in(char c, const char *set) { return c && strchr(set, c); }
 static enum yaml_token fail_at(yaml_scan *y, size_t at, const char *what)
 {
     y->failed = true;
-    (void)fail(y->err, CKPT_EFORMAT, at, "YAML: line %zu: %s", y->line + 1,
-               what); /* bounded: lines are in memory */
+    (void)fail(y->err, CKPT_EFORMAT, at, "YAML: line %zu: %s", y->line + 1, what);
     return YAML_ERROR;
 }
 
@@ -43,7 +42,7 @@ static enum yaml_token fail_at(yaml_scan *y, size_t at, const char *what)
 static void step(yaml_scan *y, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        y->column += ((unsigned char)peek(y, 0) & 0xc0) != 0x80; /* bounded: characters of the text */
+        y->column += ((unsigned char)peek(y, 0) & 0xc0) != 0x80;
         y->pos++;
     }
 }
@@ -71,7 +70,7 @@ static void keep(yaml_scan *y, const char *bytes, size_t n)
     y->text_is_cut |= n > sizeof y->text - y->text_length;
     n = n < sizeof y->text - y->text_length ? n : sizeof y->text - y->text_length;
     memcpy(y->text + y->text_length, bytes, n);
-    y->text_length += n; /* bounded: by the size of the text */
+    y->text_length += n;
 }
 
 ckpt_str yaml_text(const yaml_scan *y)
@@ -194,7 +193,7 @@ static bool keep_escape(yaml_scan *y)
         unsigned digit = str_digit(peek(y, 0));
         if (digit > 15)
             return false;
-        point = point << 4 | digit; /* bounded: at most 8 digits */
+        point = point << 4 | digit;
         step(y, 1);
     }
     size_t n = digits && point <= 0x10ffff && (point < 0xd800 || point > 0xdfff) ? utf8_put(point, bytes) : 0;
@@ -260,7 +259,7 @@ static size_t measure_block(const yaml_scan *y)
 {
     size_t at = y->pos, spaces = 0, most = 0;
     for (; at < y->bytes.len && (y->bytes.ptr[at] == ' ' || is_break(y->bytes.ptr[at])); at++) {
-        spaces = y->bytes.ptr[at] == ' ' ? spaces + 1 : 0; /* bounded: inside the text */
+        spaces = y->bytes.ptr[at] == ' ' ? spaces + 1 : 0;
         most = spaces > most ? spaces : most;
     }
     return most;
@@ -283,11 +282,9 @@ static enum yaml_token scan_block(yaml_scan *y)
     current_key(y)->possible = false;
     if (!read_block_header(y, &increment, &chomping))
         return fail_at(y, at, "a block scalar whose line has more than indicators");
-    size_t least = y->indent < 0 ? 1 : (size_t)y->indent + 1; /* bounded: a column */
+    size_t least = y->indent < 0 ? 1 : (size_t)y->indent + 1;
     size_t measured = measure_block(y);
-    size_t indent = increment          ? least + increment - 1
-                    : measured > least ? measured
-                                       : least; /* bounded: a column */
+    size_t indent = increment ? least + increment - 1 : measured > least ? measured : least;
     for (;;) {
         while (y->column < indent && peek(y, 0) == ' ')
             step(y, 1);
@@ -299,7 +296,7 @@ static enum yaml_token scan_block(yaml_scan *y)
             break;
         keep_breaks(y, breaks);
         size_t n = 0;
-        while (y->pos + n < y->bytes.len && !is_break(peek(y, n))) /* bounded: inside */
+        while (y->pos + n < y->bytes.len && !is_break(peek(y, n)))
             n++;
         keep(y, y->bytes.ptr + y->pos, n);
         step(y, n);
@@ -367,7 +364,7 @@ static enum yaml_token begin_document(yaml_scan *y)
 static enum yaml_token open_flow(yaml_scan *y)
 {
     note_key(y, false);
-    if (y->flow_depth + 1 == YAML_DEPTH) /* bounded: less than the depth */
+    if (y->flow_depth + 1 == YAML_DEPTH)
         return fail_at(y, y->pos, "brackets are nested too deep");
     y->flow_depth++;
     current_key(y)->possible = false;
@@ -451,8 +448,7 @@ static void skip_to_token(yaml_scan *y)
 static void drop_old_key(yaml_scan *y)
 {
     struct yaml_key *key = current_key(y);
-    key->possible = key->possible && key->line == y->line &&
-                    y->pos - key->at <= KEY_MAX; /* bounded: at <= pos */
+    key->possible = key->possible && key->line == y->line && y->pos - key->at <= KEY_MAX;
 }
 
 static enum yaml_token scan_token(yaml_scan *y)

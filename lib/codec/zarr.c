@@ -137,8 +137,7 @@ static bool put_bits(ckpt_str v, uint32_t size, unsigned char *out)
 {
     int64_t bits;
     unsigned char bytes[8];
-    if (!str_starts(v, STR_LIT("0x")) || size > 8 ||
-        v.len > 2 + 2 * (size_t)size || /* bounded: SIZE is 8 at most */
+    if (!str_starts(v, STR_LIT("0x")) || size > 8 || v.len > 2 + 2 * (size_t)size ||
         !pickle_text_int(v, &bits))
         return false;
     store_u64le(bytes, (uint64_t)bits);
@@ -198,7 +197,7 @@ static bool put_element(const struct zarr_array *z, const ckpt_value *v, unsigne
     if (v->type != CKPT_V_LIST)
         return put_float(part_dtype, v, out);
     return value_count(v) == 2 && put_float(part_dtype, value_item(v, 0), out) &&
-           put_float(part_dtype, value_item(v, 1), out + d->block_bytes / 2); /* bounded: in the element */
+           put_float(part_dtype, value_item(v, 1), out + d->block_bytes / 2);
 }
 
 /* read_fill - sets the fill value of the array to V, if V is an element. */
@@ -336,7 +335,7 @@ static ckpt_status read_v2(const struct zarr_reading *r)
     if (!is_text(order, "C") && !is_text(order, "F"))
         return fail_field(r, order, "the order", "\"C\" or \"F\"");
     for (uint32_t i = 0; is_text(order, "F") && i < z->ndim; i++)
-        z->encoding.order[i] = (uint8_t)(z->ndim - 1 - i); /* bounded: below ZARR_DIMS */
+        z->encoding.order[i] = (uint8_t)(z->ndim - 1 - i);
     if (!is_null(filters) && (filters->type != CKPT_V_LIST || value_count(filters)))
         return fail_field(r, filters, "a filter", "none");
     ckpt_str id = {"", 0};
@@ -450,7 +449,7 @@ void zarr_get_strides(const struct zarr_array *z, uint64_t *stride)
     uint64_t next_stride = 1;
     for (uint32_t i = z->ndim; COUNT_DOWN(i);) {
         stride[z->encoding.order[i]] = next_stride;
-        next_stride *= z->chunk_shape[z->encoding.order[i]]; /* bounded: zarr_read multiplied them */
+        next_stride *= z->chunk_shape[z->encoding.order[i]];
     }
 }
 
@@ -462,8 +461,8 @@ static ckpt_status strip_crc(source *in, spool *to, ckpt_error *err)
     if (in->size < CRC_BYTES)
         return fail(err, CKPT_ETRUNCATED, source_pos(in, 0),
                     "{%" PRIu64 " bytes}, of which {=4} are a CRC-32C", in->size);
-    uint64_t size = in->size - CRC_BYTES;          /* bounded: compared above */
-    for (uint64_t at = 0, n; at < size; at += n) { /* bounded: SIZE */
+    uint64_t size = in->size - CRC_BYTES;
+    for (uint64_t at = 0, n; at < size; at += n) {
         n = size - at < sizeof block ? size - at : sizeof block;
         CKPT_TRY(source_read(in, at, block, (size_t)n, err));
         CKPT_TRY(spool_write(to, block, (size_t)n, err));
@@ -481,10 +480,10 @@ static ckpt_status strip_crc(source *in, spool *to, ckpt_error *err)
  * larger than the MAX_BYTES that it may decode to. */
 static ckpt_status unpack_blosc(source *in, uint64_t max_bytes, spool *to, ckpt_error *err)
 {
-    if (!in->size || in->size / 2 > max_bytes + 4096 || in->size > UINT32_MAX) /* bounded: below 2^63 */
+    if (!in->size || in->size / 2 > max_bytes + 4096 || in->size > UINT32_MAX)
         return fail(err, CKPT_EFORMAT, source_pos(in, 0),
                     "a Blosc buffer of {%" PRIu64 " bytes} for {=%" PRIu64 "}", in->size, max_bytes);
-    unsigned char *bytes = malloc((size_t)in->size); /* bounded: compared above */
+    unsigned char *bytes = malloc((size_t)in->size);
     ckpt_status st = bytes ? source_read(in, 0, bytes, (size_t)in->size, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = blosc_decode(bytes, (size_t)in->size, max_bytes, to, err);
@@ -518,7 +517,7 @@ static ckpt_status undo_codec(enum zarr_codec codec, source *in, uint64_t max_by
 
 ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err)
 {
-    /* bounded: decoded_bytes is below 2^63; a codec enlarges its input by less than 1/64 and 4 KiB */
+    /* decoded_bytes is below 2^63; a codec enlarges its input by less than 1/64 and 4 KiB */
     uint64_t max_bytes = e->decoded_bytes + e->decoded_bytes / 64 + 4096;
     source *in = stored, *decoded = NULL;
     ckpt_status st = CKPT_OK;
@@ -546,8 +545,7 @@ static ckpt_status parse_shard_index(const struct zarr_array *z, const unsigned 
                                      uint64_t at, uint64_t n, struct zarr_stored_chunk *chunks,
                                      ckpt_error *err)
 {
-    for (uint64_t i = 0; i < z->chunks_in_shard;
-         i++, index += INDEX_ENTRY) { /* bounded: the index is in memory */
+    for (uint64_t i = 0; i < z->chunks_in_shard; i++, index += INDEX_ENTRY) {
         chunks[i].at = load_number(index, 8, z->index_big_endian);
         chunks[i].nbytes = load_number(index + 8, 8, z->index_big_endian);
         bool missing = chunks[i].at == UINT64_MAX && chunks[i].nbytes == UINT64_MAX;
@@ -570,15 +568,15 @@ ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at
         return fail(err, CKPT_ETRUNCATED, source_pos(src, at),
                     "a shard of {%" PRIu64 " bytes}, its index alone has {=%" PRIu64 " chunks}", n,
                     z->chunks_in_shard);
-    unsigned char *bytes = arena_alloc(a, (size_t)size); /* bounded: the shard has as many */
+    unsigned char *bytes = arena_alloc(a, (size_t)size);
     *out = arena_array(a, z->chunks_in_shard, sizeof **out);
     if (!bytes || !*out)
         return fail_memory(err);
-    uint64_t from = z->index_is_first ? at : at + (n - size); /* bounded: in the shard */
+    uint64_t from = z->index_is_first ? at : at + (n - size);
     CKPT_TRY(source_read(src, from, bytes, (size_t)size, err));
     size_t crc_at = (size_t)size - crc_size;
     uint32_t computed = crc_update(CRC_32C, 0, bytes, crc_at);
-    uint32_t stored = crc_size ? load_u32le(bytes + crc_at) : computed; /* bounded: SIZE counts the CRC */
+    uint32_t stored = crc_size ? load_u32le(bytes + crc_at) : computed;
     if (computed != stored)
         return fail(err, CKPT_ECHECKSUM, source_pos(src, from),
                     "the index of a shard has the CRC-32C {%08" PRIx32 "}, it stores {=%08" PRIx32 "}",

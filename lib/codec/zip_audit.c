@@ -221,8 +221,7 @@ static ckpt_status find_other_end_records(struct zip_audit *z, const struct zip_
     unsigned char *tail = malloc(n ? n : 1);
     ckpt_status st = tail ? source_read(z->src, start, tail, n, err) : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && n >= ZIP_END_SIZE && i <= n - ZIP_END_SIZE; i++) {
-        if (tail[i] != 'P' || load_u32le(tail + i) != ZIP_END ||
-            start + i == end->record_at) /* bounded: in the tail */
+        if (tail[i] != 'P' || load_u32le(tail + i) != ZIP_END || start + i == end->record_at)
             continue;
         struct zip_end_record r = zip_parse_end(tail + i);
         if (r.entries == 0 || zip_has_signature(z->src, r.offset, ZIP_CENTRAL))
@@ -262,7 +261,7 @@ static ckpt_str get_local_name(const struct local_header *l)
 
 static cursor get_local_extra(const struct local_header *l)
 {
-    return cursor_of(l->bytes + l->h.name_len, l->h.extra_len, 0); /* bounded: two numbers of 16 bits */
+    return cursor_of(l->bytes + l->h.name_len, l->h.extra_len, 0);
 }
 
 /* read_local - reads the local header at AT into L; false: there is none. */
@@ -272,7 +271,6 @@ static bool read_local(struct zip_audit *z, uint64_t at, struct local_header *l)
     if (zip_read_local(z->src, at, &l->h, &ignored) != CKPT_OK || l->h.signature != ZIP_LOCAL)
         return false;
     uint32_t more = zip_local_length(&l->h) - ZIP_LOCAL_SIZE;
-    /* bounded: the header was read there */
     return source_read(z->src, at + ZIP_LOCAL_SIZE, l->bytes, more, &ignored) == CKPT_OK;
 }
 
@@ -340,7 +338,7 @@ static bool locate_payload(struct zip_audit *z, struct zip_view *v, struct local
         return true;
     }
     (void)fill_view(&local, l->h, get_local_extra(l));
-    v->data_offset = v->local_header_at + zip_local_length(&l->h); /* bounded: read just now */
+    v->data_offset = v->local_header_at + zip_local_length(&l->h);
     v->reachable = range_within(v->data_offset, v->csize, z->src->size);
     if (!compare_headers(z, v, l, &local))
         return false;
@@ -374,12 +372,12 @@ static bool add_unlisted(struct zip_audit *z, uint64_t at, const struct local_he
     z->first_member_at = at < z->first_member_at ? at : z->first_member_at;
     *v = (struct zip_view){.local_header_at = at, .described_at = at, .name = name};
     (void)fill_view(v, l->h, get_local_extra(l));
-    v->data_offset = at + zip_local_length(&l->h); /* bounded: read just now */
+    v->data_offset = at + zip_local_length(&l->h);
     if (v->csize == 0 && v->data_offset < end)
         v->csize = end - v->data_offset; /* the sizes are after the payload: take all bytes up to END */
     v->reachable = range_within(v->data_offset, v->csize, z->src->size);
     report_flaw(z, v->name, at, "is not listed in the central directory; its stored size is", v->csize);
-    *next = v->reachable ? v->data_offset + v->csize : v->data_offset; /* bounded: reachable, or just read */
+    *next = v->reachable ? v->data_offset + v->csize : v->data_offset;
     return true;
 }
 
@@ -390,7 +388,7 @@ static ckpt_status find_unlisted_headers(struct zip_audit *z, uint64_t from, uin
 {
     reader r;
     if (end - from > MAX_SEARCH)
-        end = from + MAX_SEARCH; /* bounded: END is further on */
+        end = from + MAX_SEARCH;
     CKPT_TRY(reader_init(&r, z->src, from, end, err));
     while (reader_left(&r) >= ZIP_LOCAL_SIZE) {
         size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
@@ -401,7 +399,7 @@ static ckpt_status find_unlisted_headers(struct zip_audit *z, uint64_t from, uin
                 break;
             continue;
         }
-        uint64_t at = r.pos + (uint64_t)(p - w); /* bounded: inside the window */
+        uint64_t at = r.pos + (uint64_t)(p - w);
         (void)reader_skip(&r, (uint64_t)(p - w) + 4);
         if (!read_local(z, at, l))
             continue;
@@ -424,7 +422,7 @@ static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
 {
     ckpt_error ignored;
     static const unsigned forms[] = {ZIP_WIDE, 0, ZIP_SIGNED | ZIP_WIDE, ZIP_SIGNED};
-    uint64_t at = v->data_offset + v->csize, left = z->src->size - at; /* bounded: reachable */
+    uint64_t at = v->data_offset + v->csize, left = z->src->size - at;
     unsigned char b[ZIP_DESCRIPTOR_MAX] = {0};
     struct zip_descriptor d;
     size_t n = left < sizeof b ? (size_t)left : sizeof b;
@@ -490,8 +488,8 @@ static ckpt_status check_extents(struct zip_audit *z, uint64_t directory, struct
                         max_end);
         else
             st = check_gap(z, before, max_end, v->local_header_at, l, err);
-        uint64_t end = v->data_offset + v->csize; /* bounded: reachable */
-        end += check_descriptor(z, v);            /* bounded: the descriptor was read there */
+        uint64_t end = v->data_offset + v->csize;
+        end += check_descriptor(z, v);
         max_end = end > max_end ? end : max_end;
         before = v;
     }
@@ -548,12 +546,11 @@ static ckpt_status audit_directory(struct zip_audit *z, struct local_header *l, 
         ok = locate_payload(z, &z->views[i], l);
     CKPT_TRY_ALLOC(ok && check_names(z), err);
     CKPT_TRY(check_extents(z, z->directory_at, l, err));
-    uint64_t comment = end->archive_end - end->record_at -
-                       ZIP_END_SIZE; /* bounded: the record was read there */
+    uint64_t comment = end->archive_end - end->record_at - ZIP_END_SIZE;
     if (comment)
         report_bytes(z, str_of("", 0), end->record_at,
                      "the archive has a comment, which can hide data; its length is",
-                     end->archive_end - comment, comment); /* bounded: as above */
+                     end->archive_end - comment, comment);
     if (end->archive_end < z->src->size)
         report_flaw(z, str_of("", 0), end->archive_end,
                     "bytes after the archive:", z->src->size - end->archive_end);

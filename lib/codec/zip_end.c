@@ -37,7 +37,6 @@ static bool read_bytes(const struct tail *t, uint64_t off, unsigned char *out, s
     if (!range_within(off, n, t->src->size))
         return false;
     if (off >= t->start && range_within(off - t->start, n, t->n)) {
-        /* bounded: inside the tail, by range_within */
         memcpy(out, t->bytes + (off - t->start), n);
         return true;
     }
@@ -92,7 +91,7 @@ static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_erro
     struct zip_end_record r;
     if (!read_locator(t, e->record_at, &l))
         return CKPT_OK;
-    uint64_t locator = e->record_at - ZIP64_LOCATOR_SIZE; /* bounded: the locator was read there */
+    uint64_t locator = e->record_at - ZIP64_LOCATOR_SIZE;
     uint64_t at = l.offset, end = 0;
     if (!has_signature(t, at, ZIP64_END) && locator >= ZIP64_END_SIZE)
         at = locator - ZIP64_END_SIZE;
@@ -174,10 +173,9 @@ static ckpt_status read_end(const struct tail *t, uint64_t at, struct zip_end *e
                           .directory_at = r.offset};
     if (!checked_add(at, ZIP_END_SIZE, &e->archive_end) ||
         !range_within(e->archive_end, r.comment_len, t->src->size))
-        /* bounded: the record was read at AT */
         return fail(err, CKPT_ETRUNCATED, to_file_offset(t, at + 20),
                     "the end record's comment has {=%u bytes}, the file {ends before}", r.comment_len);
-    e->archive_end += r.comment_len; /* bounded: range_within found the comment in the file */
+    e->archive_end += r.comment_len; /* range_within found the comment in the file */
     if (r.disk_entries != r.entries || r.disk || r.directory_disk)
         return fail(
             err, CKPT_EUNSUPPORTED, to_file_offset(t, at),
@@ -203,7 +201,7 @@ static ckpt_status load_tail(struct tail *t, uint64_t reach, ckpt_error *err)
 static bool find_signature_before(const struct tail *t, uint32_t signature, uint64_t *at)
 {
     while (*at > t->start) {
-        const unsigned char *p = t->bytes + (--*at - t->start); /* bounded: in the tail */
+        const unsigned char *p = t->bytes + (--*at - t->start);
         if (t->bytes + t->n - p >= 4 && p[0] == 'P' && load_u32le(p) == signature)
             return true;
     }
@@ -218,7 +216,7 @@ static ckpt_status search_end_record(const struct tail *t, bool *seen, struct zi
     ckpt_status last_status = CKPT_EUNKNOWN;
     uint64_t broken_record_at = UINT64_MAX;
     int tries = 0;
-    uint64_t at = t->src->size - (t->n < ZIP_END_SIZE ? t->n : ZIP_END_SIZE - 1); /* bounded: in the tail */
+    uint64_t at = t->src->size - (t->n < ZIP_END_SIZE ? t->n : ZIP_END_SIZE - 1);
     while (tries < MAX_TRIES && find_signature_before(t, ZIP_END, &at)) {
         ckpt_status st = read_end(t, at, e, tries++ ? NULL : err);
         *seen = true;
@@ -238,9 +236,9 @@ static ckpt_status fail_no_end_record(const struct tail *t, ckpt_error *err)
 {
     uint64_t size = t->src->size, zip64 = size, end = size, central = size, needed = 0;
     if (find_signature_before(t, ZIP64_END, &zip64))
-        needed = zip64 + ZIP_ENDS_SIZE; /* bounded: ZIP64 is in the file */
+        needed = zip64 + ZIP_ENDS_SIZE;
     else if (find_signature_before(t, ZIP_END, &end))
-        needed = end + ZIP_END_SIZE; /* bounded: likewise */
+        needed = end + ZIP_END_SIZE;
     if (needed > size)
         (void)fail(err, CKPT_ETRUNCATED, to_file_offset(t, size),
                    "the archive is cut inside {=its end record}: {%llu bytes are missing}",
@@ -359,11 +357,11 @@ bool zip_find_concatenated(source *src, uint64_t end, uint64_t *start)
     uint64_t record_at = end - ZIP_END_SIZE;
     if (record_at >= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE && read_locator(&t, record_at, &l) &&
         read_zip64_end(&t, record_at - ZIP64_LOCATOR_SIZE - ZIP64_END_SIZE, &zip64)) {
-        record_at -= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE; /* bounded: compared before */
+        record_at -= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE;
         r = zip64;
     }
     if (r.size > record_at || r.offset > record_at - r.size)
         return false;
-    *start = record_at - r.size - r.offset; /* bounded: compared before */
+    *start = record_at - r.size - r.offset;
     return has_signature(&t, record_at - r.size, ZIP_CENTRAL) && has_signature(&t, *start, ZIP_LOCAL);
 }

@@ -109,7 +109,7 @@ static void put_zip64(buf *b, const struct zip_header *h)
 size_t zip_output_local_size(const struct zip_header *h, size_t name_len)
 {
     const struct zip_header sizes = {.csize = h->csize, .usize = h->usize};
-    return ZIP_LOCAL_SIZE + name_len + zip64_length(&sizes) + ZIP_PAD_FIELD; /* bounded: a name in memory */
+    return ZIP_LOCAL_SIZE + name_len + zip64_length(&sizes) + ZIP_PAD_FIELD;
 }
 
 void zip_put_local(buf *b, const struct zip_header *header, ckpt_str name, uint16_t pad)

@@ -85,7 +85,6 @@ static zip_int64_t read_for_libzip(inflater *f, void *data, zip_uint64_t len)
         f->lib->zip_error_set(&f->error, ZIP_ER_READ, 0);
         return -1;
     }
-    /* bounded: N is at most what is left */
     f->libzip_pos += n;
     return (zip_int64_t)n;
 }
@@ -268,7 +267,6 @@ static ckpt_status unpack_next(struct packed_member *m, unsigned char *out, size
             return fail_packed(m, "end too early", err);
         out += got;
         n -= got;
-        /* bounded: GOT is at most N */
         m->unpacked += got;
     }
     return m->unpacked == m->s.size ? check_end(m, err) : CKPT_OK;
@@ -324,7 +322,6 @@ static ckpt_status read_member(struct packed_member *m, uint64_t off, void *out,
 {
     if (m->s.size <= MAX_CACHED) {
         CKPT_TRY(cache_member(m, err));
-        /* bounded: source_read checked [off, off + n) */
         memcpy(out, m->f->cached_bytes + off, n);
         return CKPT_OK;
     }

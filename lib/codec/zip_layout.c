@@ -239,7 +239,7 @@ static ckpt_status fill_entries_by_offset(zip *z, ckpt_error *err)
 /* get_entry_at - returns the index of the entry whose header is number I in the file. */
 static uint32_t get_entry_at(const zip *z, size_t i)
 {
-    return z->entries_by_offset ? z->entries_by_offset[i] : (uint32_t)i; /* bounded: below MAP_NONE */
+    return z->entries_by_offset ? z->entries_by_offset[i] : (uint32_t)i;
 }
 
 /* find_central_header - returns the offset of the central header of entry I. */
@@ -250,7 +250,7 @@ static uint64_t find_central_header(const zip *z, size_t i)
     ckpt_error ignored;
     while (COUNT_DOWN(i) && source_read(z->src, at, b, sizeof b, &ignored) == CKPT_OK) {
         struct zip_header h = zip_parse_central(b);
-        at += zip_central_length(&h); /* bounded: all central headers were read before */
+        at += zip_central_length(&h); /* all central headers were read before */
     }
     return at;
 }
@@ -296,7 +296,7 @@ static ckpt_status open_directory(zip *z, ckpt_error *err)
     z->prefix_size = end.prefix_size;
     arena_expect(z->a, end.entries, 1024); /* names, tensors, storages */
     reader r;
-    /* bounded: zip_end_find found the directory in the file */
+    /* zip_end_find found the directory in the file */
     ckpt_status st = reader_init(&r, z->src, end.directory_at, end.directory_at + end.directory_size, err);
     if (st == CKPT_OK)
         st = read_entries(z, &r, err);
@@ -371,7 +371,7 @@ ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, 
                     "the archive is {only a part} of {=the file}");
     z.n = *n = (size_t)end.entries;
     z.directory_at = end.directory_at;
-    /* bounded: zip_end_find found the directory in the file */
+    /* zip_end_find found the directory in the file */
     ckpt_status st = reader_init(&r, src, end.directory_at, end.directory_at + end.directory_size, err);
     if (st == CKPT_OK)
         st = visit_entries(&z, &r, each, user, err);
@@ -448,10 +448,10 @@ int64_t zip_find_case_folded(zip *z, ckpt_str folder, ckpt_str name)
 {
     if (folder.len > z->longest_name || name.len > z->longest_name - folder.len)
         return -1;
-    ckpt_str path = str_of(z->lookup_name, folder.len + name.len); /* bounded: longest_name */
+    ckpt_str path = str_of(z->lookup_name, folder.len + name.len);
     if (folder.len)
         memcpy(z->lookup_name, folder.ptr, folder.len);
-    memcpy(z->lookup_name + folder.len, name.ptr, name.len); /* bounded: likewise */
+    memcpy(z->lookup_name + folder.len, name.ptr, name.len);
     int64_t exact = zip_find(z, path);
     if (exact >= 0)
         return exact;
@@ -502,7 +502,6 @@ static ckpt_status read_window(zip *z, const struct header_reading *how, uint64_
     struct zip_window *w = z->window;
     if (at < w->pos || !range_within(at - w->pos, n, w->len) || w->len == 0)
         CKPT_TRY(fill_window(z, how, at, n, err));
-    /* bounded: inside the window, by range_within */
     *out = w->bytes + (at - w->pos);
     return CKPT_OK;
 }
@@ -537,7 +536,7 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, const struct header_
                                ckpt_error *err)
 {
     const unsigned char *b;
-    size_t fixed = ZIP_LOCAL_SIZE + e->name.len; /* bounded: a name has 16 bits of length */
+    size_t fixed = ZIP_LOCAL_SIZE + e->name.len;
     CKPT_TRY(read_window(z, how, e->header_offset, fixed, &b, err));
     struct zip_header h = zip_parse_local(b);
     uint64_t end;
@@ -565,7 +564,7 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, const struct header_
         return zip_fail(
             z, e, e->header_offset, err, "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
             (unsigned long long)e->csize, (unsigned long long)*data, (unsigned long long)e->next_at);
-    CKPT_TRY(read_window(z, how, e->header_offset + fixed, h.extra_len, &b, err)); /* bounded: DATA */
+    CKPT_TRY(read_window(z, how, e->header_offset + fixed, h.extra_len, &b, err));
     return check_sizes(z, e, h, cursor_of(b, h.extra_len, 0), err);
 }
 
@@ -593,7 +592,7 @@ static ckpt_status locate_by_own_window(zip *z, struct zip_entry *e, ckpt_error 
  * follows, which check_local finds before it reads more. */
 static bool has_small_header(const struct zip_entry *e)
 {
-    uint64_t room = e->next_at - e->header_offset; /* bounded: headers are in order */
+    uint64_t room = e->next_at - e->header_offset;
     return e->name.len <= HEADER_ROOM - ZIP_LOCAL_SIZE && (room < e->csize || room - e->csize <= HEADER_ROOM);
 }
 
@@ -644,7 +643,7 @@ static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckp
 {
     member_source *m = (member_source *)s;
     CKPT_TRY(zip_locate_payload(m->z, m->entry, err));
-    /* bounded: the payload ends before next_at, in the file */
+    /* the payload ends before next_at, in the file */
     return source_read(m->z->src, m->z->entries[m->entry].data_offset + off, out, n, err);
 }
 
@@ -671,7 +670,7 @@ static bool member_extent(source *s, uint64_t off, int *fd, uint64_t *at)
     member_source *m = (member_source *)s;
     if (zip_locate_payload(m->z, m->entry, &ignored) != CKPT_OK)
         return false;
-    uint64_t from = m->z->entries[m->entry].data_offset + off; /* bounded: as in member_read */
+    uint64_t from = m->z->entries[m->entry].data_offset + off;
     return source_extent(m->z->src, from, fd, at);
 }
 
@@ -679,7 +678,7 @@ static ckpt_status member_map(source *s, uint64_t off, const unsigned char **out
 {
     member_source *m = (member_source *)s;
     CKPT_TRY(zip_locate_payload(m->z, m->entry, err));
-    uint64_t from = m->z->entries[m->entry].data_offset + off; /* bounded: as in member_read */
+    uint64_t from = m->z->entries[m->entry].data_offset + off;
     return source_map(m->z->src, from, 1, out, err);
 }
 
@@ -787,7 +786,7 @@ ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err)
     if (e->is_located)
         m->s.position = source_pos(z->src, e->data_offset);
     m->z = z;
-    m->entry = (uint32_t)i; /* bounded: the entries are in memory */
+    m->entry = (uint32_t)i;
     m->crc = ~e->crc;
     *out = &m->s;
     return CKPT_OK;

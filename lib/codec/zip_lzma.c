@@ -38,7 +38,7 @@ ckpt_status zip_lzma_open_file(const struct zip_lzma *m, source **out, ckpt_erro
     store_u64le(lzma_header + 5, m->flags & END_MARKER ? UINT64_MAX : m->usize);
     ckpt_status st = spool_write(to, lzma_header, sizeof lzma_header, err);
     if (st == CKPT_OK)
-        st = spool_copy(to, m->src, m->data + HEADER, m->csize - HEADER, err); /* bounded: checked above */
+        st = spool_copy(to, m->src, m->data + HEADER, m->csize - HEADER, err);
     if (st == CKPT_OK)
         return (*out = spool_source(to)) ? CKPT_OK : fail_memory(err);
     spool_free(to);
@@ -49,7 +49,7 @@ ckpt_status zip_lzma_open_file(const struct zip_lzma *m, source **out, ckpt_erro
 static ckpt_status check_properties(const struct zip_lzma *m, ckpt_error *err)
 {
     unsigned char size[2];
-    CKPT_TRY(source_read(m->src, m->data + 2, size, sizeof size, err)); /* bounded: inside the member */
+    CKPT_TRY(source_read(m->src, m->data + 2, size, sizeof size, err));
     return load_u16le(size) == 5 ? CKPT_OK
                                  : fail(err, CKPT_EFORMAT, source_pos(m->src, m->data),
                                         "LZMA properties of {%u} bytes, not {=5}", load_u16le(size));

@@ -33,14 +33,14 @@ static ckpt_status refuse_in_place(ckpt_error *err, uint64_t at, const char *why
 static void measure_directory(const zip *z, reader *r, size_t i, struct directory *d)
 {
     for (size_t k = 0; k < z->n && r->status == CKPT_OK; k++) {
-        size_t at = (size_t)(r->pos - z->directory_at); /* bounded: R began there */
+        size_t at = (size_t)(r->pos - z->directory_at);
         const unsigned char *b = reader_peek(r, ZIP_CENTRAL_SIZE);
         struct zip_header h = b ? zip_parse_central(b) : (struct zip_header){0};
         (void)reader_skip(r, zip_central_length(&h));
         if (k == i)
             d->header_at = at;
     }
-    d->size = (size_t)(r->pos - z->directory_at); /* bounded: likewise */
+    d->size = (size_t)(r->pos - z->directory_at);
 }
 
 /* has_only_end_records - returns true if R has nothing left but the end records. */
@@ -59,7 +59,7 @@ static bool has_only_end_records(reader *r)
  * directory. */
 static ckpt_status find_central_entry(zip *z, size_t i, struct directory *d, ckpt_error *err)
 {
-    uint64_t left = z->src->size - z->directory_at; /* bounded: the directory is in the file */
+    uint64_t left = z->src->size - z->directory_at;
     reader r;
     if (z->prefix_size || z->archive_end != z->src->size)
         return refuse_in_place(err, CKPT_NO_OFFSET, "unreferenced bytes before or after the archive");
@@ -80,7 +80,7 @@ static ckpt_status find_central_entry(zip *z, size_t i, struct directory *d, ckp
 /* read_directory - reads the N bytes of the central directory to *OUT, which the caller frees. */
 static ckpt_status read_directory(zip *z, size_t n, unsigned char **out, ckpt_error *err)
 {
-    *out = malloc(n + 1); /* bounded: MAX_END */
+    *out = malloc(n + 1);
     if (!*out)
         return fail_memory(err);
     ckpt_status st = source_read(z->src, z->directory_at, *out, n, err);
@@ -107,11 +107,11 @@ static ckpt_status find_descriptor_crc(zip *z, const struct zip_entry *e, uint64
 {
     unsigned char b[ZIP_DESCRIPTOR_SIZE];
     struct zip_descriptor d;
-    uint64_t end = e->data_offset + e->csize; /* bounded: zip_locate_payload compared it with next_at */
-    size_t n = e->next_at - end < sizeof b ? (size_t)(e->next_at - end) : sizeof b; /* bounded: likewise */
+    uint64_t end = e->data_offset + e->csize; /* zip_locate_payload compared it with next_at */
+    size_t n = e->next_at - end < sizeof b ? (size_t)(e->next_at - end) : sizeof b;
     CKPT_TRY(source_read(z->src, end, b, n, err));
     bool is_signed = zip_parse_descriptor(b, n, ZIP_SIGNED, &d) && d.crc == e->crc;
-    *at = is_signed ? end + ZIP_DESCRIPTOR_CRC : end; /* bounded: in the descriptor */
+    *at = is_signed ? end + ZIP_DESCRIPTOR_CRC : end;
     if (is_signed || (zip_parse_descriptor(b, n, 0, &d) && d.crc == e->crc))
         return CKPT_OK;
     return refuse_in_place(err, end, "no data descriptor with the CRC-32 of its pickle");
@@ -129,14 +129,14 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
     ckpt_str crc = make_u32le(z->a, crc32_update(0, bytes.ptr, bytes.len));
     bool has_crc = !z->crc_none, local_has_crc = has_crc && local.crc == e->crc && e->crc;
     out->old_size = out->new_size = z->src->size;
-    if (local_has_crc) /* bounded: the header was read */
+    if (local_has_crc)
         CKPT_TRY(add_patch(out, e->header_offset + ZIP_LOCAL_CRC, crc, err));
     CKPT_TRY(add_patch(out, e->data_offset, bytes, err));
     if (has_crc && (local.flags & ZIP_FLAG_DESCRIPTOR)) {
         CKPT_TRY(find_descriptor_crc(z, e, &at, err));
         CKPT_TRY(add_patch(out, at, crc, err));
     }
-    if (has_crc) /* bounded: the header is in the central directory */
+    if (has_crc) /* the header is in the central directory */
         CKPT_TRY(add_patch(out, z->directory_at + d.header_at + ZIP_CENTRAL_CRC, crc, err));
     return CKPT_OK;
 }
@@ -178,7 +178,7 @@ static bool undoes_append(zip *z, size_t i, source *now, const struct patches *u
     const struct patch *name_patch = &undo->patch[0], *tail = &undo->patch[1];
     char current[65536];
     size_t stem = e->name.len > 3 ? e->name.len - 3 : 0;
-    /* bounded: the header was read; a name has 16 bits of length */
+    /* the header was read; a name has 16 bits of length */
     return undo->n == 2 && undo->old_size > undo->new_size &&
            find_central_entry(z, i, &d, &ignored) == CKPT_OK &&
            name_patch->offset == e->header_offset + ZIP_LOCAL_SIZE && str_eq(name_patch->bytes, e->name) &&
@@ -212,7 +212,6 @@ bool zip_patch_is_consistent(zip *z, size_t i)
  * require one. B will begin at z->directory_at of the file. */
 static void append_member(const zip *z, struct zip_header h, ckpt_str name, ckpt_str bytes, buf *b)
 {
-    /* bounded: an offset in the file, and a name */
     uint64_t data = z->directory_at + ZIP_LOCAL_SIZE + name.len + ZIP_PAD_FIELD;
     bool has_descriptor = h.flags & ZIP_FLAG_DESCRIPTOR;
     uint32_t crc = h.crc, size = (uint32_t)h.csize;
@@ -246,24 +245,23 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str new_name, ckpt_str bytes
                            .offset = z->directory_at};
     buf_init(&b, SIZE_MAX / 2);
     append_member(z, h, e->name, bytes, &b);
-    size_t name_at = d.header_at + ZIP_CENTRAL_SIZE;     /* bounded: the header is in the central directory */
-    uint64_t new_directory_at = z->directory_at + b.len; /* bounded: a file, and bytes in memory */
+    size_t name_at = d.header_at + ZIP_CENTRAL_SIZE; /* the header is in the central directory */
+    uint64_t new_directory_at = z->directory_at + b.len;
     buf_put(&b, old_directory, name_at);
     buf_put_str(&b, new_name);
-    size_t name_end = name_at + new_name.len; /* bounded: as long as the old name */
+    size_t name_end = name_at + new_name.len;
     buf_put(&b, old_directory + name_end, d.size - name_end);
     free(old_directory);
     zip_put_central(&b, &h, e->name);
-    uint64_t ends_at = z->directory_at + b.len; /* bounded: as above */
+    uint64_t ends_at = z->directory_at + b.len;
     struct zip_end_record ends = {
         .entries = (uint64_t)z->n + 1, .size = ends_at - new_directory_at, .offset = new_directory_at};
     zip_put_ends(&b, &ends, ends_at);
     ckpt_str appended = buf_ok(&b) ? arena_str(z->a, buf_view(&b)) : str_of(NULL, 0);
     buf_free(&b);
     out->old_size = z->src->size;
-    /* bounded: the header was read */
     CKPT_TRY(add_patch(out, e->header_offset + ZIP_LOCAL_SIZE, arena_str(z->a, new_name), err));
     CKPT_TRY(add_patch(out, z->directory_at, appended, err));
-    out->new_size = z->directory_at + appended.len; /* bounded: as above */
+    out->new_size = z->directory_at + appended.len;
     return CKPT_OK;
 }

@@ -64,7 +64,7 @@ static ckpt_status find_signatures_in_chunk(struct salvage *w, uint64_t pos, siz
     const unsigned char *p = w->chunk, *end = p + n;
     while ((p = memchr(p, 'P', (size_t)(end - p))) && end - p >= 4) {
         uint32_t value = load_u32le(p);
-        uint64_t at = pos + (uint64_t)(p - w->chunk); /* bounded: inside the file */
+        uint64_t at = pos + (uint64_t)(p - w->chunk);
         if (value == ZIP_LOCAL || value == ZIP_DESCRIPTOR)
             CKPT_TRY(add_signature(w, at, value == ZIP_LOCAL));
         p++;
@@ -75,12 +75,11 @@ static ckpt_status find_signatures_in_chunk(struct salvage *w, uint64_t pos, siz
 static ckpt_status find_signatures(struct salvage *w)
 {
     uint64_t size = w->src->size;
-    /* bounded: N is at most what is left */
     for (uint64_t at = 0, n; at + 4 <= size; at += n - 3) { /* 3: a signature may cross the end of a chunk */
         n = size - at < CHUNK ? size - at : CHUNK;
         CKPT_TRY(source_read(w->src, at, w->chunk, (size_t)n, w->err));
         CKPT_TRY(find_signatures_in_chunk(w, at, (size_t)n));
-        if (at + n == size) /* bounded: n is at most what is left */
+        if (at + n == size)
             break;
     }
     return CKPT_OK;
@@ -98,7 +97,7 @@ static ckpt_status compute_member_crc(struct salvage *w, struct zip_entry *e, ui
     if (e->method == ZIP_STORED)
         return source_crc(w->src, at, e->csize, CRC_32, crc, w->err);
     ckpt_status st = inflate_measure(w->src, at, e->csize, &used, &size, crc, w->err);
-    w->bytes_wasted += size / 16; /* bounded: DEFLATE gives at most 1032 times csize */
+    w->bytes_wasted += size / 16; /* DEFLATE gives at most 1032 times csize */
     *fits = st == CKPT_OK && (e->crc_unknown || (used == e->csize && size == e->usize));
     if (*fits) {
         e->csize = used;
@@ -165,7 +164,7 @@ static ckpt_status read_wide_sizes(struct salvage *w, uint64_t at, struct zip_he
     *valid = h->csize != UINT32_MAX && h->usize != UINT32_MAX;
     if (*valid)
         return CKPT_OK;
-    /* bounded: the caller found the header in the file; its extra fields have 16 bits, and fit the chunk */
+    /* the caller found the header in the file; its extra fields have 16 bits, and fit the chunk */
     CKPT_TRY(source_read(w->src, at + ZIP_LOCAL_SIZE + h->name_len, w->chunk, h->extra_len, w->err));
     *valid = zip64_resolve(h, cursor_of(w->chunk, h->extra_len, 0), NULL);
     return CKPT_OK;
@@ -188,13 +187,12 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
     if (left < ZIP_LOCAL_SIZE)
         return CKPT_OK;
     CKPT_TRY(zip_read_local(w->src, at, &h, w->err));
-    uint64_t data = at + zip_local_length(&h); /* bounded: in the file, and 18 bits */
+    uint64_t data = at + zip_local_length(&h);
     if (left < zip_local_length(&h) || !h.name_len || overlaps_next_header(w, i, data))
         return CKPT_OK;
     char *text = arena_alloc(w->a, h.name_len);
     CKPT_TRY_ALLOC(text, w->err);
-    CKPT_TRY(
-        source_read(w->src, at + ZIP_LOCAL_SIZE, text, h.name_len, w->err)); /* bounded: LEFT is not less */
+    CKPT_TRY(source_read(w->src, at + ZIP_LOCAL_SIZE, text, h.name_len, w->err));
     *e = (struct zip_entry){.name = str_of(text, h.name_len),
                             .header_offset = at,
                             .data_offset = data,
@@ -213,7 +211,7 @@ static ckpt_status read_header(struct salvage *w, size_t i, struct zip_entry *e,
     e->csize = h.csize;
     e->usize = h.usize;
     if (has_sizes && range_within(e->data_offset, e->csize, w->src->size)) {
-        e->next_at = e->data_offset + e->csize; /* bounded: in the file */
+        e->next_at = e->data_offset + e->csize;
     } else {
         e->next_at = holds_archive(w, e) ? w->src->size : e->data_offset;
         e->fault = "it is cut off, or its size is damaged";
@@ -253,7 +251,7 @@ static ckpt_status check_record(struct salvage *w, struct zip_entry *e, bool has
     if (!e->fault && !e->crc_unknown && crc)
         e->flags = 0; /* the CRC matches, so it is not encrypted, even if a damaged flag indicates that */
     if (e->fault) {
-        w->bytes_wasted += e->csize; /* bounded: check_record stops adding beyond 64 times the file size */
+        w->bytes_wasted += e->csize; /* check_record stops adding beyond 64 times the file size */
         if (!has_descriptor && !holds_archive(w, e) && !has_header_after(w, e))
             e->next_at = e->data_offset;
     }
@@ -335,14 +333,13 @@ static bool find_described_payload(struct salvage *w, const struct zip_entry *e,
     static const unsigned descriptor_lengths[] = {ZIP_DESCRIPTOR_SIZE, ZIP_DESCRIPTOR_MAX};
     for (size_t i = 0; i < sizeof descriptor_lengths / sizeof *descriptor_lengths; i++) {
         struct zip_entry described;
-        /* bounded: a name has 16 bits */
         uint64_t headers = ZIP_LOCAL_SIZE + e->name.len + descriptor_lengths[i];
-        uint64_t room = e->next_at - e->header_offset; /* bounded: zip_open saw room for it */
+        uint64_t room = e->next_at - e->header_offset;
         if (room < headers || room - headers < e->csize)
             continue;
-        uint64_t at = e->next_at - descriptor_lengths[i]; /* bounded: ROOM is large enough */
+        uint64_t at = e->next_at - descriptor_lengths[i];
         if (read_descriptor_of_size(w, at, e->csize, &described)) {
-            *data = at - e->csize; /* bounded: as for AT */
+            *data = at - e->csize;
             return true;
         }
     }
@@ -372,7 +369,7 @@ static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct
                                          const struct zip_entry *at_offset)
 {
     static const unsigned descriptor_lengths[] = {ZIP_DESCRIPTOR_SIZE, ZIP_DESCRIPTOR_MAX, 0}; /* 0: none */
-    uint64_t room = e->next_at - e->header_offset; /* bounded: zip_open saw room for it */
+    uint64_t room = e->next_at - e->header_offset;
     bool found = false, fits = true;
     uint32_t crc;
     if (at_offset && e->method != ZIP_STORED &&
@@ -384,11 +381,10 @@ static ckpt_status locate_by_next_record(struct salvage *w, const zip *z, struct
     if (z->crc_none && find_described_payload(w, e, &e->data_offset))
         CKPT_TRY(compute_member_crc(w, e, e->data_offset, &crc, &found));
     for (size_t i = 0; i < sizeof descriptor_lengths / sizeof *descriptor_lengths && !found && e->crc; i++) {
-        /* bounded: a name has 16 bits */
         uint64_t headers = ZIP_LOCAL_SIZE + e->name.len + descriptor_lengths[i];
         if (room < headers || room - headers < e->csize)
             continue;
-        e->data_offset = e->next_at - descriptor_lengths[i] - e->csize; /* bounded: ROOM is large enough */
+        e->data_offset = e->next_at - descriptor_lengths[i] - e->csize;
         CKPT_TRY(compute_member_crc(w, e, e->data_offset, &crc, &fits));
         found = fits && crc == e->crc;
     }
@@ -470,8 +466,8 @@ static ckpt_status repair_entry(struct salvage *w, zip *z, size_t i, struct zip_
 /* add_aliases - adds the N aliases of repaired entries, except those whose name an entry has already. */
 static ckpt_status add_aliases(struct salvage *w, zip *z, const struct zip_entry *aliases, size_t n)
 {
-    CKPT_TRY(zip_index_names(z, w->err));                             /* the names may have changed */
-    struct zip_entry *all = arena_array(w->a, z->n + n, sizeof *all); /* bounded: both are in memory */
+    CKPT_TRY(zip_index_names(z, w->err)); /* the names may have changed */
+    struct zip_entry *all = arena_array(w->a, z->n + n, sizeof *all);
     CKPT_TRY_ALLOC(all, w->err);
     memcpy(all, z->entries, z->n * sizeof *all);
     z->entries = all;
@@ -495,7 +491,7 @@ static void clear_lone_crc(zip *z)
             last = i;
             ncrcs++;
         } else {
-            nmissing += z->entries[i].usize > 0; /* bounded: n */
+            nmissing += z->entries[i].usize > 0;
         }
     if (ncrcs == 1 && nmissing > 1) {
         z->entries[last].crc = 0;

@@ -59,7 +59,7 @@ bool zip_layout_add_member(struct zip_layout *l, const char *top, size_t name_le
     struct zip_output_member s = {
         .size = size, .source_offset = source_offset, .header_offset = l->members_size};
     struct zip_header h = make_header(&s);
-    size_t full_name_len = strlen(top) + 1 + name_len; /* bounded: both are in memory */
+    size_t full_name_len = strlen(top) + 1 + name_len;
     uint64_t central_size = ZIP_CENTRAL_SIZE + full_name_len + zip64_length(&h);
     return set_payload_offset(&s, full_name_len) &&
            checked_add(l->directory_size, central_size, &l->directory_size) &&
@@ -98,9 +98,9 @@ static ckpt_str make_full_name(const zip_writer *w, const struct zip_output_memb
                                char room[2 * ZIP_NAME])
 {
     size_t n = strlen(s->name);
-    memcpy(room, w->top_folder.ptr, w->top_folder.len); /* bounded: both have less than ZIP_NAME bytes */
+    memcpy(room, w->top_folder.ptr, w->top_folder.len);
     room[w->top_folder.len] = '/';
-    memcpy(room + w->top_folder.len + 1, s->name, n); /* bounded: likewise */
+    memcpy(room + w->top_folder.len + 1, s->name, n);
     return str_of(room, w->top_folder.len + 1 + n);
 }
 
@@ -110,7 +110,7 @@ static void append_local(const zip_writer *w, const struct zip_output_member *s,
     char room[2 * ZIP_NAME];
     ckpt_str name = make_full_name(w, s, room);
     struct zip_header h = make_header(s);
-    /* bounded: set_payload_offset made data_offset the largest of the three */
+    /* set_payload_offset made data_offset the largest of the three */
     uint64_t pad = s->data_offset - s->header_offset - zip_output_local_size(&h, name.len);
     zip_put_local(b, &h, name, (uint16_t)pad);
 }
@@ -126,7 +126,7 @@ static void append_central(const zip_writer *w, const struct zip_output_member *
  * 2^64. */
 static bool locate_payload(const zip_writer *w, struct zip_output_member *member)
 {
-    size_t name_len = w->top_folder.len + 1 + strlen(member->name); /* bounded: both are below ZIP_NAME */
+    size_t name_len = w->top_folder.len + 1 + strlen(member->name);
     return set_payload_offset(member, name_len);
 }
 

@@ -17,7 +17,7 @@ uint64_t box_volume(const uint64_t *box, uint32_t ndim)
 {
     uint64_t volume = 1;
     for (uint32_t k = 0; k < ndim; k++)
-        volume *= box[ndim + k] - box[k]; /* bounded: the volume is below 2^64 */
+        volume *= box[ndim + k] - box[k];
     return volume;
 }
 

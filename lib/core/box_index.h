@@ -29,7 +29,7 @@ enum box_finding { BOX_NONE, BOX_FOUND, BOX_TOO_IRREGULAR, BOX_NO_MEMORY };
 
 static inline const uint64_t *box_at(const struct box_index *x, size_t i)
 {
-    return x->box[0] + i * 2 * x->ndim; /* bounded: box I is in memory */
+    return x->box[0] + i * 2 * x->ndim;
 }
 /* box_volume - returns the volume of BOX, which is below 2^64. */
 uint64_t box_volume(const uint64_t *box, uint32_t ndim);

@@ -427,15 +427,15 @@ static ckpt_status read_f32(source *s, uint64_t off, void *out, size_t n, ckpt_e
     struct convert_tally tally = {0};
     while (n) {
         size_t skip = off % 4, room = sizeof f32 - skip, take = n < room ? n : room;
-        size_t count = (skip + take + 3) / 4;       /* bounded: by the number of floats in F32 */
-        uint64_t at = f->from_offset + off / 4 * 2; /* bounded: the element at AT is in FROM */
+        size_t count = (skip + take + 3) / 4;
+        uint64_t at = f->from_offset + off / 4 * 2;
         CKPT_TRY(source_read(f->from, at, in, 2 * count, err));
         if (f->big_endian)
             swap_bytes(in, 2 * count, 2);
         convert_run(&f->conversion, in, count, f32, &tally);
-        memcpy(to, f32 + skip, take); /* bounded: skip + take <= sizeof f32 */
+        memcpy(to, f32 + skip, take);
         to += take;
-        off += take; /* bounded: the caller has checked off + n */
+        off += take;
         n -= take;
     }
     return CKPT_OK;

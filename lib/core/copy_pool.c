@@ -79,7 +79,7 @@ static struct parallel_item get_parallel_item(void *user, size_t i)
 static uint64_t converted_size(const struct copy_range *r, uint64_t n)
 {
     const struct conversion *c = r->conversion;
-    return c ? n / c->unit.in_bytes * c->unit.out_bytes : n; /* bounded: the writer laid out all items */
+    return c ? n / c->unit.in_bytes * c->unit.out_bytes : n;
 }
 
 /* name_storage_if_failed - adds the name of the first tensor in S to ERR if ST is an error and ERR has no
@@ -126,7 +126,7 @@ static ckpt_status reserve_block(const struct copy_range *r, struct block *k, ck
     const struct conversion *c = r->conversion;
     size_t units = k->n / c->unit.out_bytes, max_units = FD_CHUNK / c->unit.in_bytes;
     k->in = r->worker->in;
-    k->n = (units < max_units ? units : max_units) * c->unit.in_bytes; /* bounded: FD_CHUNK */
+    k->n = (units < max_units ? units : max_units) * c->unit.in_bytes;
     return CKPT_OK;
 }
 
@@ -143,7 +143,7 @@ static ckpt_status read_elements(const struct copy_range *r, struct block *k, ck
     k->n = 0;
     do {
         CKPT_TRY(stream_next(r->stream, k->in + k->n, room - k->n, &got, err));
-        k->n += got; /* bounded: up to ROOM */
+        k->n += got;
     } while (got && k->n % unit);
     return CKPT_OK;
 }
@@ -158,7 +158,7 @@ static ckpt_status read_block(struct copy_range *r, struct block *k, ckpt_error 
     k->n = k->n < left ? k->n : (size_t)left;
     if (s->swap_width > 1 && k->n > s->swap_width)
         k->n -= k->n % s->swap_width;
-    uint64_t at = s->off + r->pos; /* bounded: inside its source */
+    uint64_t at = s->off + r->pos;
     ckpt_status st = window_read(&r->worker->window, s->src, at, k->in, k->n, err);
     CKPT_TRY(name_storage_if_failed(r->pool, s, st, err));
     if (needs_crc(r))
@@ -179,7 +179,7 @@ static ckpt_status fail_wrong_size(const struct copy_range *r, size_t n, ckpt_er
 /* advance_range - counts N bytes of R as copied. */
 static ckpt_status advance_range(struct copy_range *r, uint64_t n, ckpt_error *err)
 {
-    r->pos += n; /* bounded: up to END; the two output sizes: the writer laid out all items */
+    r->pos += n; /* up to END; the two output sizes: the writer laid out all items */
     r->offset += converted_size(r, n);
     r->result.nbytes += converted_size(r, n);
     return parallel_advance(r->run, n) ? CKPT_OK
@@ -220,14 +220,13 @@ static void share_blocks(const struct copy_range *r, uint64_t *from, uint64_t *e
     int fd;
     *from = *end = r->end;
     if (!out || r->conversion || s->swap_width || n < SINK_CLONE_LEAST ||
-        !source_extent(s->src, s->off + r->pos, &fd, &at) || /* bounded: inside its source */
-        at % SINK_PAGE != r->offset % SINK_PAGE)
+        !source_extent(s->src, s->off + r->pos, &fd, &at) || at % SINK_PAGE != r->offset % SINK_PAGE)
         return;
     uint64_t before = (SINK_PAGE - at % SINK_PAGE) % SINK_PAGE;
     n = (n - before) / SINK_PAGE * SINK_PAGE;
-    if (!sink_clone(out, r->offset + before, fd, at + before, n)) /* bounded: inside R */
+    if (!sink_clone(out, r->offset + before, fd, at + before, n))
         return;
-    *from = r->pos + before; /* bounded: inside R */
+    *from = r->pos + before;
     *end = *from + n;
 }
 
@@ -238,7 +237,7 @@ static ckpt_status compute_shared_crc(struct copy_range *r, uint64_t end, ckpt_e
     CKPT_TRY(r->pos < end ? make_input_buffer(r->worker, err) : CKPT_OK);
     while (r->pos < end) {
         size_t n = end - r->pos < FD_CHUNK ? (size_t)(end - r->pos) : FD_CHUNK;
-        uint64_t from = s->off + r->pos; /* bounded: inside its source */
+        uint64_t from = s->off + r->pos;
         CKPT_TRY(source_read(s->src, from, r->worker->in, n, err));
         r->stored_crc = crc_update(storage_crc_kind(s), r->stored_crc, r->worker->in, n);
         r->result.crc = s->is_crc32c ? crc32_update(r->result.crc, r->worker->in, n) : r->stored_crc;
@@ -277,7 +276,7 @@ static ckpt_status start_range(struct copy_range *r, size_t i, const struct para
     r->conversion = converts ? &r->worker->conversion : NULL;
     const struct table *t = x->storage ? NULL : &p->job->file->table;
     uint64_t width = t ? dtype_info(table_dtype_of(t, x->row))->block_bytes : 1;
-    r->pos = chunk ? chunk->first * width : 0; /* bounded: chunks are inside their item */
+    r->pos = chunk ? chunk->first * width : 0;
     r->end = chunk ? r->pos + chunk->count * width : t ? table_tensor(t, x->row).nbytes : x->storage->nbytes;
     r->offset = x->offset + converted_size(r, r->pos);
     if (r->worker->out.block)
@@ -304,7 +303,7 @@ static ckpt_status put_header(const struct copy_range *r, ckpt_error *err)
         return CKPT_OK;
     b->len = 0;
     CKPT_TRY(job->put_header(job->user, r->number, b, err));
-    CKPT_TRY(buffered_seek(&r->worker->out, r->offset - b->len, err)); /* bounded: there is room for it */
+    CKPT_TRY(buffered_seek(&r->worker->out, r->offset - b->len, err));
     return buffered_put(&r->worker->out, b->data, b->len, err);
 }
 
@@ -379,7 +378,7 @@ static ckpt_status join_item_chunks(void *user, size_t i, const struct parallel_
     for (size_t k = 0; k < n; k++) {
         const struct copy_result *chunk = chunks[k].out;
         r.result.crc = crc_combine(CRC_32, r.result.crc, chunk->crc, chunk->nbytes);
-        r.result.nbytes += chunk->nbytes; /* bounded: the writer laid out all items */
+        r.result.nbytes += chunk->nbytes;
         r.result.tally.overflowed += chunk->tally.overflowed;
     }
     CKPT_TRY(finish_item(&r, &(struct buffered_writer){.to = p->job->out}, err));

@@ -207,7 +207,7 @@ void file_note_loss(ckpt_file *f, const char *fmt, ...)
     va_start(args, fmt);
     pthread_mutex_lock(&f->lock);
     notices_add_v(&f->notices, fmt, args);
-    f->losses.parts++; /* bounded: each takes bytes of the file */
+    f->losses.parts++;
     pthread_mutex_unlock(&f->lock);
     va_end(args);
 }
@@ -291,7 +291,7 @@ bool file_set_replacement(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
     struct replacements *all = &f->replacements;
     const struct replacement one = {.of = v, .by = by};
     return arena_push(f->a, &all->items, &all->n, &all->cap, &one, sizeof one) &&
-           map_set_num(all->index_of, ptr_key(v), (uint32_t)all->n - 1); /* bounded: not 0 */
+           map_set_num(all->index_of, ptr_key(v), (uint32_t)all->n - 1);
 }
 
 bool file_add_replacements_of(ckpt_file *f, const ckpt_file *part)

@@ -64,7 +64,6 @@ void finite_add(struct finite *f, ckpt_dtype dt, const unsigned char *p, size_t 
     const struct dtype_info *d = dtype_info(dt);
     if (f->seen == 0)
         f->first_index = UINT64_MAX;
-    /* bounded: n is a size in memory */
     while (n) {
         size_t bytes = (size_t)DECODED_AT_ONCE / d->block_elems * d->block_bytes;
         bytes = n < bytes ? n : bytes;

@@ -44,7 +44,7 @@ static void decode_small(ckpt_dtype dt, unsigned bits, const unsigned char *in, 
     for (unsigned b = 0; use_table && b < 1u << bits; b++)
         table[b] = decode_byte(dt, b);
     for (size_t i = 0; i < n; i++) {
-        size_t at = i * bits; /* bounded: the bits of IN */
+        size_t at = i * bits;
         unsigned b = in[at / 8] >> at % 8;
         if (at % 8 + bits > 8)
             b |= (unsigned)in[at / 8 + 1] << (8 - at % 8);
@@ -109,6 +109,6 @@ MODULO void number_decode_low(ckpt_dtype dt, const unsigned char *in, size_t ele
             decoded = high < 0x1p63 ? (uint64_t)(int64_t)high : UINT64_C(1) << 63;
         else
             decoded = high < 0x1p64 ? (uint64_t)high : 0;
-        out[i] = (double)(int64_t)(u - decoded); /* bounded: at most 1024 */
+        out[i] = (double)(int64_t)(u - decoded);
     }
 }

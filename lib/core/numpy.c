@@ -51,7 +51,7 @@ static bool take_number(ckpt_str *t, uint32_t *n)
     uint64_t v = 0;
     size_t digits = 0;
     for (; digits < t->len && digits < 10 && t->ptr[digits] >= '0' && t->ptr[digits] <= '9'; digits++)
-        v = v * 10 + (uint64_t)(t->ptr[digits] - '0'); /* bounded: ten digits */
+        v = v * 10 + (uint64_t)(t->ptr[digits] - '0');
     *t = str_skip(*t, digits);
     *n = (uint32_t)v;
     return digits > 0 && v <= INT32_MAX;
@@ -181,7 +181,7 @@ ckpt_status numpy_find_void_dtype(const char *text, uint32_t bytes, const char *
         ckpt_str pair = str_of(rest.ptr, comma < rest.len ? comma : rest.len);
         uint64_t size = 0;
         bool ok = equals < pair.len && pair.ptr[0] == 'V' &&
-                  str_uint(str_of(pair.ptr + 1, equals - 1), &size); /* bounded: "V" is before it */
+                  str_uint(str_of(pair.ptr + 1, equals - 1), &size);
         ckpt_str name = str_skip(pair, ok ? equals + 1 : pair.len);
         const struct dtype_info *info = dtype_info(ckpt_dtype_parse(name));
         if (!ok || !is_of_bytes(info, size))
@@ -191,7 +191,7 @@ ckpt_status numpy_find_void_dtype(const char *text, uint32_t bytes, const char *
                         (unsigned)bytes);
         if (size == bytes)
             *out = info->name;
-        rest = str_skip(rest, pair.len + 1); /* bounded: by the text */
+        rest = str_skip(rest, pair.len + 1);
     }
     return CKPT_OK;
 }

@@ -121,14 +121,14 @@ static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_
         uint32_t leader = find_leader(parent, i);
         t->order[i] = leader == i ? (uint32_t)t->ngroups++ : t->order[leader]; /* at first, the group of I */
     }
-    t->starts = calloc(t->ngroups + 1, sizeof *t->starts); /* bounded: n + 1 */
+    t->starts = calloc(t->ngroups + 1, sizeof *t->starts);
     CKPT_TRY_ALLOC(t->starts, err);
     for (uint32_t i = 0; i < n; i++) { /* from here on PARENT is the group of each item */
         parent[i] = t->order[i];
         t->starts[parent[i]]++;
     }
     for (uint32_t g = 0, at = 0; g <= t->ngroups; g++) {
-        at += t->starts[g]; /* bounded: n in total */
+        at += t->starts[g];
         t->starts[g] = at;
     }
     for (uint32_t i = n; COUNT_DOWN(i);) /* starts[g] is the end of group G, and becomes its begin */
@@ -208,7 +208,7 @@ static ckpt_status split_item(struct parallel_state *t, uint32_t group, uint32_t
     c->nchunks = (uint32_t)n;
     atomic_init(&c->chunks_left, c->nchunks);
     for (uint32_t i = 0; i < c->nchunks; i++) {
-        uint64_t begin = i * per_chunk; /* bounded: below elements */
+        uint64_t begin = i * per_chunk;
         c->chunks[i].first = begin;
         c->chunks[i].count = elements - begin < per_chunk ? elements - begin : per_chunk;
     }
@@ -235,7 +235,7 @@ static ckpt_status split_groups(struct parallel_state *t, ckpt_error *err)
         uint64_t n = count_chunks(t, g);
         if (n > 1)
             CKPT_TRY(split_item(t, g, at, n, err));
-        at += (uint32_t)n; /* bounded: tasks */
+        at += (uint32_t)n;
     }
     return CKPT_OK;
 }
@@ -255,14 +255,13 @@ static struct task find_task(const struct parallel_state *t, size_t i)
         return (struct task){.group = (uint32_t)i};
     if (i - c->first_task < c->nchunks)
         return (struct task){c->group, c, (uint32_t)(i - c->first_task)};
-    return (struct task){.group = c->group + 1 +
-                                  (uint32_t)(i - c->first_task - c->nchunks)}; /* bounded: ngroups */
+    return (struct task){.group = c->group + 1 + (uint32_t)(i - c->first_task - c->nchunks)};
 }
 
 static uint64_t get_chunk_bytes(const struct parallel_item *x, const struct parallel_chunk *chunk)
 {
     uint64_t width = get_element_width(x, 0) + (x->other ? get_element_width(x, 1) : 0);
-    return chunk->count * width; /* bounded: twice PARALLEL_CHUNK_BYTES */
+    return chunk->count * width;
 }
 
 static uint64_t get_task_bytes(void *user, size_t i)
@@ -285,7 +284,7 @@ uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *x,
     uint64_t width = get_element_width(x, side);
     uint32_t crc = 0;
     for (size_t i = 0; i < n; i++)
-        crc = crc_combine(kind, crc, chunks[i].crc[side], chunks[i].count * width); /* bounded: a chunk */
+        crc = crc_combine(kind, crc, chunks[i].crc[side], chunks[i].count * width);
     return crc;
 }
 

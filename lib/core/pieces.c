@@ -168,7 +168,7 @@ static uint64_t count_rows_before(const struct column *c, uint64_t end)
 
 static void skip_rows(struct column *c, uint64_t n)
 {
-    c->in += n * c->row_elements * c->width; /* bounded: as many were read */
+    c->in += n * c->row_elements * c->width;
     c->out_offset += n * c->pitch;
     c->rows_left -= n;
 }
@@ -244,7 +244,7 @@ static ckpt_status add_column(struct band *b, const struct gather *g, uint64_t t
                               uint64_t n, ckpt_error *err)
 {
     const struct gather_dim *rows = &g->dim[g->ndim - 1];
-    size_t size = (size_t)(rows->size * rows->stride * g->width); /* bounded: by BAND_BYTES */
+    size_t size = (size_t)(rows->size * rows->stride * g->width);
     if (!b->bytes && !(b->bytes = malloc(BAND_BYTES)))
         return fail_memory(err);
     if (b->n == BAND_COLUMNS || size > BAND_BYTES - b->used)
@@ -321,7 +321,7 @@ static void fill_output(const struct assembled *s, uint64_t off, unsigned char *
     size_t filled = n < s->width ? n : s->width;
     for (size_t i = 0; i < filled; i++)
         out[i] = s->fill[(off + i) % s->width];
-    for (; filled < n; filled += n - filled < filled ? n - filled : filled) /* bounded: up to N */
+    for (; filled < n; filled += n - filled < filled ? n - filled : filled)
         memcpy(out + filled, out, n - filled < filled ? n - filled : filled);
 }
 
@@ -338,7 +338,7 @@ static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t n,
     while (n && st == CKPT_OK) {
         uint64_t box[2 * BOX_DIMS];
         size_t max_bytes = s->ndim > 1 && n > BLOCK ? (size_t)BLOCK : n;
-        size_t done = (size_t)next_box(s, off, max_bytes, box); /* bounded: by N */
+        size_t done = (size_t)next_box(s, off, max_bytes, box);
         st = copy_box(s, box, &r, out, done, err);
         off += done;
         out += done;
@@ -433,10 +433,10 @@ static bool compute_byte_strides(const struct pieces *p, const struct piece *c, 
                                  uint64_t *span)
 {
     uint64_t run = p->width, reach, last = 0;
-    for (uint32_t k = p->ndim; COUNT_DOWN(k); run *= c->size[k]) { /* bounded: inside of the tensor */
+    for (uint32_t k = p->ndim; COUNT_DOWN(k); run *= c->size[k]) {
         stride[k] = run;
         if (!c->stride || c->size[k] == 1)
-            reach = (c->size[k] - 1) * run; /* bounded: likewise */
+            reach = (c->size[k] - 1) * run;
         else if (!checked_mul(c->stride[k], p->width, &stride[k]) ||
                  !checked_mul(stride[k], c->size[k] - 1, &reach))
             return false;
@@ -449,7 +449,7 @@ static bool compute_byte_strides(const struct pieces *p, const struct piece *c, 
 static bool is_row_major(const struct pieces *p, const struct piece *c, const uint64_t *stride)
 {
     uint64_t run = p->width;
-    for (uint32_t k = p->ndim; COUNT_DOWN(k); run *= c->size[k]) /* bounded: inside of the tensor */
+    for (uint32_t k = p->ndim; COUNT_DOWN(k); run *= c->size[k])
         if (stride[k] != run)
             return false;
     return true;
@@ -590,7 +590,7 @@ static void group_dims(struct pieces_builder *x)
         if (joinable && continues_group(x, k, &g)) {
             g = (struct group){k, g.last_dim, g.steps, g.steps * size};
         } else {
-            x->group[x->ngroups++] = g; /* bounded: BOX_DIMS - 1 dimensions and the bytes */
+            x->group[x->ngroups++] = g; /* BOX_DIMS - 1 dimensions and the bytes */
             g = (struct group){k, k, 1, size};
         }
         joinable = all_pieces_span_dim(x, k);
@@ -691,7 +691,7 @@ static bool take_bytes(struct agreement *all, uint64_t at)
     uint64_t index[BOX_DIMS] = {0};
     const struct gather *g = &all->gather;
     for (;;) {
-        for (uint64_t i = at; i < at + g->width; i++) { /* bounded: by COMPARED_BYTES */
+        for (uint64_t i = at; i < at + g->width; i++) {
             if (all->known[i] && all->tensor[i] != all->piece[i])
                 return false;
             all->tensor[i] = all->piece[i];
@@ -699,10 +699,10 @@ static bool take_bytes(struct agreement *all, uint64_t at)
         }
         uint32_t k = 0;
         for (; k < g->ndim; k++) {
-            at += g->dim[k].out_stride * g->width; /* bounded: inside of the box */
+            at += g->dim[k].out_stride * g->width;
             if (++index[k] < g->dim[k].size)
                 break;
-            at -= g->dim[k].size * g->dim[k].out_stride * g->width; /* bounded: these were added */
+            at -= g->dim[k].size * g->dim[k].out_stride * g->width;
             index[k] = 0;
         }
         if (k == g->ndim)
@@ -750,7 +750,7 @@ static ckpt_status check_agreement(struct pieces_builder *x, const struct assemb
     for (uint64_t at = 0; st == CKPT_OK && at < x->nbytes;) {
         uint64_t left = x->nbytes - at,
                  n = next_box(s, at, left < COMPARED_BYTES ? left : COMPARED_BYTES, box);
-        st = compare_box(x, s, box, (size_t)n, all); /* bounded: by COMPARED_BYTES */
+        st = compare_box(x, s, box, (size_t)n, all);
         at += n;
     }
     gather_free(&all->gather);
@@ -773,7 +773,7 @@ static ckpt_status fail_hole(const struct pieces_builder *x, const uint64_t *hol
     const struct pieces *p = x->pieces;
     uint64_t offset[BOX_DIMS] = {0}, size[BOX_DIMS];
     char text[256], all[256];
-    memcpy(size, p->shape, p->ndim * sizeof *size); /* bounded: fewer than BOX_DIMS */
+    memcpy(size, p->shape, p->ndim * sizeof *size);
     for (uint32_t j = 0, n = x->ngroups; hole && j < n; j++) {
         const struct group *g = &x->group[n - 1 - j];
         if (g->first_dim == NO_DIM)
@@ -857,7 +857,7 @@ static ckpt_status assemble_pieces(struct pieces_builder *x, struct assembled *s
     if (s->index.count[0] < x->nboxes &&
         !box_index_init(&s->index, x->a, s->ndim, s->index.box[0], s->index.count[0]))
         return fail_memory(x->err);
-    s->as_source.block_size = compute_read_block(s) & 0x7fffffff; /* bounded: BLOCK */
+    s->as_source.block_size = compute_read_block(s) & 0x7fffffff;
     return CKPT_OK;
 }
 

@@ -159,7 +159,7 @@ uint32_t plan_find_entry_row(const ckpt_plan *p, const ckpt_value *node, uint32_
     for (size_t i = first_entry_row(p, node, index); is_row_of_entry(p, i, node, index); i++) {
         const struct table *t = &p->file->table;
         uint32_t row = p->entry_rows[i].row, npath = table_npath_of(t, row);
-        if (npath == n + 1 && path_begins(table_path_of(t, row), npath, path, n)) /* bounded: by the depth */
+        if (npath == n + 1 && path_begins(table_path_of(t, row), npath, path, n))
             return row;
     }
     return CKPT_NO_TENSOR;
@@ -270,7 +270,7 @@ ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n
     if (p->entries == p->renames.counted) { /* these stay, for make_renames */
         struct plan_entry *own = arena_array(p->a, p->nentries, sizeof *own);
         CKPT_TRY_ALLOC(own, err);
-        memcpy(own, p->entries, p->nentries * sizeof *own); /* bounded: they are in memory */
+        memcpy(own, p->entries, p->nentries * sizeof *own);
         p->entries = own;
     }
     for (size_t i = 0; i < p->nentries; i++)
@@ -295,7 +295,7 @@ void plan_note_shared(ckpt_plan *p, size_t n)
 static uint32_t *index_entries_by_row(ckpt_plan *p)
 {
     size_t rows = p->file->table.nrows;
-    uint32_t *entry_of = calloc(rows + 1, sizeof *entry_of); /* bounded: rows are in memory */
+    uint32_t *entry_of = calloc(rows + 1, sizeof *entry_of);
     for (size_t i = 0; entry_of && i < rows; i++)
         entry_of[i] = UINT32_MAX;
     for (size_t i = 0; entry_of && i < p->nentries; i++)

@@ -51,7 +51,7 @@ bool reference_of(const ckpt_value *v, struct reference *out)
     if (!(v->flags & VALUE_PYTHON3_NAME))
         (void)python2_translate(&out->module, &out->parts[0]);
     for (out->n = 1; n > 0; out->n++)
-        out->parts[out->n] = attributes[--n]; /* bounded: n < REFERENCE_PARTS */
+        out->parts[out->n] = attributes[--n];
     move_to_torch(out);
     return true;
 }

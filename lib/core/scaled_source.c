@@ -60,7 +60,7 @@ static ckpt_status fail_part(const ckpt_file *file, uint32_t row, ckpt_status st
 static bool is_contiguous(const ckpt_tensor *t)
 {
     uint64_t step = 1;
-    for (uint32_t k = t->ndim; t->stride && COUNT_DOWN(k); step *= t->shape[k]) /* bounded: by t->elements */
+    for (uint32_t k = t->ndim; t->stride && COUNT_DOWN(k); step *= t->shape[k])
         if (t->shape[k] != 1 && t->stride[k] != step)
             return false;
     return true;
@@ -145,15 +145,14 @@ static ckpt_status read_raw(const struct matrix *m, uint64_t first, uint64_t cou
     g.dim[0] = (struct gather_dim){m->rows, m->row_stride, m->cols};
     g.dim[1] = (struct gather_dim){m->cols, m->col_stride, 1};
     if (m->col_stride == 1 && m->row_stride == m->cols)
-        gather_set_contiguous(&g, m->rows * m->cols); /* bounded: open_matrix has multiplied them */
+        gather_set_contiguous(&g, m->rows * m->cols);
     CKPT_TRY(element_transform_init(&swap, m->dtype, g.width, m->swap_width, false, false, err));
     ckpt_status st = gather_is_contiguous(&g) ? source_read(m->src, m->data_offset + first * g.width, out,
                                                             (size_t)(count * g.width), err)
                                               : gather_read(&g, first, count, out, err);
     gather_free(&g);
     if (st == CKPT_OK && swap.swap_width)
-        element_transform_apply(&swap, out,
-                                (size_t)(count * g.width)); /* bounded: COUNT elements are in OUT */
+        element_transform_apply(&swap, out, (size_t)(count * g.width));
     return st;
 }
 
@@ -183,7 +182,7 @@ static ckpt_status read_floats(const struct matrix *m, uint64_t first, uint64_t 
     unsigned width = dtype_info(m->dtype)->block_bytes;
     if (!conversion_init(&c, m->dtype, CKPT_DT_F32))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s are no numbers", ckpt_dtype_name(m->dtype));
-    unsigned char *raw = malloc((size_t)count * width + 1); /* bounded: a box, or a row of scales */
+    unsigned char *raw = malloc((size_t)count * width + 1);
     ckpt_status st = raw ? read_raw(m, first, count, raw, err) : fail_memory(err);
     if (st == CKPT_OK) {
         convert_run(&c, raw, (size_t)count, out, &ignored);
@@ -196,9 +195,9 @@ static ckpt_status read_floats(const struct matrix *m, uint64_t first, uint64_t 
 /* read_tiled_box - reads box B of M, which is tiled. */
 static ckpt_status read_tiled_box(const struct matrix *m, const struct box *b, float *out, ckpt_error *err)
 {
-    uint64_t per_row = (m->cols + TILE_COLS - 1) / TILE_COLS; /* bounded: the tiles are in the file */
+    uint64_t per_row = (m->cols + TILE_COLS - 1) / TILE_COLS;
     uint64_t begin = b->col / TILE_COLS, end = (b->col + b->ncols - 1) / TILE_COLS + 1, read = UINT64_MAX;
-    float *tiles = malloc((size_t)(end - begin) * TILE * sizeof *tiles); /* bounded: 128 rows of the box */
+    float *tiles = malloc((size_t)(end - begin) * TILE * sizeof *tiles);
     ckpt_status st = tiles ? CKPT_OK : fail_memory(err);
     for (uint64_t i = 0; st == CKPT_OK && i < b->nrows; i++) {
         uint64_t row = b->row + i, r = row % TILE_ROWS;
@@ -221,7 +220,7 @@ static ckpt_status read_box(const struct matrix *m, const struct box *b, float *
     if (m->tiled)
         return read_tiled_box(m, b, out, err);
     if (b->col == 0 && b->ncols == m->cols)
-        return read_floats(m, b->row * m->cols, b->nrows * m->cols, out, err); /* bounded: inside M */
+        return read_floats(m, b->row * m->cols, b->nrows * m->cols, out, err);
     for (uint64_t i = 0; i < b->nrows; i++)
         CKPT_TRY(read_floats(m, (b->row + i) * m->cols + b->col, b->ncols, out + i * b->ncols, err));
     return CKPT_OK;
@@ -233,8 +232,8 @@ static ckpt_status read_wide_box(const struct matrix *m, const struct box *b, do
     bool has_full_rows = b->col == 0 && b->ncols == m->cols;
     uint64_t run = has_full_rows ? b->nrows * b->ncols : b->ncols, n = b->nrows * b->ncols;
     for (uint64_t i = 0; i < n; i += run)
-        CKPT_TRY(read_raw(m, (b->row + i / b->ncols) * m->cols + b->col, run, (unsigned char *)(out + i),
-                          err)); /* bounded: inside M */
+        CKPT_TRY(
+            read_raw(m, (b->row + i / b->ncols) * m->cols + b->col, run, (unsigned char *)(out + i), err));
     for (uint64_t i = 0; i < n; i++) {
         uint64_t bits = load_u64le((const unsigned char *)&out[i]);
         memcpy(&out[i], &bits, sizeof bits);
@@ -252,7 +251,7 @@ static float number_of_code(const struct scaled_codes *codes, unsigned code)
 /* get_bits - returns the BITS bits from bit AT of BYTES, which has NBYTES. */
 static unsigned get_bits(const unsigned char *bytes, size_t nbytes, uint64_t at, unsigned bits)
 {
-    size_t i = (size_t)(at / 8); /* bounded: at < 8 * nbytes */
+    size_t i = (size_t)(at / 8);
     unsigned word = bytes[i] | (i + 1 < nbytes ? (unsigned)bytes[i + 1] << 8 : 0);
     return word >> (at % 8) & ((1u << bits) - 1);
 }
@@ -273,9 +272,9 @@ static ckpt_status read_packed_cols(const struct scaled_codes *codes, const stru
                                     const struct box *b, float *out, ckpt_error *err)
 {
     unsigned width = dtype_info(m->dtype)->block_bytes, unit = 8 * width;
-    uint64_t first = b->col * codes->bits / unit; /* bounded: the bits of a row are in memory or the file */
+    uint64_t first = b->col * codes->bits / unit; /* the bits of a row are in memory or the file */
     uint64_t end = ((b->col + b->ncols) * codes->bits + unit - 1) / unit, per_row = end - first;
-    unsigned char *raw = malloc((size_t)(b->nrows * per_row) * width + 1); /* bounded: less than the box */
+    unsigned char *raw = malloc((size_t)(b->nrows * per_row) * width + 1);
     ckpt_status st = raw ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && per_row == m->cols)
         st = read_raw(m, b->row * m->cols, b->nrows * m->cols, raw, err);
@@ -297,7 +296,7 @@ static void unpack_columns(const struct scaled_codes *codes, const unsigned char
     for (uint64_t i = 0; i < b->nrows; i++) {
         uint64_t code = b->row + i;
         if (codes->order)
-            code = code - code % 8 + codes->order[code % 8]; /* bounded: in the same word */
+            code = code - code % 8 + codes->order[code % 8];
         uint64_t at = code * codes->bits - first * 32, shift = at % 32;
         const unsigned char *low = words + at / 32 * b->ncols * 4;
         for (uint64_t k = 0; k < b->ncols; k++) {
@@ -314,7 +313,7 @@ static ckpt_status read_packed_rows(const struct scaled_codes *codes, const stru
                                     const struct box *b, float *out, ckpt_error *err)
 {
     uint64_t first = b->row * codes->bits / 32, end = ((b->row + b->nrows) * codes->bits + 31) / 32;
-    unsigned char *words = malloc((size_t)((end - first) * b->ncols) * 4 + 1); /* bounded: by the box */
+    unsigned char *words = malloc((size_t)((end - first) * b->ncols) * 4 + 1);
     ckpt_status st = words ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && b->ncols == m->cols)
         st = read_raw(m, first * m->cols, (end - first) * m->cols, words, err);
@@ -349,7 +348,7 @@ static ckpt_status read_stripes(const struct scaled_codes *codes, const struct m
                                 float *out, ckpt_error *err)
 {
     unsigned width = dtype_info(m->dtype)->block_bytes;
-    unsigned char *raw = malloc((size_t)(b->nrows * b->ncols) * width + 1); /* bounded: by the box */
+    unsigned char *raw = malloc((size_t)(b->nrows * b->ncols) * width + 1);
     ckpt_status st = raw ? CKPT_OK : fail_memory(err);
     for (uint64_t i = 0, n; st == CKPT_OK && i < b->nrows; i += n) {
         uint64_t row = b->row + i, first = row % m->rows;
@@ -367,7 +366,7 @@ static ckpt_status read_stripes(const struct scaled_codes *codes, const struct m
 static ckpt_status read_differences(const struct matrix *m, const struct box *b, int64_t zero, float *out,
                                     ckpt_error *err)
 {
-    unsigned char *raw = malloc((size_t)(b->nrows * b->ncols) * 4 + 1); /* bounded: by the box */
+    unsigned char *raw = malloc((size_t)(b->nrows * b->ncols) * 4 + 1);
     ckpt_status st = raw ? read_raw(m, b->row * m->cols + b->col, b->nrows * b->ncols, raw, err)
                          : fail_memory(err); /* one run: a box is complete rows or a part of one */
     for (uint64_t i = 0; st == CKPT_OK && i < b->nrows * b->ncols; i++)
@@ -419,7 +418,7 @@ static ckpt_status apply_nested(const struct scaled *s, uint64_t first, uint64_t
                                 ckpt_error *err)
 {
     uint64_t block = s->r.nested_block, begin = first / block, count = (first + n - 1) / block - begin + 1;
-    float *outer = malloc((size_t)count * sizeof *outer); /* bounded: by N */
+    float *outer = malloc((size_t)count * sizeof *outer);
     ckpt_status st = outer ? read_floats(&s->nested, begin, count, outer, err) : fail_memory(err);
     for (uint64_t i = 0; st == CKPT_OK && i < n; i++) {
         float product = s->r.nested_lookup[(unsigned char)scale[i]] * outer[(first + i) / block - begin];
@@ -474,7 +473,7 @@ static ckpt_status read_scales(const struct scaled *s, const struct box *b, stru
     uint64_t end = s->group.src ? s->scale.cols : (b->col + b->ncols - 1) / s->r.block_cols + 1;
     uint64_t row = find_scale_row(s, b->row);
     x->box = (struct box){row, begin, find_scale_row(s, b->row + b->nrows - 1) - row + 1, end - begin};
-    size_t n = (size_t)(x->box.nrows * x->box.ncols); /* bounded: at most the box, or MAX_GROUPS columns */
+    size_t n = (size_t)(x->box.nrows * x->box.ncols); /* at most the box, or MAX_GROUPS columns */
     bool ok = (x->scale = malloc((n + 1) * sizeof(float))) != NULL;
     ok = ok && (!s->r.has_wide_scale || (x->wide = malloc((n + 1) * sizeof(double))));
     ok = ok && (!s->zero.src || (x->zero = malloc((n + 1) * sizeof(float))));
@@ -596,15 +595,15 @@ static ckpt_status scaled_read(source *from, uint64_t off, void *to, size_t n, c
     struct conversion c;
     unsigned char *out = to;
     CKPT_TRY(check_crcs(s, err));
-    float *numbers = malloc(s->box * sizeof *numbers); /* bounded: TRANSPOSED_BOX */
+    float *numbers = malloc(s->box * sizeof *numbers);
     unsigned char *rounded = malloc(s->box * s->width);
     ckpt_status st = numbers && rounded && conversion_init(&c, CKPT_DT_F32, s->r.dtype) ? CKPT_OK
                                                                                         : fail_memory(err);
     while (st == CKPT_OK && n) {
         size_t skip = (size_t)(off % s->width);
-        uint64_t wanted = (skip + (uint64_t)n + s->width - 1) / s->width; /* bounded: inside the source */
+        uint64_t wanted = (skip + (uint64_t)n + s->width - 1) / s->width;
         struct box b = choose_box(s, off / s->width, wanted);
-        size_t count = (size_t)(b.nrows * b.ncols), got = count * s->width - skip; /* bounded: s->box */
+        size_t count = (size_t)(b.nrows * b.ncols), got = count * s->width - skip;
         if ((st = decode(s, &b, numbers, err)) != CKPT_OK)
             break;
         to_little_endian(numbers, count);

@@ -221,7 +221,7 @@ static ckpt_status begin_stream(struct stream *s, struct table *t, uint32_t row,
                                                            : max - max % r->gather.width;
     s->repeats = period && period <= s->buffer_cap / r->gather.width;
     if (s->repeats)
-        s->buffer_cap -= s->buffer_cap % (size_t)(period * r->gather.width); /* bounded: one period fits */
+        s->buffer_cap -= s->buffer_cap % (size_t)(period * r->gather.width);
     s->buffer = malloc(s->buffer_cap);
     return s->buffer ? CKPT_OK : fail_memory(err);
 }
@@ -272,7 +272,7 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
     choose_window(s);
     s->computes_crc = has_unchecked_crc(s->row.storage);
     s->next_unit = first;
-    s->end_unit = first + count; /* bounded: range_within */
+    s->end_unit = first + count;
     source_advise_sequential(s->row.gather.src);
     *out = s;
     return CKPT_OK;

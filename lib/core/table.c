@@ -200,7 +200,7 @@ bool path_of_entry(arena *a, const ckpt_value *mapping, const ckpt_path_elem *pr
                    const struct step *prefix_steps, uint32_t n, ckpt_str key, ckpt_path_elem **path,
                    struct step **steps)
 {
-    *path = arena_array(a, (uint64_t)n + 1, sizeof **path); /* bounded: 64 bits hold 2^32 */
+    *path = arena_array(a, (uint64_t)n + 1, sizeof **path);
     *steps = arena_array(a, (uint64_t)n + 1, sizeof **steps);
     if (!*path || !*steps)
         return false;
@@ -292,7 +292,7 @@ ckpt_status table_locate(const struct table *t, ckpt_error *err)
 
 static bool same_numbers(const uint64_t *a, const uint64_t *b, uint32_t n)
 {
-    return !a == !b && (!a || !n || memcmp(a, b, n * sizeof *a) == 0); /* bounded: they are in memory */
+    return !a == !b && (!a || !n || memcmp(a, b, n * sizeof *a) == 0);
 }
 
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b)
@@ -371,7 +371,7 @@ static ckpt_status add_shape(struct table *t, const ckpt_tensor *v, ckpt_error *
     shape->elements = elements;
     shape->ndim = v->ndim;
     if (v->ndim)
-        memcpy(shape->size, v->shape, v->ndim * sizeof *v->shape); /* bounded: it was just allocated */
+        memcpy(shape->size, v->shape, v->ndim * sizeof *v->shape);
     return CKPT_OK;
 }
 
@@ -399,7 +399,7 @@ static ckpt_status find_shape(struct table *t, const ckpt_tensor *v, uint32_t *i
         return CKPT_OK;
     if (!t->shape_ids && !(t->shape_ids = map_new_index(0, get_shape_key, t)))
         return fail_memory(err);
-    ckpt_str key = str_of((const char *)v->shape, v->ndim * sizeof *v->shape); /* bounded: it is in memory */
+    ckpt_str key = str_of((const char *)v->shape, v->ndim * sizeof *v->shape);
     *id = map_get(t->shape_ids, key);
     if (*id == MAP_NONE) {
         *id = (uint32_t)t->nshapes;
@@ -460,7 +460,7 @@ static bool pack_extra(struct table *t, const ckpt_tensor *v, struct packed_row 
     if (!extra || (!row_major && !stride))
         return false;
     if (stride)
-        memcpy(stride, v->stride, v->ndim * sizeof *stride); /* bounded: it was just allocated */
+        memcpy(stride, v->stride, v->ndim * sizeof *stride);
     *extra = (struct row_extra){.stride = stride,
                                 .storage_offset = v->storage_offset,
                                 .nbytes = v->nbytes,
@@ -477,7 +477,7 @@ static bool pack_extra(struct table *t, const ckpt_tensor *v, struct packed_row 
 static bool pack_path(struct table *t, const struct row *row, struct packed_row *p)
 {
     uint32_t n = p->npath = row->t.npath;
-    size_t path_bytes = n * sizeof *row->t.path, step_bytes = n * sizeof *row->steps; /* bounded: in memory */
+    size_t path_bytes = n * sizeof *row->t.path, step_bytes = n * sizeof *row->steps;
     p->has_steps = row->steps != NULL;
     if (n == 1) {
         p->own = row->t.path[0];
@@ -670,14 +670,14 @@ static ckpt_status copy_shape(struct table *t, const struct table *from, size_t 
     if (*id)
         return CKPT_OK;
     CKPT_TRY(find_shape(t, &(ckpt_tensor){.ndim = shape->ndim, .shape = shape->size}, id, err));
-    ++*id; /* bounded: by memory */
+    ++*id;
     return CKPT_OK;
 }
 
 static ckpt_status copy_rows(struct table *t, const struct table *from, size_t n, uint32_t *shape_ids,
                              ckpt_error *err)
 {
-    uint32_t first_storage = (uint32_t)(t->nstorages - from->nstorages); /* bounded: just copied */
+    uint32_t first_storage = (uint32_t)(t->nstorages - from->nstorages);
     for (size_t i = 0; i < n; i++) {
         uint32_t *id = &shape_ids[from->rows[i].shape];
         CKPT_TRY(t->nrows < t->max_rows ? copy_shape(t, from, i, id, err) : fail_max_rows(t, err));
@@ -686,7 +686,7 @@ static ckpt_status copy_rows(struct table *t, const struct table *from, size_t n
             return fail_memory(err);
         *row = from->rows[i];
         row->shape = *id - 1;
-        row->storage += row->storage == CKPT_NO_STORAGE ? 0 : first_storage; /* bounded: by nstorages */
+        row->storage += row->storage == CKPT_NO_STORAGE ? 0 : first_storage;
         row->alias_of = CKPT_NO_TENSOR;
     }
     return CKPT_OK;
@@ -756,7 +756,7 @@ static void reorder(struct table *t, uint32_t *order, size_t n, uint32_t *place)
     complete_order(order, place, n, t->nrows);
     permute(t->rows, order, t->nrows, sizeof *t->rows);
     t->nrows = n;
-    memset(place, 0xff, t->nstorages * sizeof *place); /* bounded: allocated, all UINT32_MAX */
+    memset(place, 0xff, t->nstorages * sizeof *place);
     size_t used = order_storages(t, order, place, n);
     complete_order(order, place, used, t->nstorages);
     permute(t->storages, order, t->nstorages, sizeof *t->storages);
@@ -790,7 +790,7 @@ static void make_root_pairs(struct lazy_pairs *lazy)
             continue;
         value_init_str(&key[i], row->own.str);
         lazy->pairs[i] = (value_pair){&key[i], (ckpt_value *)(uintptr_t)row->value};
-        i++; /* bounded: by N */
+        i++;
     }
 }
 
@@ -799,7 +799,7 @@ struct lazy_pairs *table_root_pairs(struct table *t, ckpt_value *root)
     uint32_t n = 0;
     for (size_t i = 0; i < t->nrows; i++) {
         if (t->rows[i].value)
-            table_set_step(t, i, root, n++); /* bounded: by nrows */
+            table_set_step(t, i, root, n++);
     }
     struct lazy_pairs *lazy = malloc(sizeof *lazy + n * (sizeof *lazy->pairs + sizeof(ckpt_value)));
     if (!lazy)

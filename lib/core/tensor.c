@@ -84,14 +84,14 @@ static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct convers
     while (st == CKPT_OK && count) {
         uint64_t block = first / c->in_elems, skip = first % c->in_elems;
         uint64_t n = CONVERTED_AT_ONCE - skip < count ? CONVERTED_AT_ONCE - skip : count;
-        uint64_t blocks = (skip + n + c->in_elems - 1) / c->in_elems; /* bounded: below 2 * 4096 */
+        uint64_t blocks = (skip + n + c->in_elems - 1) / c->in_elems;
         st = stream_read(&f->table, i, block * units, blocks * units, b->in, err);
         if (st != CKPT_OK)
             break;
         convert_run(c, b->in, (size_t)(blocks * c->in_elems), b->out, &ignored);
         memcpy(out, b->out + skip * c->out_width, (size_t)(n * c->out_width));
         out += n * c->out_width;
-        first += n; /* bounded: inside the tensor */
+        first += n;
         count -= n;
     }
     free(b);
@@ -143,7 +143,7 @@ static ckpt_status pass_chunks(stream *s, uint64_t nbytes,
                                int (*take)(void *user, const void *bytes, size_t n), void *user,
                                ckpt_error *err)
 {
-    /* bounded: below STREAM_CHUNK + STREAM_BLOCK_MAX */
+    /* below STREAM_CHUNK + STREAM_BLOCK_MAX */
     size_t cap = nbytes < STREAM_CHUNK ? (size_t)nbytes + STREAM_BLOCK_MAX : STREAM_CHUNK, got = 1;
     unsigned char *chunk = malloc(cap);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);

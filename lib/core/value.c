@@ -195,7 +195,7 @@ bool value_put_first(arena *a, ckpt_value *v, const value_pair *pairs, uint32_t 
     if (n)
         memcpy(all, pairs, n * sizeof *pairs);
     if (extra->npairs)
-        memcpy(all + n, extra->pairs, extra->npairs * sizeof *all); /* bounded: ALL has room for both */
+        memcpy(all + n, extra->pairs, extra->npairs * sizeof *all);
     extra->pairs = all;
     extra->npairs += n;
     extra->cap_pairs = extra->npairs;

@@ -145,7 +145,7 @@ static ckpt_status report_end_of_records(struct doctor *d, const struct diagnosi
     size_t i = 0;
     while (i < z->n && !is_cut_off(&z->entries[i], z->src->size))
         i++;
-    const struct zip_entry *e = &z->entries[i < z->n ? i : z->n - 1]; /* bounded: Z has entries */
+    const struct zip_entry *e = &z->entries[i < z->n ? i : z->n - 1];
     if (i < z->n)
         return doctor_report(
             d, diagnosis, err,

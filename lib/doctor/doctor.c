@@ -187,7 +187,7 @@ static bool is_no_checkpoint(ckpt_status st)
 static bool is_data_file(const struct doctor *d)
 {
     ckpt_str path = str_c(d->path);
-    ckpt_str unpacked = str_of(path.ptr, path.len - str_after_last(path, '.').len); /* bounded: its end */
+    ckpt_str unpacked = str_of(path.ptr, path.len - str_after_last(path, '.').len);
     bool is_packed = str_ends(unpacked, STR_LIT(".distcp."));
     bool is_damaged = false;
     for (size_t i = 0; i < CHECK_RULES && is_packed && !d->f; i++)

@@ -157,8 +157,7 @@ static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
 static bool get_storage_key(const struct check_record *r, uint64_t *key)
 {
     size_t at = str_find(r->name, STR_LIT("/data/"), 0);
-    return at != SIZE_MAX &&
-           str_uint(str_skip(r->name, at + strlen("/data/")), key); /* bounded: found there */
+    return at != SIZE_MAX && str_uint(str_skip(r->name, at + strlen("/data/")), key);
 }
 
 /* read_storage_alignment - returns the number in the record .storage_alignment; 0: there is none. */
@@ -183,7 +182,6 @@ static uint64_t predict_offset(uint64_t end, uint64_t name_len, uint64_t align)
 {
     if (end > UINT32_MAX)
         return 0;
-    /* bounded: END < 4 GiB, ALIGN <= 1 MiB */
     uint64_t at = end + ZIP_DESCRIPTOR_SIZE + ZIP_LOCAL_SIZE + name_len + ZIP_PAD_FIELD;
     return at % align ? at + align - at % align : at;
 }
@@ -213,7 +211,7 @@ static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
                                  "byte %llu, it is at %llu",
                                  STR_ARG(r->name), (unsigned long long)expected,
                                  (unsigned long long)r->file_offset);
-        end = r->file_offset + r->src->size; /* bounded: inside the file */
+        end = r->file_offset + r->src->size;
     }
     return CKPT_OK;
 }

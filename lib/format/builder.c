@@ -38,10 +38,7 @@ static ckpt_status return_latched(ckpt_builder *b, ckpt_status st, ckpt_error *e
     return b->status;
 }
 
-static struct kit *current_dict(const ckpt_builder *b)
-{
-    return &b->dicts[b->ndicts - 1]; /* bounded: the root is always open */
-}
+static struct kit *current_dict(const ckpt_builder *b) { return &b->dicts[b->ndicts - 1]; }
 
 /* copy_text - sets *OUT to a copy of GIVEN in the arena of b->f. Refuses text that is not UTF-8. */
 static ckpt_status copy_text(ckpt_builder *b, const char *given, ckpt_str *out)
@@ -271,7 +268,7 @@ static ckpt_status begin_dict(ckpt_builder *b, const char *key)
                     f->limits.max_depth);
     struct kit *dict = arena_append(f->a, &b->dicts, &b->ndicts, &b->cap_dicts, sizeof *dict);
     CKPT_TRY_ALLOC(dict, &b->err);
-    struct kit *parent = dict - 1; /* bounded: the root is always open */
+    struct kit *parent = dict - 1;
     CKPT_TRY(kit_begin_mapping(dict, parent, name));
     return map_put(parent->names, name, 0, NULL) ? CKPT_OK : fail_memory(&b->err);
 }

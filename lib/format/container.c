@@ -69,7 +69,7 @@ static bool get_folder(ckpt_str name, ckpt_str *folder)
                                 "_METADATA _CHECKPOINT_METADATA saved_model.pb";
     ckpt_str last = str_skip(name, str_folder(name).len);
     *folder = str_folder(name);
-    folder->len -= folder->len > 0; /* bounded: the slash */
+    folder->len -= folder->len > 0;
     if (str_starts(name, STR_LIT(NEMO_FOLDER "/")))
         folder->len = strlen(NEMO_FOLDER);
     return folder_is_data_file(last) || folder_shows_model(last) || str_matches_word(last, names, str_eq);
@@ -88,7 +88,7 @@ static bool find_folder(const struct candidates *c, ckpt_str name, ckpt_str *fol
 {
     *folder = str_of(name.ptr, 0);
     while (map_get(c->folders, *folder) == MAP_NONE) {
-        size_t slash = str_find(name, STR_LIT("/"), folder->len + (folder->len > 0)); /* bounded: in NAME */
+        size_t slash = str_find(name, STR_LIT("/"), folder->len + (folder->len > 0));
         if (slash == SIZE_MAX)
             return false;
         folder->len = slash;
@@ -256,7 +256,7 @@ ckpt_status container_open_path(const char *path, source **out, ckpt_error *err)
     for (const char *mark = strchr(path, SEPARATOR); mark && !*out && st == CKPT_ENOTFOUND;
          mark = strchr(mark + 1, SEPARATOR)) {
         source *archive;
-        size_t n = (size_t)(mark - path); /* bounded: MARK is in PATH */
+        size_t n = (size_t)(mark - path);
         char *file = malloc(n + 1);
         CKPT_TRY_ALLOC(file, err);
         memcpy(file, path, n);

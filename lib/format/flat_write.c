@@ -224,7 +224,7 @@ static struct copy_item get_copy_item(const void *user, size_t i)
     return (struct copy_item){.row = x->row,
                               .from = table_dtype_of(&w->p->file->table, x->row),
                               .to = plan_dtype(w->p, x->row),
-                              .offset = w->data_start + x->begin, /* bounded: lay_out added up both */
+                              .offset = w->data_start + x->begin,
                               .name = x->name};
 }
 
@@ -312,7 +312,7 @@ static ckpt_status write_plan(struct flat_writer *w, ckpt_error *err)
     if (job->path)
         CKPT_TRY(plan_note_output(w->p, job->path, err));
     job->result->tensors += w->n + (w->p->report.naliases - w->first_alias); /* recorded ties count, too */
-    job->result->bytes += w->size;                                           /* bounded: they were written */
+    job->result->bytes += w->size;
     return CKPT_OK;
 }
 

@@ -23,7 +23,7 @@ static ckpt_str get_pointer_value(ckpt_str text, const char *key)
     size_t at = str_find(text, str_c(key), 0);
     if (at == SIZE_MAX)
         return str_of("", 0);
-    ckpt_str v = str_skip(text, at + strlen(key)); /* bounded: the key was found there */
+    ckpt_str v = str_skip(text, at + strlen(key));
     size_t end = str_find(v, STR_LIT("\n"), 0);
     v.len = end < v.len ? end : v.len;
     v.len -= str_ends(v, STR_LIT("\r")); /* git on Windows may have changed the ends of lines */
@@ -87,8 +87,8 @@ static ckpt_status refuse_icloud_stub(const struct probe *p, const struct signat
 {
     char word[SHELL_WORD_MAX], path[4096];
     ckpt_str name = str_after_last(str_c(p->path), '/');
-    size_t folder = strlen(p->path) - name.len; /* bounded: the name ends PATH */
-    ckpt_str original = str_of(name.ptr + 1, name.len - strlen(".icloud") - 1); /* bounded: is_icloud_stub */
+    size_t folder = strlen(p->path) - name.len;
+    ckpt_str original = str_of(name.ptr + 1, name.len - strlen(".icloud") - 1);
     int n = snprintf(path, sizeof path, "%.*s%.*s", (int)folder, p->path, (int)original.len, original.ptr);
     (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=a checkpoint}", s->what);
     error_add_hint(err, "`brctl download %s` fetches it",
@@ -105,7 +105,7 @@ static const char *find_new_archive(ckpt_str parent, ckpt_str name, const char *
     for (unsigned i = 2; i < 100; i++) {
         int n = snprintf(path, sizeof path, "%.*s%.*s%s%s", (int)parent.len, parent.ptr, (int)name.len,
                          name.ptr, number, suffix);
-        if ((size_t)n < sizeof path && access(path, F_OK) != 0) /* bounded: PATH begins with PARENT */
+        if ((size_t)n < sizeof path && access(path, F_OK) != 0)
             return shell_word(str_skip(str_c(path), parent.len), "", "NAME.pt", out);
         (void)snprintf(number, sizeof number, "-%u", i);
     }
@@ -206,7 +206,7 @@ static bool hint_index(const char *path, ckpt_error *err)
     ckpt_str name = str_after_last(str_c(path), '/'), data = STR_LIT(".data");
     if (!shard_name_parse(name, &s) || !str_ends(s.stem, data))
         return false;
-    size_t n = strlen(path) - name.len + s.stem.len - data.len; /* bounded: STEM is a part of PATH */
+    size_t n = strlen(path) - name.len + s.stem.len - data.len;
     error_add_hint(err, "TensorFlow reads its data by their index: name %s",
                    quote_beginning(path, n, ".index", word));
     return true;
@@ -218,7 +218,7 @@ static bool hint_description(const char *path, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX], sibling[4096];
     ckpt_str name = str_after_last(str_c(path), '/'), suffix = STR_LIT(".bin");
-    size_t folder = strlen(path) - name.len; /* bounded: the name ends PATH */
+    size_t folder = strlen(path) - name.len;
     if (!str_ends(name, suffix))
         return false;
     int n = snprintf(sibling, sizeof sibling, "%.*s.xml", (int)(strlen(path) - suffix.len), path);
@@ -248,7 +248,7 @@ static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
 ckpt_status format_refuse_data_file(const char *path, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
-    size_t n = strlen(path) - str_after_last(str_c(path), '/').len; /* bounded: the name ends PATH */
+    size_t n = strlen(path) - str_after_last(str_c(path), '/').len;
     return fail(err, CKPT_EUNKNOWN, 0,
                 "{a data file} of a Distributed Checkpoint, not {=its folder}\n"
                 "name the folder: %s",
@@ -260,7 +260,7 @@ ckpt_status format_refuse_data_file(const char *path, ckpt_error *err)
 static bool path_exists_beside(const char *path, const char *before, const char *after, char out[4096])
 {
     ckpt_str name = str_after_last(str_c(path), '/');
-    size_t folder = strlen(path) - name.len; /* bounded: the name ends PATH */
+    size_t folder = strlen(path) - name.len;
     int n = snprintf(out, 4096, "%.*s%s%s%s", (int)folder, path, before, name.ptr, after);
     return (size_t)n < 4096 && access(out, F_OK) == 0;
 }

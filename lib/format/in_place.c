@@ -171,7 +171,7 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
                            .noutputs = p->report.noutputs,
                            .tensors = p->nentries};
     for (size_t i = 0; i < patches.n; i++)
-        r.bytes += patches.patch[i].bytes.len; /* bounded: they are in memory */
+        r.bytes += patches.patch[i].bytes.len;
     if (out)
         sized_struct_copy_out(out, &r, sizeof r);
     return CKPT_OK;

@@ -19,7 +19,7 @@ ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t 
                     "metadata of {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", n,
                     off < src->size ? src->size - off : 0);
     file_raise_budget(f, n);
-    char *bytes = arena_alloc(f->a, (size_t)n + 1); /* bounded: max_header */
+    char *bytes = arena_alloc(f->a, (size_t)n + 1);
     *text = str_of(bytes, (size_t)n);
     return bytes ? source_read(src, off, bytes, (size_t)n, err) : fail_memory(err);
 }
@@ -27,7 +27,7 @@ ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t 
 /* make_room_for_entry - allocates k->path and k->steps. False: no memory. */
 static bool make_room_for_entry(struct kit *k)
 {
-    k->path = arena_array(k->f->a, (uint64_t)k->npath + 1, sizeof *k->path); /* bounded: 64 bits hold 2^32 */
+    k->path = arena_array(k->f->a, (uint64_t)k->npath + 1, sizeof *k->path);
     k->steps = arena_array(k->f->a, (uint64_t)k->npath + 1, sizeof *k->steps);
     return k->path && k->steps;
 }
@@ -56,7 +56,7 @@ ckpt_status kit_begin_mapping(struct kit *k, struct kit *parent, ckpt_str key)
     if (!name || !dict || !make_room_for_entry(k))
         return fail_memory(k->err);
     set_entry(parent, key);
-    memcpy(k->path, parent->path, k->npath * sizeof *k->path); /* bounded: just allocated */
+    memcpy(k->path, parent->path, k->npath * sizeof *k->path);
     memcpy(k->steps, parent->steps, k->npath * sizeof *k->steps);
     return value_put(a, parent->mapping, name, dict) && (k->names = map_new(64)) ? CKPT_OK
                                                                                  : fail_memory(k->err);
@@ -79,7 +79,7 @@ uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t n, bool column_m
     for (uint32_t i = 0; stride && i < n; i++) {
         uint32_t k = column_major ? i : n - 1 - i;
         stride[k] = run;
-        run *= shape[k]; /* bounded: by the caller */
+        run *= shape[k];
     }
     return stride;
 }
@@ -239,7 +239,7 @@ static ckpt_status add_leaf(struct kit *k, const ckpt_path_elem *path, uint32_t 
     memcpy(own, path, n * sizeof *own);
     for (uint32_t i = 0; i < w->depth; i++)
         own[n + i] = (ckpt_path_elem){.is_int = true, .num = w->item[i]};
-    return file_add_leaf(k->f, own, n + w->depth, v, k->err); /* bounded: allocated above */
+    return file_add_leaf(k->f, own, n + w->depth, v, k->err);
 }
 
 /* add_leaves - adds V at PATH as one leaf, or if V is a list with items, each item as one, as in a pickle. */

@@ -113,7 +113,7 @@ static size_t quoted_length(ckpt_str t)
 {
     size_t end = 1;
     while (end < t.len && t.ptr[end] != t.ptr[0] && t.ptr[end] != '\n')
-        end += t.ptr[end] == '\\' ? 2 : 1; /* bounded: by the text */
+        end += t.ptr[end] == '\\' ? 2 : 1;
     return end < t.len && t.ptr[end] == t.ptr[0] ? end + 1 : 0;
 }
 
@@ -127,7 +127,7 @@ static bool take_brackets(ckpt_str *t)
         if (closing_bracket(c))
             depth++;
         else if (c == ')' || c == ']' || c == '}')
-            depth--; /* bounded: the first character opens */
+            depth--;
         *t = str_skip(*t, n);
     } while (depth && n);
     return depth == 0;
@@ -152,11 +152,11 @@ static bool take_tensor(ckpt_str *t, struct named_shape *out)
     }
     if (!found)
         return false;
-    printed = str_first(*t, t->len - rest.len); /* bounded: REST is the end of it */
+    printed = str_first(*t, t->len - rest.len);
     *t = rest;
     size_t size = str_find(printed, STR_LIT(" size=("), 0);
     if (size != SIZE_MAX) {
-        printed = str_skip(printed, size + strlen(" size=")); /* bounded: it is there */
+        printed = str_skip(printed, size + strlen(" size="));
         (void)take_shape(&printed, out);
     }
     return true;
@@ -169,7 +169,7 @@ static ckpt_status add_name(ckpt_file *f, const struct named_shape *named)
     uint64_t *shape = arena_array(f->a, named->ndim, sizeof *shape);
     if (!path || !shape)
         return CKPT_ENOMEM;
-    memcpy(shape, named->shape, named->ndim * sizeof *shape); /* bounded: MAX_SIZES */
+    memcpy(shape, named->shape, named->ndim * sizeof *shape);
     path->str = named->name;
     struct row row = {.t = {.path = path,
                             .npath = 1,
@@ -207,7 +207,7 @@ static bool begins_container(ckpt_str t, size_t *skip)
     *skip = 0;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
         if (str_starts(t, str_c(calls[i])))
-            *skip = strlen(calls[i]) - 1; /* bounded: the calls are not empty */
+            *skip = strlen(calls[i]) - 1;
     return *skip || (t.len && t.ptr[0] && strchr("[({'\"", t.ptr[0]));
 }
 
@@ -220,7 +220,7 @@ static bool take_quoted(ckpt_file *f, ckpt_str *t, ckpt_str *out)
     if (!quoted.len)
         return false;
     *t = str_skip(*t, quoted.len);
-    *out = str_of(quoted.ptr + 1, quoted.len - 2); /* bounded: it has two quotes */
+    *out = str_of(quoted.ptr + 1, quoted.len - 2);
     if (!memchr(quoted.ptr, '\\', quoted.len))
         return true;
     return utf8_check(quoted, false, NULL) && literal_read(f->a, quoted, 0, &text, &ignored) == CKPT_OK &&
@@ -298,7 +298,7 @@ static ckpt_str take_line(ckpt_str *text)
 {
     size_t n = str_find(*text, STR_LIT("\n"), 0);
     ckpt_str line = n == SIZE_MAX ? *text : str_of(text->ptr, n);
-    *text = str_skip(*text, line.len + 1); /* bounded: by the text */
+    *text = str_skip(*text, line.len + 1);
     while (line.len && (line.ptr[line.len - 1] == '\r' || line.ptr[line.len - 1] == ' '))
         line.len--;
     return line;
@@ -425,7 +425,7 @@ static ckpt_status read_lines(ckpt_file *f, ckpt_str text)
             continue;
         }
         struct named_shape named = {.has_shape = false};
-        if (!take_name(&text, nlines++, &first_index, &named)) /* bounded: by the text */
+        if (!take_name(&text, nlines++, &first_index, &named))
             return CKPT_EUNKNOWN;
         CKPT_TRY(add_name(f, &named));
     }
@@ -445,7 +445,7 @@ static bool skip_past(ckpt_str *t, const char *text)
     size_t at = str_find(*t, str_c(text), 0);
     if (at == SIZE_MAX)
         return false;
-    *t = str_skip(*t, at + strlen(text)); /* bounded: TEXT is there */
+    *t = str_skip(*t, at + strlen(text));
     return true;
 }
 
@@ -490,7 +490,7 @@ static ckpt_status read_load_error(ckpt_file *f, ckpt_str text)
     CKPT_TRY(add_listed(f, text, missing));
     CKPT_TRY(add_listed(f, text, missing_keys));
     CKPT_TRY(add_mismatches(f, text));
-    f->name_list.first_absent = (uint32_t)f->table.nrows; /* bounded: rows are numbered by 32 bits */
+    f->name_list.first_absent = (uint32_t)f->table.nrows;
     CKPT_TRY(add_listed(f, text, unexpected));
     return add_listed(f, text, unexpected_keys);
 }

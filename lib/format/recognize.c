@@ -73,7 +73,7 @@ bool recognize_safetensors(const struct probe *p)
             two[n++] = p->head[i];
     bool fits_file = length <= p->size - 8;
     if (n < 2 && i < p->size && fits_file && p->src && length <= SAFETENSORS_MAX_HEADER)
-        n = get_first_characters(p, 8 + length, two); /* bounded: LENGTH has 32 bits */
+        n = get_first_characters(p, 8 + length, two);
     return n && two[0] == '{' && (n < 2 || two[1] == '"' || two[1] == '}' || fits_file);
 }
 
@@ -82,7 +82,7 @@ bool recognize_safetensors_at(source *src, uint64_t at)
     ckpt_error ignored;
     source *rest;
     struct probe p = {.size = 0};
-    uint64_t n = at < src->size ? src->size - at : 0; /* bounded: by the condition */
+    uint64_t n = at < src->size ? src->size - at : 0;
     if (!n || source_slice(src, at, n, &rest, &ignored) != CKPT_OK)
         return false;
     bool is_safetensors = recognize_fill(&p, "", rest, &ignored) == CKPT_OK && recognize_safetensors(&p);
@@ -297,7 +297,7 @@ static bool begins_with(const struct probe *p, const char *beginnings)
         size_t n = strcspn(line, "\n");
         if (text.len >= n && str_ends_any_case(str_of(text.ptr, n), str_of(line, n)))
             return true;
-        line += n + 1; /* bounded: each line ends in \n */
+        line += n + 1;
     }
     return false;
 }
@@ -311,7 +311,7 @@ static ckpt_str get_root_element(const struct probe *p)
     if (!str_starts(text, declaration))
         return text;
     size_t end = str_find(text, STR_LIT("?>"), declaration.len);
-    text = str_skip(text, end == SIZE_MAX ? text.len : end + 2); /* bounded: it was found */
+    text = str_skip(text, end == SIZE_MAX ? text.len : end + 2);
     return recognize_skip_space(text);
 }
 
@@ -475,7 +475,7 @@ static bool is_openpgp(const struct probe *p)
     unsigned tag = is_new ? first & 0x3f : first >> 2 & 0xf;
     size_t length_size = is_new || (first & 3) == 0 ? 1 : 2;
     bool is_packet = first & 0x80 && (is_new || (first & 3) < 2) && (tag == 1 || tag == 3);
-    return is_packet && is_session_key(str_skip(probe_head(p), 1 + length_size), tag == 1); /* bounded: 3 */
+    return is_packet && is_session_key(str_skip(probe_head(p), 1 + length_size), tag == 1);
 }
 
 /* is_openpgp_signature - returns true if P begins with a signature packet of the old form, as a detached
@@ -485,7 +485,7 @@ static bool is_openpgp_signature(const struct probe *p)
 {
     static const unsigned char algorithms[] = {1, 3, 17, 19, 22, 27, 28};
     bool is_packet = p->nhead && p->head[0] >> 2 == 0x22 && (p->head[0] & 3) < 2; /* 10, tag 0010 */
-    const unsigned char *body = p->head + 2 + (p->head[0] & 1); /* bounded: NHEAD is checked below */
+    const unsigned char *body = p->head + 2 + (p->head[0] & 1);
     return is_packet && p->nhead > 7 && body[0] == 4 && body[1] <= 1 &&
            memchr(algorithms, body[2], sizeof algorithms) && body[3] <= 14;
 }

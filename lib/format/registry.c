@@ -63,7 +63,7 @@ const struct format *format_by_suffix(const char *path)
     if (str_ends(name, index_of_bin))
         return format_by_name("torch-zip");
     if (str_ends(name, STR_LIT(INDEX_SUFFIX)))
-        name.len -= strlen(INDEX_SUFFIX); /* bounded: it ends so */
+        name.len -= strlen(INDEX_SUFFIX);
     for (size_t i = 0; i < NFORMATS; i++)
         if (formats[i]->write && formats[i]->suffixes &&
             str_matches_word(name, formats[i]->suffixes, str_ends_any_case))

@@ -214,7 +214,7 @@ ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
     if (f->losses.of_row) /* F has taken over a file for which this was done */
         return CKPT_OK;
     for (size_t i = 0; i < f->nparts; i++)
-        f->losses.parts += f->parts[i]->losses.parts; /* bounded: as in file_note_loss */
+        f->losses.parts += f->parts[i]->losses.parts;
     if (f->add_opaque_storages)
         CKPT_TRY(f->add_opaque_storages(f, err));
     CKPT_TRY(check_storages(f, err));
@@ -243,7 +243,7 @@ void salvage_hint_raw_bytes(const zip *z, ckpt_error *err)
     for (size_t i = 0; i < z->n; i++)
         if (!z->entries[i].fault && !str_ends(z->entries[i].name, STR_LIT(".pkl"))) {
             intact++;
-            bytes += z->entries[i].usize; /* bounded: they do not overlap in one file */
+            bytes += z->entries[i].usize;
         }
     err->hint[0] = 0;
     error_add_hint(err, "without the pickle no tensor has a name; %zu other records (%llu bytes) are intact",

@@ -53,7 +53,7 @@ static ckpt_status add_alias(ckpt_file *f, ckpt_value *key, ckpt_str name, uint3
     CKPT_TRY(file_add_row(f, &row, &new_row, err));
     value_set_row(&alias->val, new_row);
     table_set_alias(&f->table, new_row, tensor_row);
-    f->nties++; /* bounded: by rows */
+    f->nties++;
     return CKPT_OK;
 }
 
@@ -240,7 +240,7 @@ static uint64_t count_copied_bytes(const ckpt_plan *p, const bool *drop, bool *s
 static ckpt_status check_copies(const ckpt_plan *p, const bool *drop, ckpt_error *err)
 {
     uint64_t max = p->file->table.max_expanded;
-    bool *seen = calloc(p->file->table.nstorages + 1, sizeof *seen); /* bounded: they are in memory */
+    bool *seen = calloc(p->file->table.nstorages + 1, sizeof *seen);
     CKPT_TRY_ALLOC(seen, err);
     uint64_t n = count_copied_bytes(p, drop, seen);
     free(seen);
@@ -328,7 +328,7 @@ ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **p
     struct recording r = {.npairs = *n, .naliases = p->report.naliases - from};
     if (r.naliases)
         r.aliases = p->report.aliases + from;
-    r.pairs = arena_array(p->a, *n + r.naliases + 1, sizeof *r.pairs); /* bounded: all are in memory */
+    r.pairs = arena_array(p->a, *n + r.naliases + 1, sizeof *r.pairs);
     CKPT_TRY_ALLOC(r.pairs, err);
     if (*n)
         memcpy(r.pairs, *pairs, *n * sizeof *r.pairs);

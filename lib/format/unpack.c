@@ -148,8 +148,8 @@ ckpt_status unpack_all(ckpt_file *f, const struct signature *s, source **out, ui
     if (st == CKPT_ETRUNCATED)
         st = unpack_to_end(f, s, out, err);
     if (st == CKPT_OK)
-        st = source_is_zero(f->src, used, f->src->size - used, &zero, err); /* bounded: in the file */
-    *stray = zero ? 0 : f->src->size - used;                                /* bounded: as above */
+        st = source_is_zero(f->src, used, f->src->size - used, &zero, err);
+    *stray = zero ? 0 : f->src->size - used;
     if (st == CKPT_ELIMIT) {
         (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "it unpacks to {more} than {=%" PRIu64 " bytes}", max);
         error_add_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
@@ -169,7 +169,7 @@ ckpt_status unpack_report_stray(ckpt_file *f, struct check *check, const source 
                     stray == 1 ? "is" : "are");
         return CKPT_OK;
     }
-    (void)fail(&e, CKPT_EFORMAT, source_pos(src, src->size - stray), /* bounded: they end the file */
+    (void)fail(&e, CKPT_EFORMAT, source_pos(src, src->size - stray),
                "{%" PRIu64 " unreferenced byte%s} after {=the compressed data}", stray, plural);
     return check_report(check, CHECK_STRAY, f->path, &e, err);
 }

@@ -124,7 +124,7 @@ static bool reserve_in_file(block_cache *c, struct cached_block *b)
     }
     b->in_file = true;
     b->file_offset = c->next_offset;
-    c->next_offset += b->size; /* bounded: the sizes of a source fit 63 bits */
+    c->next_offset += b->size;
     list_add(c->file_list.prev, b);
     return true;
 }
@@ -176,7 +176,7 @@ struct stored_source {
 static ckpt_status stored_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     const struct block *b = ((struct stored_source *)s)->b;
-    return source_read(b->src, b->offset + off, out, n, err); /* bounded: inside of the source */
+    return source_read(b->src, b->offset + off, out, n, err);
 }
 
 static void stored_close(source *s) { (void)s; }

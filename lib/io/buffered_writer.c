@@ -33,13 +33,13 @@ ckpt_status buffered_flush(struct buffered_writer *w, ckpt_error *err)
 {
     if (w->len && w->to)
         CKPT_TRY(sink_patch(w->to, w->pos, w->block, w->len, err));
-    start_block_at(w, w->pos + w->len); /* bounded: inside the sink */
+    start_block_at(w, w->pos + w->len);
     return CKPT_OK;
 }
 
 ckpt_status buffered_seek(struct buffered_writer *w, uint64_t pos, ckpt_error *err)
 {
-    if (pos == w->pos + w->len) /* bounded: inside the sink */
+    if (pos == w->pos + w->len)
         return CKPT_OK;
     CKPT_TRY(buffered_flush(w, err));
     start_block_at(w, pos);
@@ -79,7 +79,7 @@ ckpt_status buffered_patch(struct buffered_writer *w, uint64_t off, const void *
 {
     uint64_t before = off < w->pos ? w->pos - off : 0;
     size_t written = before < n ? (size_t)before : n;
-    if (off >= w->pos + w->len) /* bounded: inside the sink */
+    if (off >= w->pos + w->len)
         written = n;
     if (written && w->to)
         CKPT_TRY(sink_patch(w->to, off, bytes, written, err));

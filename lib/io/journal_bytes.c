@@ -40,18 +40,17 @@ enum { VERSION_AT = 8, COUNT_AT = 12, INODE_AT = 16, OLD_SIZE_AT = 24, NEW_SIZE_
 static size_t get_segment_end(const struct journal_piece *p, size_t from)
 {
     size_t end = from < p->old_size ? p->old_size : p->size;
-    size_t left = SECTOR - (size_t)((p->offset + from) % SECTOR); /* bounded: a position in a file */
+    size_t left = SECTOR - (size_t)((p->offset + from) % SECTOR);
     return end - from < left ? end : from + left;
 }
 
 static uint64_t count_sectors(uint64_t at, uint64_t n)
 {
-    return n ? (at + n - 1) / SECTOR - at / SECTOR + 1 : 0; /* bounded: AT + N is within a file */
+    return n ? (at + n - 1) / SECTOR - at / SECTOR + 1 : 0;
 }
 
 static uint64_t count_segments(const struct journal_piece *p)
 {
-    /* bounded: the piece is within a file */
     return count_sectors(p->offset, p->old_size) +
            count_sectors(p->offset + p->old_size, p->size - p->old_size);
 }
@@ -62,7 +61,7 @@ static bool equals_old(const unsigned char *old, const unsigned char *now, size_
     if (old)
         return memcmp(now, old, n) == 0;
     while (n && *now == 0) {
-        now++; /* bounded: by N */
+        now++;
         n--;
     }
     return n == 0;
@@ -81,14 +80,14 @@ static bool parse_pieces(struct journal *j, cursor c)
         if (c.bad || !n || p->offset < last_end || p->offset > covered ||
             !range_within(p->offset, n, j->new_size) || !checked_size(n, &p->size))
             return false;
-        last_end = p->offset + n; /* bounded: by range_within */
+        last_end = p->offset + n;
         covered = last_end > covered ? last_end : covered;
         uint64_t left = p->offset < j->old_size ? j->old_size - p->offset : 0;
         p->old_size = left < p->size ? (size_t)left : p->size;
         p->old = cursor_take(&c, p->old_size);
         if (count_segments(p) > c.left / 4)
             return false;
-        p->checksums = cursor_take(&c, (size_t)count_segments(p) * 4); /* bounded: by what is left */
+        p->checksums = cursor_take(&c, (size_t)count_segments(p) * 4);
     }
     return j->n && j->n <= PATCHES_MAX && !c.bad && c.left == 0 && covered == j->new_size;
 }
@@ -124,7 +123,7 @@ void journal_compare_piece(const struct journal_piece *p, const unsigned char *n
     const unsigned char *sum = p->checksums;
     for (size_t from = 0, to; from < p->size; from = to, sum += 4) {
         to = get_segment_end(p, from);
-        bool present = got >= to; /* bounded: the arrays below are in memory */
+        bool present = got >= to;
         bool is_old = present && equals_old(from < p->old_size ? p->old + from : NULL, now + from, to - from);
         bool is_new = present && !(is_old && (load_u32le(sum) & DIFFERS)) &&
                       ((crc32_update(0, now + from, to - from) ^ load_u32le(sum)) & ~DIFFERS) == 0;
@@ -156,10 +155,10 @@ static void add_bytes(struct journal_writer *w, const void *bytes, size_t n)
 {
     const unsigned char *from = bytes;
     w->crc = crc32_update(w->crc, from, n);
-    for (size_t chunk; n && !w->write_errno; n -= chunk) { /* bounded: CHUNK is at most N */
+    for (size_t chunk; n && !w->write_errno; n -= chunk) {
         chunk = WINDOW - w->n < n ? WINDOW - w->n : n;
         memcpy(w->bytes + w->n, from, chunk);
-        from += chunk; /* bounded: likewise */
+        from += chunk;
         w->n += chunk;
         if (w->n == WINDOW)
             flush_bytes(w);
@@ -183,7 +182,7 @@ static unsigned char *make_checksums(const struct journal_piece *p, const unsign
         uint32_t sum = crc32_update(0, bytes + from, end - from) & ~DIFFERS;
         sum |= equals_old(old, bytes + from, end - from) ? 0 : DIFFERS;
         store_u32le(sums, sum);
-        sums += 4; /* bounded: there is room for all */
+        sums += 4;
     }
     return sums;
 }
@@ -192,13 +191,12 @@ static unsigned char *make_checksums(const struct journal_piece *p, const unsign
 static ckpt_status add_piece(struct journal_writer *w, const struct journal_piece *p,
                              const unsigned char *bytes, ckpt_error *err)
 {
-    unsigned char *old = w->bytes + WINDOW, *sums = old + WINDOW, *end = sums; /* bounded: as allocated */
+    unsigned char *old = w->bytes + WINDOW, *sums = old + WINDOW, *end = sums;
     add_number(w, p->offset, 8);
     add_number(w, p->size, 8);
     for (size_t from = 0, to, got; from < p->old_size; from = to) {
-        size_t max = WINDOW - (size_t)((p->offset + from) % SECTOR); /* bounded: a position in a file */
+        size_t max = WINDOW - (size_t)((p->offset + from) % SECTOR);
         to = p->old_size - from < max ? p->old_size : from + max;
-        /* bounded: likewise */
         if (!fd_pread(w->from, old, to - from, p->offset + from, &got) || got != to - from)
             return fail_errno(err, p->offset + from, "cannot read what is to be changed");
         add_bytes(w, old, to - from);
@@ -213,7 +211,7 @@ static ckpt_status add_piece(struct journal_writer *w, const struct journal_piec
  * journal; *MAX_SUMS is the largest number of checksums in a piece. */
 static uint64_t plan_pieces(const struct patches *p, struct journal_piece *out, uint64_t *max_sums)
 {
-    /* bounded: the patches are in memory, and the checksum of a segment of up to 512 bytes has 4 */
+    /* the patches are in memory, and the checksum of a segment of up to 512 bytes has 4 */
     uint64_t total = HEADER_SIZE + 4;
     *max_sums = 0;
     for (size_t i = 0; i < p->n; i++) {
@@ -223,7 +221,7 @@ static uint64_t plan_pieces(const struct patches *p, struct journal_piece *out, 
         out[i].old_size = left < patch->bytes.len ? (size_t)left : patch->bytes.len;
         n = count_segments(&out[i]);
         *max_sums = n > *max_sums ? n : *max_sums;
-        total += 16 + out[i].old_size + 4 * n; /* bounded: as above */
+        total += 16 + out[i].old_size + 4 * n;
     }
     return total;
 }
@@ -236,7 +234,7 @@ static ckpt_status add_journal(struct journal_writer *w, uint64_t inode, const s
     if (total > JOURNAL_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "its undo journal has {%llu} bytes; {=%u} are allowed",
                     (unsigned long long)total, JOURNAL_MAX);
-    w->bytes = malloc(2 * WINDOW + (size_t)max_sums * 4); /* bounded: by the journal's length */
+    w->bytes = malloc(2 * WINDOW + (size_t)max_sums * 4);
     CKPT_TRY_ALLOC(w->bytes, err);
     add_bytes(w, SIGNATURE, 8);
     add_number(w, 1, 4);

@@ -20,7 +20,7 @@ ckpt_status reader_init(reader *r, source *src, uint64_t pos, uint64_t end, ckpt
         return r->status;
     }
     uint64_t all = end - pos;
-    r->win = malloc(all < READER_WINDOW ? (size_t)all + 1 : READER_WINDOW); /* bounded: ALL < READER_WINDOW */
+    r->win = malloc(all < READER_WINDOW ? (size_t)all + 1 : READER_WINDOW);
     if (!r->win)
         r->status = fail_memory(err);
     return r->status;
@@ -118,8 +118,8 @@ bool reader_varint(reader *r, uint64_t *v)
     cursor c = cursor_of(p, p ? n : 0, 0);
     *v = cursor_varint(&c);
     if (c.bad && n < VARINT_MAX)
-        (void)reader_take(r, n + 1);             /* bounded: N < VARINT_MAX; latches that a byte is missing */
-    return !c.bad && reader_skip(r, n - c.left); /* bounded: C began with N bytes */
+        (void)reader_take(r, n + 1); /* N < VARINT_MAX; latches that a byte is missing */
+    return !c.bad && reader_skip(r, n - c.left);
 }
 
 bool reader_skip(reader *r, uint64_t n)

@@ -159,7 +159,7 @@ static ckpt_status file_skip(sink *s, uint64_t n, ckpt_error *err)
 {
     struct file_sink *f = file_of(s);
     CKPT_TRY(flush_block(f, err));
-    f->flushed += n; /* bounded: a file's size, by sink_skip */
+    f->flushed += n;
     return CKPT_OK;
 }
 
@@ -465,7 +465,7 @@ static ckpt_status find_target(struct file_sink *f, char **dir, ckpt_error *err)
     if (!f->target)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot resolve the link");
     size_t n = (size_t)(get_base_name(f->target) - f->target);
-    *dir = n ? strndup(f->target, n > 1 ? n - 1 : n) : strdup("."); /* bounded: n > 1; without its slash */
+    *dir = n ? strndup(f->target, n > 1 ? n - 1 : n) : strdup(".");
     if (!*dir)
         return fail_memory(err);
     if (!f->target[n])

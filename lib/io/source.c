@@ -24,15 +24,15 @@ ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, 
                        ckpt_error *err)
 {
     size_t room = n < CHUNK ? (size_t)n : CHUNK;
-    unsigned char *chunk = malloc(room + 1); /* bounded: CHUNK, at most */
+    unsigned char *chunk = malloc(room + 1);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     while (st == CKPT_OK && n) {
         size_t chunk_size = n < room ? (size_t)n : room;
         st = source_read(s, off, chunk, chunk_size, err);
         if (st == CKPT_OK)
             *crc = crc_update(kind, *crc, chunk, chunk_size);
-        off += chunk_size; /* bounded: read just now */
-        n -= chunk_size;   /* bounded: N, at most */
+        off += chunk_size;
+        n -= chunk_size;
     }
     free(chunk);
     return st;
@@ -47,8 +47,8 @@ ckpt_status source_is_zero(source *s, uint64_t off, uint64_t n, bool *zero, ckpt
         CKPT_TRY(source_read(s, off, bytes, part, err));
         for (size_t i = 0; i < part; i++)
             *zero = *zero && bytes[i] == 0;
-        off += part; /* bounded: read just now */
-        n -= part;   /* bounded: N, at most */
+        off += part;
+        n -= part;
     }
     return CKPT_OK;
 }

@@ -34,7 +34,7 @@ static ckpt_status blocks_read(source *src, uint64_t off, void *to, size_t n, ck
     unsigned char *out = to;
     for (size_t i = find_block(s, off); n; i++) {
         const struct block *b = &s->block[i];
-        uint64_t left = b->start + b->size - off; /* bounded: at most the sum of all sizes */
+        uint64_t left = b->start + b->size - off;
         size_t count = left < n ? (size_t)left : n;
         if (count)
             CKPT_TRY(block_cache_read(s->cache, &s->slot[i], b, s->decoder, off - b->start, out, count, err));
@@ -92,7 +92,7 @@ ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const s
     uint64_t size;
     CKPT_TRY(check_blocks(block, n, &size, err));
     struct blocks_source *s = calloc(1, sizeof *s);
-    struct cached_block **slot = calloc(n + 1, sizeof *slot); /* bounded: the blocks take more memory */
+    struct cached_block **slot = calloc(n + 1, sizeof *slot);
     if (!s || !slot) {
         free(s);
         free(slot);

@@ -46,7 +46,7 @@ static ckpt_status read_some(const struct callback_source *c, uint64_t at, void 
 static ckpt_status read_all(const struct callback_source *c, uint64_t off, unsigned char *out, size_t n,
                             uint64_t *at, ckpt_error *err)
 {
-    for (size_t done = 0, got; done < n; done += got) { /* bounded: got <= n - done */
+    for (size_t done = 0, got; done < n; done += got) {
         *at = off + done;
         CKPT_TRY(read_some(c, *at, out + done, n - done, &got, err));
     }

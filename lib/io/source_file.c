@@ -209,7 +209,7 @@ static const struct source_ops file_ops = {.read_at = file_read,
 static ckpt_status await_writer(int in, char *block, size_t *got, ckpt_error *err)
 {
     bool has_writer = false;
-    for (int waited_ms = 0; !has_writer; waited_ms += 20) { /* bounded: WRITER_WAIT_MS */
+    for (int waited_ms = 0; !has_writer; waited_ms += 20) {
         struct pollfd p = {.fd = in, .events = POLLIN};
         int ready = poll(&p, 1, 20);
         ssize_t n = read(in, block, FD_CHUNK);

@@ -21,9 +21,9 @@ struct patched_source {
 /* apply_patch - copies the bytes of X that are within the N bytes at OFF. */
 static void apply_patch(const struct patch *x, uint64_t off, unsigned char *out, size_t n)
 {
-    uint64_t end = off + n, stop = x->offset + x->bytes.len; /* bounded: both are within the size */
+    uint64_t end = off + n, stop = x->offset + x->bytes.len;
     uint64_t from = x->offset > off ? x->offset : off, to = stop < end ? stop : end;
-    if (from < to) /* bounded: within the patch and the bytes read */
+    if (from < to)
         memcpy(out + (from - off), x->bytes.ptr + (from - x->offset), (size_t)(to - from));
 }
 
@@ -34,7 +34,7 @@ static ckpt_status patched_read(source *s, uint64_t off, void *out, size_t n, ck
     size_t parent_bytes = n < left ? n : (size_t)left;
     if (parent_bytes)
         CKPT_TRY(source_read(t->parent, off, out, parent_bytes, err));
-    memset((char *)out + parent_bytes, 0, n - parent_bytes); /* bounded: at most n */
+    memset((char *)out + parent_bytes, 0, n - parent_bytes);
     for (size_t i = 0; i < t->patches->n; i++)
         apply_patch(&t->patches->patch[i], off, out, n);
     return CKPT_OK;

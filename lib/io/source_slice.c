@@ -42,7 +42,7 @@ static ckpt_status slice_map(source *s, uint64_t off, const unsigned char **out,
 {
     const struct slice_source *sl = (const struct slice_source *)s;
     /* Any length would do: our caller, source_map, has checked the range. */
-    return source_map(sl->parent, sl->off + off, 1, out, err); /* bounded: inside the parent */
+    return source_map(sl->parent, sl->off + off, 1, out, err);
 }
 
 static const struct source_ops slice_ops = {.read_at = slice_read,

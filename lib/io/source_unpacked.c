@@ -20,15 +20,15 @@ static ckpt_status unpacked_read(source *s, uint64_t off, void *to, size_t n, ck
     const unsigned mask = (1u << unpacked->bits) - 1;
     const uint64_t end = unpacked->packed->size;
     while (n) {
-        uint64_t first = off * unpacked->bits / 8; /* bounded: inside of the source */
-        uint64_t left = end - first;               /* bounded: FIRST is below END */
+        uint64_t first = off * unpacked->bits / 8;
+        uint64_t left = end - first;
         size_t got = left < UNPACK_AT_ONCE ? (size_t)left : UNPACK_AT_ONCE;
-        size_t bit = (size_t)(off * unpacked->bits % 8), i = 0; /* bounded: as FIRST */
+        size_t bit = (size_t)(off * unpacked->bits % 8), i = 0;
         CKPT_TRY(source_read(unpacked->packed, first, packed, got, err));
         for (; i < n && (bit + unpacked->bits + 7) / 8 <= got; i++, bit += unpacked->bits)
             out[i] = (unsigned char)((unsigned)load_u16le(packed + bit / 8) >> bit % 8 & mask);
         out += i;
-        off += i; /* bounded: up to the size */
+        off += i;
         n -= i;
     }
     return CKPT_OK;

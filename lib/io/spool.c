@@ -76,10 +76,10 @@ ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err)
     if (s->fd < 0) {
         buf_put(&s->bytes, bytes, n);
         CKPT_TRY_ALLOC(buf_ok(&s->bytes), err);
-    } else if (!fd_pwrite(s->fd, bytes, n, s->off + s->source.size)) { /* bounded: by max */
+    } else if (!fd_pwrite(s->fd, bytes, n, s->off + s->source.size)) {
         return fail_spooling(err, "the folder for temporary files");
     }
-    s->source.size += n; /* bounded: no more than max */
+    s->source.size += n;
     return full ? fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "unpacks to more than %llu bytes",
                        (unsigned long long)s->max)
                 : CKPT_OK;
@@ -92,8 +92,8 @@ ckpt_status spool_copy(spool *s, source *src, uint64_t off, uint64_t n, ckpt_err
         size_t chunk_size = n < sizeof block ? (size_t)n : sizeof block;
         CKPT_TRY(source_read(src, off, block, chunk_size, err));
         CKPT_TRY(spool_write(s, block, chunk_size, err));
-        off += chunk_size; /* bounded: read just now */
-        n -= chunk_size;   /* bounded: N, at most */
+        off += chunk_size;
+        n -= chunk_size;
     }
     return CKPT_OK;
 }
@@ -102,7 +102,7 @@ static ckpt_status read_spool(source *src, uint64_t off, void *out, size_t n, ck
 {
     spool *s = (spool *)src;
     if (s->fd < 0) {
-        memcpy(out, s->bytes.data + off, n); /* bounded: source_read checked the range */
+        memcpy(out, s->bytes.data + off, n);
         return CKPT_OK;
     }
     size_t got;

@@ -83,7 +83,7 @@ static bool unlink_listed(int fd, const char *entries, size_t n)
 {
     bool any_unlinked = false;
     uint16_t length;
-    for (size_t at = 0; at < n; at += length) { /* bounded: by the kernel */
+    for (size_t at = 0; at < n; at += length) {
         memcpy(&length, entries + at + ENTRY_LENGTH, sizeof length);
         any_unlinked = unlinkat(fd, entries + at + ENTRY_NAME, 0) == 0 || any_unlinked;
     }
@@ -168,7 +168,7 @@ static ckpt_str stem_of(const char *base) { return str_of(base, (size_t)compute_
 static ckpt_str parse_temp_name(const char *name)
 {
     size_t len = strlen(name), tail = INFIX_LEN + RANDOM_LEN;
-    const char *infix = len > 1 + tail ? name + len - tail : NULL; /* bounded: inside NAME */
+    const char *infix = len > 1 + tail ? name + len - tail : NULL;
     bool is_ours = infix && name[0] == '.' && memcmp(infix, INFIX, INFIX_LEN) == 0 &&
                    strspn(infix + INFIX_LEN, "abcdefghijklmnopqrstuvwxyz0123456789") == RANDOM_LEN;
     return is_ours ? str_of(name + 1, len - 1 - tail) : str_of("", 0);
@@ -447,7 +447,7 @@ static int open_parent(const char *path, const char **base, size_t *len)
     while (begin && path[begin - 1] != '/')
         begin--;
     *base = path + begin;
-    *len = end - begin; /* bounded: BEGIN is at most END */
+    *len = end - begin;
     char *parent = begin ? strndup(path, begin) : strdup(".");
     int fd = parent ? open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
     int saved_errno = parent ? errno : ENOMEM;
@@ -468,7 +468,7 @@ bool temp_target_make(struct temp *t, const char *path)
     if (!fits)
         errno = ENAMETOOLONG;
     if (t->name) {
-        memcpy(t->name->text, base, len); /* bounded: NAME_MAX */
+        memcpy(t->name->text, base, len);
         t->name->text[len] = 0;
         if (make_named(t, NAME_LIVE_TARGET))
             return true;

@@ -119,10 +119,10 @@ ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, si
         return source_read(s, off, out, n, err);
     switch_file(w, fd);
     bool is_in_window = window_has(w, at, n) || (should_prefetch(w, at) && move_window(w, at, n));
-    w->last_end = at + n; /* bounded: in the file */
+    w->last_end = at + n;
     if (!is_in_window)
         return source_read(s, off, out, n, err);
-    w->requested += n; /* bounded: by what is copied */
+    w->requested += n;
     memcpy(out, w->bytes + (at - w->pos), n);
     return CKPT_OK;
 }

@@ -78,7 +78,7 @@ struct pass_memory {
 /* simulate_op - simulates an operation that allocates ADD bytes and then frees FREE. */
 static void simulate_op(struct pass_memory *memory, uint64_t add, uint64_t free)
 {
-    int64_t with_added = memory->live + (int64_t)add; /* bounded: the sum over a block is at most PASS_MAX */
+    int64_t with_added = memory->live + (int64_t)add; /* the sum over a block is at most PASS_MAX */
     memory->peak = with_added > memory->peak ? with_added : memory->peak;
     memory->live = with_added - (int64_t)free;
 }

@@ -161,7 +161,7 @@ static ckpt_status set_image_size(struct estimate *est, ckpt_error *err)
              n = letter_get(letters, 'n');
     if (!h && n > 1) {
         uint64_t side = (uint64_t)sqrt((double)(n - 1));
-        if (side * side != n - 1) /* bounded: side is the root of n - 1 */
+        if (side * side != n - 1)
             return fail_with_option(
                 err, "--image HEIGHTxWIDTH",
                 "the position embedding is not of a square image: an image size has to be given");
@@ -339,7 +339,7 @@ static ckpt_status apply_run(struct estimate *est, ckpt_error *err)
 static size_t cut_blocks(ckpt_mem_segment *list, uint32_t n, uint32_t k, bool keep_last)
 {
     for (uint32_t i = 0; i < k; i++) {
-        uint32_t first = i * (n / k), end = i + 1 == k ? n : first + n / k; /* bounded: by n */
+        uint32_t first = i * (n / k), end = i + 1 == k ? n : first + n / k;
         list[i] = (ckpt_mem_segment){
             .first = first, .blocks = end - first, .recomputed = !(keep_last && i + 1 == k)};
     }

@@ -105,7 +105,7 @@ static void find_best_cut(const struct needs *needs, uint64_t limit, struct part
         if (need > room)
             return; /* a longer segment needs no less */
         uint64_t before = partition->stored_before[i];
-        uint64_t stored = before + needs->t->blocks[i].input_bytes; /* bounded: by what all blocks keep */
+        uint64_t stored = before + needs->t->blocks[i].input_bytes;
         if (before > room - need || stored >= partition->stored_before[j])
             continue;
         partition->stored_before[j] = stored;

@@ -19,8 +19,8 @@ static const struct {
 static size_t find_components(ckpt_str name, ckpt_str word)
 {
     size_t at = str_find(name, word, 0);
-    for (; at != SIZE_MAX; at = str_find(name, word, at + 1)) { /* bounded: it is in NAME */
-        size_t end = at + word.len;                             /* bounded: found there */
+    for (; at != SIZE_MAX; at = str_find(name, word, at + 1)) {
+        size_t end = at + word.len;
         bool begins = !at || name.ptr[at - 1] == '.' || name.ptr[at - 1] == '_';
         if (begins && (end == name.len || name.ptr[end] == '.'))
             break;
@@ -51,7 +51,7 @@ static void add_pair(ckpt_file *file, const ckpt_tensor *down, buf *name, ckpt_a
         name->len = 0;
         buf_put_str(name, str_of(down->name.ptr, at));
         buf_put_str(name, str_c(pairs[i].up));
-        buf_put_str(name, str_skip(down->name, at + strlen(pairs[i].down))); /* bounded: found there */
+        buf_put_str(name, str_skip(down->name, at + strlen(pairs[i].down)));
         uint32_t row = buf_ok(name) ? file_find_tensor(file, buf_view(name)) : CKPT_NO_TENSOR;
         const ckpt_tensor up = row != CKPT_NO_TENSOR ? table_tensor(&file->table, row) : (ckpt_tensor){0};
         uint64_t rank = row != CKPT_NO_TENSOR ? get_rank(down, &up, pairs[i].order) : 0;

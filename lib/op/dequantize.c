@@ -89,7 +89,7 @@ static ckpt_status set_row(ckpt_plan *p, uint32_t row, const struct dequantized 
     t->shape = d->shape;
     t->ndim = d->ndim;
     t->stride = d->stride;
-    t->elements = d->recipe.rows * d->recipe.cols; /* bounded: by its source */
+    t->elements = d->recipe.rows * d->recipe.cols;
     t->nbytes = from->size;
     t->storage = index;
     t->storage_offset = 0;

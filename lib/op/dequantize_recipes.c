@@ -178,7 +178,7 @@ ckpt_status recipe_make_gpt_oss(struct dequantizer *d, const struct quantized_we
     if (t.ndim != 4 || t.shape[3] != 16 || !t.elements)
         return recipe_refuse("its blocks do not have four dimensions", err);
     uint64_t experts = t.shape[0], rows = t.shape[1], blocks = t.shape[2];
-    *r = recipe_make(experts * rows, blocks * 32, CKPT_DT_BF16); /* bounded: by twice the bytes of T */
+    *r = recipe_make(experts * rows, blocks * 32, CKPT_DT_BF16);
     r->codes.m = recipe_matrix(w->weight, experts * rows, blocks * 16);
     set_fp4(r);
     r->block_cols = 32;
@@ -203,7 +203,7 @@ static ckpt_status find_packed_bits(struct dequantizer *d, uint64_t cols, uint64
 {
     unsigned n = 0;
     for (unsigned i = 1; i <= 8; i++)
-        if ((cols * i + 31) / 32 == words) { /* bounded: the caller has checked cols * 32 */
+        if ((cols * i + 31) / 32 == words) {
             *bits = i;
             n++;
         }
@@ -302,7 +302,7 @@ ckpt_status recipe_make_gptq(struct dequantizer *d, const struct quantized_weigh
     if (!bits || bits > 8 || zero.shape[1] * 32 != rows * bits || zero.shape[0] != groups)
         return recipe_refuse("its zeros are not of 1 to 8 bits", err);
     uint64_t cols = has_groups ? recipe_tensor(d, w->part[2]).elements : t.shape[0] * 32 / bits;
-    if (!cols || t.shape[0] * 32 / bits != cols) /* bounded: a size of a tensor */
+    if (!cols || t.shape[0] * 32 / bits != cols)
         return recipe_refuse("its packed numbers do not have the shape of its g_idx", err);
     CKPT_TRY(recipe_set_matrix_shape(d, out, rows, cols, err));
     *r = recipe_make(rows, cols, recipe_dtype(&scale));
@@ -330,8 +330,8 @@ ckpt_status recipe_make_awq(struct dequantizer *d, const struct quantized_weight
     if (is_matrix(&t) && is_matrix(&scale) && t.shape[1] == scale.shape[1]) /* GPTQ without g_idx */
         return recipe_make_gptq(d, w, out, err);
     bool fits = is_matrix(&t) && is_matrix(&scale) && is_matrix(&zero) && zero.shape[1] == t.shape[1] &&
-                scale.shape[1] == t.shape[1] * 8 && /* bounded: sizes */
-                zero.shape[0] == scale.shape[0] && t.shape[0] % scale.shape[0] == 0;
+                scale.shape[1] == t.shape[1] * 8 && zero.shape[0] == scale.shape[0] &&
+                t.shape[0] % scale.shape[0] == 0;
     if (!fits)
         return recipe_refuse("its tensors are not of AWQ's GEMM layout", err);
     uint64_t rows = scale.shape[1], cols = t.shape[0], groups = scale.shape[0];

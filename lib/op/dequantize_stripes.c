@@ -329,7 +329,7 @@ static ckpt_status set_quanto_shape(struct dequantizer *d, struct dequantized *o
     CKPT_TRY(recipe_set_shape(d, out, t, 1, 1, err));
     out->shape[0] = rows;
     if (rows != n)
-        out->shape[1] *= n / rows; /* bounded: the elements of the weight were counted */
+        out->shape[1] *= n / rows; /* the elements of the weight were counted */
     return CKPT_OK;
 }
 

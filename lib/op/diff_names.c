@@ -125,7 +125,7 @@ bool diff_has_row(const ckpt_file *f, const ckpt_diff_options *o, const struct r
 /* is_shortened - returns true if shorten_name() removes the ignored prefix from NAME. */
 static bool is_shortened(const ckpt_diff_options *o, const struct root *root, ckpt_str name)
 {
-    size_t below_root = name.len - (root->name.len ? root->name.len + 1 : 0); /* bounded: NAME is below it */
+    size_t below_root = name.len - (root->name.len ? root->name.len + 1 : 0);
     return shorten_name(o, root, name).len < below_root;
 }
 

@@ -50,8 +50,7 @@ static bool next_container(struct leaf_container *c)
 {
     if (c->depth + 1 >= c->leaf->npath)
         return false;
-    c->name_len += path_elem_len(&c->leaf->path[c->depth]) +
-                   (c->depth != 0); /* bounded: by the joined name */
+    c->name_len += path_elem_len(&c->leaf->path[c->depth]) + (c->depth != 0);
     c->depth++;
     return true;
 }

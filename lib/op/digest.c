@@ -312,7 +312,7 @@ static ckpt_status hash_source(struct hash *h, source *src, uint64_t from, const
         if (st != CKPT_OK)
             break;
         hash_put(h, block, n);
-        at += n; /* bounded: n <= size - at */
+        at += n;
         if (p->progress && p->progress(p->user, at - from, src->size - from))
             st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
     }

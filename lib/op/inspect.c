@@ -141,7 +141,7 @@ static ckpt_str last_key(const struct table *t, size_t i)
 static ckpt_str first_component(ckpt_str key)
 {
     const char *dot = key.len ? memchr(key.ptr, '.', key.len) : NULL;
-    return str_of(key.ptr, dot ? (size_t)(dot - key.ptr) + 1 : 0); /* bounded: it is in KEY */
+    return str_of(key.ptr, dot ? (size_t)(dot - key.ptr) + 1 : 0);
 }
 
 /* vote_for_component - votes for the first component of KEY; the winner is the only one that more than half
@@ -190,7 +190,7 @@ static ckpt_status find_prefixes(const struct containers *tree, const uint32_t *
                                  const uint32_t *weights_index, ckpt_weights *list, size_t n, ckpt_error *err)
 {
     const struct table *t = &tree->file->table;
-    struct first_component_votes *votes = calloc(n + 1, sizeof *votes); /* bounded: LIST is in memory */
+    struct first_component_votes *votes = calloc(n + 1, sizeof *votes);
     if (!votes)
         return fail_memory(err);
     for (int pass = 0; pass < 2; pass++)
@@ -293,7 +293,7 @@ static ckpt_status find_optimizer(const struct containers *tree, ckpt_info *out,
 
 static ckpt_status list_schemes(ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
-    arena *a = arena_new(UINT64_MAX); /* bounded: by the rows */
+    arena *a = arena_new(UINT64_MAX);
     struct quantized_weights found = {.n = 0};
     size_t n[QUANTIZED_SCHEMES] = {0};
     ckpt_quantized *list = arena_array(file->inspected.a, QUANTIZED_SCHEMES, sizeof *list);
@@ -376,7 +376,7 @@ static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_er
             end = 0;
         uint64_t from = ranges[i].from > end ? ranges[i].from : end;
         if (ranges[i].to > from)
-            covered += ranges[i].to - from; /* bounded: by total */
+            covered += ranges[i].to - from;
         if (ranges[i].to > end)
             end = ranges[i].to;
     }
@@ -429,7 +429,7 @@ const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *f, size_t i)
 static ckpt_status clear_inspected(ckpt_file *f, ckpt_error *err)
 {
     arena_free(f->inspected.a);
-    f->inspected = (struct inspection){.a = arena_new(UINT64_MAX)}; /* bounded: by the file's graph */
+    f->inspected = (struct inspection){.a = arena_new(UINT64_MAX)};
     return f->inspected.a ? CKPT_OK : fail_memory(err);
 }
 

@@ -74,7 +74,7 @@ static bool is_parameter_entry(const struct containers *tree, const struct entry
 static ckpt_status gather_entries(struct renaming *job, const ckpt_value *container, uint32_t n,
                                   struct slots *slots, ckpt_error *err)
 {
-    uint32_t domain = (uint32_t)job->ndomains; /* bounded: at most one for each node of the graph */
+    uint32_t domain = (uint32_t)job->ndomains; /* at most one for each node of the graph */
     struct entry e;
     struct slot slot;
     CKPT_TRY_ALLOC(arena_push(job->rule->plan->a, &job->domains, &job->ndomains, &job->cap_domains,

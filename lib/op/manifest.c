@@ -48,7 +48,7 @@ struct manifest {
 static ckpt_str escape_name(arena *a, ckpt_str s)
 {
     size_t n = ckpt_text_escape(s, NULL, 0);
-    char *out = arena_alloc(a, n + 1); /* bounded: the text is in memory */
+    char *out = arena_alloc(a, n + 1);
     if (out)
         (void)ckpt_text_escape(s, out, n + 1);
     return str_of(out, out ? n : 0);
@@ -171,7 +171,7 @@ static bool take_field(ckpt_str *rest, ckpt_str *out)
     if (n == SIZE_MAX || n == 0)
         return false;
     *out = str_of(rest->ptr, n);
-    *rest = str_skip(*rest, n + 2); /* bounded: the blanks were found there */
+    *rest = str_skip(*rest, n + 2);
     return true;
 }
 
@@ -193,7 +193,7 @@ static bool next_line(ckpt_str text, size_t *pos, struct manifest_line *out, ckp
         size_t n = str_find(rest, STR_LIT("\n"), 0);
         out->offset = *pos;
         rest.len = n < rest.len ? n : rest.len;
-        *pos += rest.len + 1; /* bounded: inside the text, or one after it */
+        *pos += rest.len + 1;
         if (rest.len && rest.ptr[rest.len - 1] == '\r')
             rest.len--;
         if (rest.len == 0 || rest.ptr[0] == '#')

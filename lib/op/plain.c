@@ -246,7 +246,7 @@ static ckpt_str join_path_parts(arena *a, const ckpt_value *parts, char sep)
             out[n++] = sep;
         if (part.len)
             memcpy(out + n, part.ptr, part.len);
-        n += part.len; /* bounded: is_short_path() added them up */
+        n += part.len; /* is_short_path() added them up */
     }
     return str_of(out, n);
 }
@@ -264,7 +264,7 @@ static bool is_short_path(const ckpt_value *v)
     for (uint32_t i = 0; i < value_nargs(v); i++) {
         if (!value_text(value_arg(v, i), &part) || part.len >= left)
             return false;
-        left -= part.len + 1; /* bounded: part.len is less than left */
+        left -= part.len + 1;
     }
     return true;
 }

@@ -236,7 +236,7 @@ static uint64_t guess_block(uint64_t n, uint64_t scales, bool *exact)
         return 0;
     if (*exact)
         return n / scales;
-    for (uint64_t size = 2; size < n; size *= 2) /* bounded: below twice n, a size of a tensor */
+    for (uint64_t size = 2; size < n; size *= 2)
         if (is_block_size(n, size, scales)) {
             *exact = n % size == 0;
             return size;

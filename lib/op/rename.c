@@ -344,11 +344,11 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
 {
     for (size_t i = 0; i < p->file->table.nrows; i++) {
         const struct row r = table_row(&p->file->table, i);
-        size_t from = p->root_depth ? p->root_name.len + 1 : 0, end = 0; /* bounded: checked below */
+        size_t from = p->root_depth ? p->root_name.len + 1 : 0, end = 0;
         if (!r.steps || !plan_is_below_root(p, r.t.path, r.t.npath))
             continue;
         for (uint32_t k = 0; k + 1 < r.t.npath; k++) {
-            end += (k != 0) + path_elem_len(&r.t.path[k]); /* bounded: within the joined name */
+            end += (k != 0) + path_elem_len(&r.t.path[k]);
             const ckpt_value *node = r.steps[k + 1].node;
             uint32_t mapping = node && k + 1 > p->root_depth ? map_get_num(renames->mappings, ptr_key(node))
                                                              : MAP_NONE;

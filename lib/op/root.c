@@ -32,7 +32,7 @@ bool glob_selects(const char *glob, ckpt_str name)
 
 bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath)
 {
-    if (r->only_own_tensors && npath > r->depth + 1) /* bounded: depth is less than the length of a path */
+    if (r->only_own_tensors && npath > r->depth + 1) /* depth is less than the length of a path */
         return false;
     return !r->name.len || (is_below_root(r->name, name) && path_begins(path, npath, r->path, r->depth));
 }
@@ -43,7 +43,7 @@ static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint
     uint32_t depth = 0;
     *len = 0;
     while (path && depth + 1 < npath && *len < root.len) {
-        size_t next = *len + (depth != 0) + path_elem_len(&path[depth]); /* bounded: by the joined name */
+        size_t next = *len + (depth != 0) + path_elem_len(&path[depth]);
         if (next > root.len)
             break;
         *len = next;
@@ -128,7 +128,7 @@ static bool remove_path_prefix(arena *a, const ckpt_path_elem **path, uint32_t *
         size_t len = path_elem_len(*path);
         if (cut <= len)
             break;
-        cut -= len + 1; /* the element and its dot; bounded: cut > len */
+        cut -= len + 1; /* the element and its dot */
     }
     if (!cut || !*path || !*n)
         return true;
@@ -151,7 +151,7 @@ static bool shorten_to_root(const struct narrowing *job, ckpt_str *name, const c
     if (!*selected)
         return true;
     if (cut) {
-        *name = str_skip(*name, cut + 1); /* bounded: root_contains */
+        *name = str_skip(*name, cut + 1);
         if (!remove_path_prefix(job->f->a, path, n, cut + 1))
             return false;
     }
@@ -210,7 +210,7 @@ static bool narrow_leaves(const struct narrowing *job)
         bool selected;
         if (!shorten_to_root(job, &leaf.name, &leaf.path, &leaf.npath, &selected))
             return false;
-        if (leaf.containers) /* bounded: shorten_to_root() only removes elements */
+        if (leaf.containers) /* shorten_to_root() only removes elements */
             leaf.containers += job->f->leaves[i].npath - leaf.npath;
         if (selected && !job->root.only_own_tensors)
             job->f->leaves[nkept++] = leaf;

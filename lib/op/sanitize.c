@@ -196,7 +196,7 @@ static ckpt_tensor row_tensor(const struct sanitize *s, uint32_t row)
 static bool has_components(const struct sanitize *s, uint32_t row)
 {
     const struct table *t = &s->p->file->table;
-    return row + 1 < t->nrows && table_part_of(t, row + 1) == row; /* bounded: row < nrows */
+    return row + 1 < t->nrows && table_part_of(t, row + 1) == row;
 }
 
 /* rebuild_tensor - describes the tensor of ROW anew, as its node is not plain data. A composite becomes a
@@ -484,7 +484,7 @@ static ckpt_status convert_next_component(struct sanitize *s, struct frame *f, b
     if (!*had_next)
         return CKPT_OK;
     const ckpt_tensor component = table_tensor(t, f->next++);
-    /* bounded: the path of a &component begins with that of its &composite */
+    /* the path of a &component begins with that of its &composite */
     ckpt_str name_below = path_join(s->p->a, component.path + composite.npath,
                                     component.npath - composite.npath);
     ckpt_path_elem elem = {.str = name_below};

@@ -159,7 +159,7 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
         struct edit *edit = plan_find_or_add_edit(p, target->node, target->count);
         CKPT_TRY_ALLOC(edit, err);
         if (below)
-            edit->names[target->index] = str_skip(key, prefix.len + 1); /* bounded: is_below_root */
+            edit->names[target->index] = str_skip(key, prefix.len + 1);
         else if (same)
             edit->names[target->index] = STR_LIT("");
         else

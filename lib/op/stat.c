@@ -360,7 +360,7 @@ static void copy_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
 {
     uint32_t stride = n ? sized_struct_size(out) : 0;
     for (size_t i = 0; i < n; i++) {
-        unsigned char *to = (unsigned char *)out + i * stride; /* bounded: the caller's array */
+        unsigned char *to = (unsigned char *)out + i * stride;
         memcpy(to, &stride, sizeof stride);
         sized_struct_copy_out(to, &list[i], sizeof *list);
     }

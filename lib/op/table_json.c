@@ -146,7 +146,7 @@ static bool put_row_number(struct text_sink *out, const ckpt_file *f, uint32_t i
     const ckpt_tensor t = table_tensor(&f->table, i);
     uint64_t few[16], *stride = few;
     if (t.has_shape && t.ndim > sizeof few / sizeof *few)
-        stride = malloc(t.ndim * sizeof *stride); /* bounded: as many are in memory */
+        stride = malloc(t.ndim * sizeof *stride);
     if (stride)
         put_row(out, f, &t, stride);
     if (stride != few)

@@ -148,7 +148,7 @@ static size_t decode_latin1(struct octet_reader *r, size_t n)
     for (r->len = 0; pos < text.len && !r->malformed; r->len++) {
         uint32_t cp = utf8_next(text, &pos, false);
         r->malformed = cp > 0xff;
-        r->buf[r->len] = (char)cp; /* bounded: a code point takes a byte at least */
+        r->buf[r->len] = (char)cp;
     }
     return pos;
 }
@@ -286,7 +286,7 @@ static void set_array_number(struct array_reader *r, uint64_t raw)
 static ckpt_status read_element(struct array_reader *r, const ckpt_value **out, ckpt_error *err)
 {
     uint64_t raw = 0;
-    *out = r->array.items ? value_item(r->array.items, r->next++) : NULL; /* bounded: one past the list */
+    *out = r->array.items ? value_item(r->array.items, r->next++) : NULL;
     if (r->array.items)
         return CKPT_OK;
     for (unsigned i = 0; i < r->array.size; i++) {

@@ -42,7 +42,7 @@ static int report_verify_progress(void *user, uint64_t done, uint64_t total)
     const struct verify_job *job = user;
     const ckpt_work *how = job->c->opts->how;
     (void)total;
-    /* bounded: below job->total, which was added up without overflow */
+    /* below job->total, which was added up without overflow */
     return how->progress ? how->progress(how->user, job->bytes_before + done, job->total) : 0;
 }
 
@@ -157,7 +157,7 @@ static int report_row(void *user, size_t i)
         job->status = check_report_fault(job->c, job->f->path, result->fault, &job->report_failure);
     else if (result->finite.nan || result->finite.inf)
         job->status = report_not_finite(job, &t, &result->finite);
-    job->c->result->read += t.nbytes; /* bounded: the sum of all sizes was checked before */
+    job->c->result->read += t.nbytes; /* the sum of all sizes was checked before */
     return job->status != CKPT_OK;
 }
 
@@ -328,7 +328,7 @@ static ckpt_status read_record(struct record_job *all, size_t i, struct parallel
         st = source_read(src, at, chunk, n, err);
         if (st == CKPT_OK)
             *crc = crc_update(record_crc_kind(&all->records[i]), *crc, chunk, n);
-        at += n; /* bounded: n <= size - at */
+        at += n;
         if (!parallel_advance(run, n) && st == CKPT_OK)
             st = CKPT_ECANCELLED;
     }
@@ -349,7 +349,7 @@ static int report_record(void *user, size_t i)
     const struct record_result *result = &all->results[i];
     struct verify_job *job = all->verify;
     ckpt_error e = {0};
-    job->c->result->read += r->src->size; /* bounded: the sum of all sizes was checked before */
+    job->c->result->read += r->src->size; /* the sum of all sizes was checked before */
     if (result->fault)
         e = *result->fault;
     else if (result->crc != r->crc)

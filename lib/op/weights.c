@@ -320,7 +320,7 @@ static size_t find_component(ckpt_str name, const char *component, ckpt_str *aft
 {
     ckpt_str wanted = str_c(component);
     for (size_t at = str_find(name, wanted, 0); at != SIZE_MAX; at = str_find(name, wanted, at + 1)) {
-        *after = str_skip(name, at + wanted.len); /* bounded: WANTED is in NAME */
+        *after = str_skip(name, at + wanted.len);
         bool begins = at == 0 || name.ptr[at - 1] == '/';
         if (begins && str_starts(*after, STR_LIT("/"))) {
             *after = str_skip(*after, 1);
@@ -415,10 +415,10 @@ static uint32_t find_by_name(const map *by_name, const struct table *t, size_t i
         return NO_CONTAINER;
     if (root.len && (!str_starts(name, root) || name.len <= root.len + 1))
         return NO_CONTAINER;
-    name = root.len ? str_skip(name, root.len + 1) : name; /* bounded: it is longer */
+    name = root.len ? str_skip(name, root.len + 1) : name;
     if (key->str.len > name.len)
         return NO_CONTAINER;
-    size_t above = name.len - key->str.len; /* bounded: just compared */
+    size_t above = name.len - key->str.len;
     uint32_t at = map_get(by_name, str_of(name.ptr, above ? above - 1 : 0));
     return at == MAP_NONE ? NO_CONTAINER : at;
 }

@@ -65,7 +65,6 @@ static ckpt_str skip_prefix(ckpt_str text)
 {
     static const char word[] = "base64";
     size_t at = str_find(str_first(text, PREFIX_MAX), str_c(word), 0);
-    /* bounded: the word is inside */
     ckpt_str rest = at == SIZE_MAX ? STR_LIT("") : str_skip(text, at + sizeof word - 1);
     return rest.len && strchr(":,", *rest.ptr) && *rest.ptr ? str_skip(rest, 1) : text;
 }
@@ -77,7 +76,7 @@ ckpt_status scan_base64(const struct scanned *in, struct scan_text_value value, 
     ckpt_str text = value.text;
     if (text.len < TEXT_MIN && !value.is_serialized)
         return CKPT_OK;
-    struct decoded d = {.bytes = malloc(text.len + 1)}; /* bounded: a text in memory */
+    struct decoded d = {.bytes = malloc(text.len + 1)};
     CKPT_TRY_ALLOC(d.bytes, err);
     d.skipped = !text_decode_base64(text, false, d.bytes, &d.n);
     ckpt_status st = scan_decoded(in, value, &d, &found, err);

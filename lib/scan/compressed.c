@@ -40,7 +40,7 @@ static ckpt_status scan_unpacked_member(void *user, ckpt_str name, source *bytes
     CKPT_TRY(scan_check_member_name(&member, CKPT_NO_OFFSET, name));
     member.src = bytes;
     x->scan->result->members++;
-    x->unpacked += bytes->size; /* bounded: by max_unpacked */
+    x->unpacked += bytes->size;
     CKPT_TRY(scan_hash_member(&member, 0, NULL, err));
     ckpt_status st = scan_bytes(&member, x->in_chunk ? SCAN_CHUNK : SCAN_MEMBER, &known_bytes, err);
     p->all_bytes_known = p->all_bytes_known && known_bytes >= bytes->size;
@@ -52,7 +52,7 @@ uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size)
     uint64_t left = x->scan->opts->max_unpacked - x->unpacked;
     if (size > left / RATIO_MAX)
         return left;
-    uint64_t by_ratio = size * RATIO_MAX; /* bounded: no more than is left */
+    uint64_t by_ratio = size * RATIO_MAX;
     uint64_t max = by_ratio < UNPACKED_MIN ? UNPACKED_MIN : by_ratio;
     return max < left ? max : left;
 }
@@ -110,7 +110,7 @@ static uint64_t read_7zip_end(struct scan *s, source *src)
     if (!scan_read(s, src, 0, head, sizeof head))
         return UINT64_MAX;
     uint64_t end_header_size = load_u64le(head + 20);
-    /* bounded: libarchive found the end header there; without one, its offset is not used */
+    /* libarchive found the end header there; without one, its offset is not used */
     return end_header_size ? sizeof head + load_u64le(head + 12) + end_header_size : sizeof head;
 }
 
@@ -127,7 +127,7 @@ static bool skip_lz4_frame(reader *r)
     uint64_t block_size, checksum_size = flg & LZ4_BLOCK_CHECKSUM ? 4 : 0;
     (void)reader_skip(r, (flg & LZ4_CONTENT_SIZE ? 8u : 0) + (flg & LZ4_DICT_ID ? 4u : 0) + 1);
     while ((block_size = reader_u32(r) & ~LZ4_UNCOMPRESSED))
-        (void)reader_skip(r, block_size + checksum_size); /* bounded: at most 2^31 + 3 */
+        (void)reader_skip(r, block_size + checksum_size);
     return !(flg & LZ4_CONTENT_CHECKSUM) || reader_skip(r, 4);
 }
 
@@ -172,7 +172,7 @@ static ckpt_status count_unpacked(void *user, ckpt_str name, source *bytes, ckpt
 {
     (void)name;
     (void)err;
-    *(uint64_t *)user += bytes->size; /* bounded: by what may be unpacked */
+    *(uint64_t *)user += bytes->size;
     return CKPT_OK;
 }
 
@@ -227,7 +227,7 @@ static bool inflates_to_file(struct scanner *x, source *src)
         (void)scan_note_system_failure(x->scan, note_if_file(&f, STR_LIT(""), bytes, &why), &why);
     else if (bytes)
         f.is_file = bytes->size >= CALL_MIN && scan_is_pickle(x, bytes, 0, bytes->size, false);
-    x->unpacked += bytes ? bytes->size : 0; /* bounded: by scan_max_unpacked */
+    x->unpacked += bytes ? bytes->size : 0;
     source_unref(bytes);
     return f.is_file || st == CKPT_ELIMIT;
 }
@@ -247,7 +247,7 @@ const char *scan_find_packed_file(struct scanner *x, source *src)
         return NULL;
     ckpt_status st = unpack_archive(src, &u, &why);
     (void)scan_note_system_failure(x->scan, st, &why);
-    x->unpacked += f.size; /* bounded: by scan_max_unpacked */
+    x->unpacked += f.size;
     return f.is_file || st == CKPT_ELIMIT ? "lzma" : NULL;
 }
 
@@ -272,7 +272,7 @@ ckpt_status scan_compressed(const struct scanned *in, const char *kind, uint64_t
         return st;
     }
     if (st == CKPT_OK && p.all_bytes_known)
-        *known_bytes += in->src->size; /* bounded: the caller's sum is at most the size of its source */
+        *known_bytes += in->src->size; /* the caller's sum is at most the size of its source */
     if (st == CKPT_OK)
         return SCAN_FOUND(in, SCAN_ARCHIVE_OPENED, 0, "%s data, unpacked and scanned", kind);
     return SCAN_FOUND(in, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_MALFORMED : SCAN_NOT_OPENED, 0,

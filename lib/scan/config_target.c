@@ -74,8 +74,7 @@ static enum target_kind judge_path(ckpt_str path)
     ckpt_str name = str_after_last(path, '.');
     if (!path.ptr || path.len > TARGET_MAX)
         return TARGET_UNUSUAL;
-    if (name.len + 1 < path.len && /* bounded: a part of the path */
-        is_harmless(str_of(path.ptr, path.len - name.len - 1), name))
+    if (name.len + 1 < path.len && is_harmless(str_of(path.ptr, path.len - name.len - 1), name))
         return TARGET_HARMLESS;
     if (has_internal_name(path) || name_path_runs_code(path, true))
         return TARGET_RUNS_CODE;
@@ -131,7 +130,7 @@ bool scan_target_runs_code(ckpt_str text)
 {
     ckpt_str name = str_after_last(text, '.');
     return text.ptr && scan_is_dotted_name(text) &&
-           !is_harmless(str_of(text.ptr, text.len - name.len - 1), name) && /* bounded: it has a dot */
+           !is_harmless(str_of(text.ptr, text.len - name.len - 1), name) &&
            (has_internal_name(text) || name_path_runs_code(text, false));
 }
 

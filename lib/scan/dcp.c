@@ -219,7 +219,7 @@ static ckpt_status scan_metadata(struct dcp_archive *d, const struct scanned *in
     ckpt_status st = folder.ptr
                          ? scan_siblings_open(d->a, d->members, folder.ptr, d->files_left, &siblings, d->err)
                          : fail_memory(d->err);
-    d->files_left -= siblings.n < d->files_left ? siblings.n : d->files_left; /* bounded: the lesser */
+    d->files_left -= siblings.n < d->files_left ? siblings.n : d->files_left;
     if (st == CKPT_OK)
         st = scan_dcp_values(in, &siblings, d->err);
     in->x->nopened_zips = nopened; /* those that were added are in files that are closed now */
@@ -271,7 +271,7 @@ ckpt_status scan_dcp_in_archive(const struct scanned *in, ckpt_error *err)
         if (scan_has_siblings(members_name(d.members, i)))
             st = open_and_scan_metadata(&d, members_name(d.members, i));
     if (d.members)
-        x->unpacked += members_unpacked(d.members); /* bounded: by what was left */
+        x->unpacked += members_unpacked(d.members);
     source_unref(d.members);
     arena_free(d.a);
     return st;

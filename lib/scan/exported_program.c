@@ -83,7 +83,7 @@ static bool is_function_name(ckpt_str text)
     size_t colon = rest.len < text.len ? str_find(rest, STR_LIT(":"), 0) : SIZE_MAX;
     if (colon != SIZE_MAX && !exported_is_name(str_of(rest.ptr, colon)))
         return false;
-    rest = colon == SIZE_MAX ? rest : str_skip(rest, colon + 1); /* bounded: inside the text */
+    rest = colon == SIZE_MAX ? rest : str_skip(rest, colon + 1);
     while (rest.len)
         if (!exported_is_name(str_take_until(&rest, '.')))
             return false;
@@ -132,7 +132,7 @@ static bool is_known_function(ckpt_str name)
         return true; /* torch.ops.NAMESPACE.OPERATION, or its .OVERLOAD */
     if (last.len == name.len)
         return false;
-    ckpt_str module = str_of(name.ptr, name.len - last.len - 1); /* bounded: the last dot is there */
+    ckpt_str module = str_of(name.ptr, name.len - last.len - 1);
     return target_list_has(known_functions, sizeof known_functions / sizeof *known_functions, module, last);
 }
 
@@ -142,7 +142,6 @@ static bool is_file_operation(ckpt_str name)
     ckpt_str rest = name;
     for (size_t i = 0; i < 3; i++)
         (void)str_take_until(&rest, '.');
-    /* bounded: a dot precedes the rest */
     ckpt_str module = str_of(name.ptr, rest.len < name.len ? name.len - rest.len - 1 : 0);
     return target_list_has(file_operations, sizeof file_operations / sizeof *file_operations, module,
                            str_take_until(&rest, '.'));

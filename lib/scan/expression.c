@@ -48,7 +48,7 @@ struct expression {
 
 static char peek(const struct expression *e, size_t ahead)
 {
-    return ahead < e->text.len - e->pos ? e->text.ptr[e->pos + ahead] : '\0'; /* bounded: inside the text */
+    return ahead < e->text.len - e->pos ? e->text.ptr[e->pos + ahead] : '\0';
 }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -65,7 +65,7 @@ static ckpt_str take_name(struct expression *e)
     size_t from = e->pos;
     while (is_name_char(peek(e, 0)))
         e->pos++;
-    return str_of(e->text.ptr + from, e->pos - from); /* bounded: inside the text */
+    return str_of(e->text.ptr + from, e->pos - from);
 }
 
 static bool take(struct expression *e, const char *token)
@@ -73,7 +73,7 @@ static bool take(struct expression *e, const char *token)
     skip_space(e);
     if (!str_starts(str_skip(e->text, e->pos), str_c(token)))
         return false;
-    e->pos += strlen(token); /* bounded: it is there */
+    e->pos += strlen(token);
     return true;
 }
 

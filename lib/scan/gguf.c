@@ -48,9 +48,8 @@ ckpt_status scan_gguf(const struct scanned *in, uint64_t *known_bytes, ckpt_erro
     }
     if (st == CKPT_OK) {
         bool has_data = g.data_offset < in->src->size; /* false if all tensors are empty */
-        scan_count_bytes(in->src, &x->scan->result->in_tensors,
-                         has_data ? in->src->size - g.data_offset : 0); /* bounded: by HAS_DATA */
-        *known_bytes += in->src->size; /* bounded: the sum is at most the size of the file */
+        scan_count_bytes(in->src, &x->scan->result->in_tensors, has_data ? in->src->size - g.data_offset : 0);
+        *known_bytes += in->src->size; /* the sum is at most the size of the file */
         return CKPT_OK;
     }
     return scan_report_read_error(in, g.error_offset, &why, err);

@@ -84,13 +84,13 @@ static ckpt_status read_references(const struct gin *g, uint64_t at, ckpt_str li
 {
     size_t from = str_find(line, STR_LIT("@"), 0);
     while (from != SIZE_MAX) {
-        ckpt_str rest = str_skip(line, from + 1), path = take_path(&rest); /* bounded: inside the line */
+        ckpt_str rest = str_skip(line, from + 1), path = take_path(&rest);
         while (rest.len && *rest.ptr == '/') {
             rest = str_skip(rest, 1);
             path = take_path(&rest);
         }
-        CKPT_TRY(judge_reference(g, at + from, path)); /* bounded: inside the text */
-        from = str_find(line, STR_LIT("@"), from + 1); /* bounded: inside the line */
+        CKPT_TRY(judge_reference(g, at + from, path));
+        from = str_find(line, STR_LIT("@"), from + 1);
     }
     return CKPT_OK;
 }
@@ -99,7 +99,7 @@ static ckpt_status read_references(const struct gin *g, uint64_t at, ckpt_str li
 static ckpt_status read_include(const struct gin *g, uint64_t at, ckpt_str line)
 {
     line = str_trim_end(line, " \t\r\n");
-    line.ptr = g->text.ptr + (line.ptr - g->statement.ptr); /* bounded: the texts have the same size */
+    line.ptr = g->text.ptr + (line.ptr - g->statement.ptr);
     line = str_trim_end(str_trim_start(line, " \t\r\n\\'\""), " \t\r\n'\"");
     return scan_path_leaves_folder(line) || str_has(line, STR_LIT("\\"))
                ? SCAN_FOUND(g->in, SCAN_EXTERNAL_PATH, at,
@@ -133,11 +133,11 @@ static ckpt_status read_lines(struct gin *g)
     for (size_t from = 0; from < text.len;) {
         size_t end = str_find(text, STR_LIT("\n"), from);
         while (end != SIZE_MAX && is_continued(text, end))
-            end = str_find(text, STR_LIT("\n"), end + 1); /* bounded: inside the text */
+            end = str_find(text, STR_LIT("\n"), end + 1);
         end = end == SIZE_MAX ? text.len : end;
-        ckpt_str line = str_of(text.ptr + from, end - from); /* bounded: END is not before FROM */
+        ckpt_str line = str_of(text.ptr + from, end - from);
         CKPT_TRY(read_line(g, from, line));
-        from = end + 1; /* bounded: the size of the text, and one */
+        from = end + 1;
     }
     return CKPT_OK;
 }
@@ -146,21 +146,21 @@ static ckpt_status read_lines(struct gin *g)
  * *UNENDED to the offset up to which it has no end, and returns AT + 1. */
 static size_t find_string_end(ckpt_str text, size_t at, size_t *unended)
 {
-    const char *quote = text.ptr + at; /* bounded: AT is inside the text */
+    const char *quote = text.ptr + at;
     bool is_triple = text.len - at > 2 && quote[1] == *quote && quote[2] == *quote;
     size_t size = is_triple ? 3 : 1;
-    size_t i = at + size; /* bounded: inside the text */
+    size_t i = at + size;
     for (; i < text.len; i++) {
         ckpt_str rest = str_skip(text, i);
         if (!is_triple && (*rest.ptr == '\n' || *rest.ptr == '\r'))
             break;
         if (*rest.ptr == '\\')
-            i += str_starts(rest, STR_LIT("\\\r\n")) ? 2 : 1; /* bounded: the size of the text, and one */
+            i += str_starts(rest, STR_LIT("\\\r\n")) ? 2 : 1;
         else if (str_starts(rest, str_of(quote, size)))
-            return i + size; /* bounded: inside the text */
+            return i + size;
     }
     *unended = i;
-    return at + 1; /* bounded: inside the text */
+    return at + 1;
 }
 
 /* mask_text - overwrites in TEXT comments by blanks, what is in strings by underscores, and ends of lines of
@@ -171,15 +171,15 @@ static void mask_text(char *text, size_t n)
     size_t unended[2] = {0, 0}, end; /* of strings in either quote */
     for (size_t i = 0; i < n; i = end) {
         size_t *limit = &unended[text[i] == '"'];
-        end = i + 1; /* bounded: inside the text */
+        end = i + 1;
         if (text[i] == '#') {
             for (; end < n && text[end] != '\n' && text[end] != '\r'; end++)
                 text[end] = ' ';
             text[i] = ' ';
         } else if ((text[i] == '"' || text[i] == '\'') && i >= *limit) {
             end = find_string_end(all, i, limit);
-            if (end - i > 2)                            /* bounded: END is after I */
-                memset(text + i + 1, '_', end - i - 2); /* bounded: between the quotes */
+            if (end - i > 2)
+                memset(text + i + 1, '_', end - i - 2);
         } else if (text[i] == '\r' && (end == n || text[end] != '\n')) {
             text[i] = '\n';
         }

@@ -111,7 +111,7 @@ static ckpt_status check_array_state(struct numpy_judge *j, const struct trace_s
     if (is_masked) /* (version, shape, dtype, is_fortran, data, mask, fill value) */
         return check_bytes(j, step, state->items[2], state->items[4], why);
     /* (version, shape, dtype, is_fortran, data); old pickles have no version */
-    uint32_t last = state->nkept - 1; /* bounded: at least four items */
+    uint32_t last = state->nkept - 1;
     return check_bytes(j, step, state->items[last - 2], state->items[last], why);
 }
 

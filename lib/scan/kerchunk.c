@@ -18,10 +18,10 @@ static ckpt_str get_code(ckpt_str text, size_t *pos)
         bool is_value = text.ptr[i + 1] == '{';
         if (text.ptr[i] != '{' || (!is_value && text.ptr[i + 1] != '%'))
             continue;
-        ckpt_str rest = str_skip(text, is_value ? i + 2 : i + 1); /* bounded: inside the text */
+        ckpt_str rest = str_skip(text, is_value ? i + 2 : i + 1);
         size_t end = str_find(rest, is_value ? STR_LIT("}}") : STR_LIT("%}"), 0);
         ckpt_str code = str_first(rest, end);
-        *pos = (size_t)(code.ptr - text.ptr) + code.len; /* bounded: inside the text */
+        *pos = (size_t)(code.ptr - text.ptr) + code.len;
         return code;
     }
     return (ckpt_str){NULL, 0};
@@ -77,7 +77,7 @@ ckpt_status kerchunk_scan_json(const struct yaml_file *f, ckpt_error *err)
                              str_has(f->text, STR_LIT("\\u00"));
     if (!may_have_template)
         return CKPT_OK;
-    arena *a = arena_new(2 * (uint64_t)f->text.len + 65536); /* bounded: the text is in memory */
+    arena *a = arena_new(2 * (uint64_t)f->text.len + 65536);
     CKPT_TRY_ALLOC(a, err);
     ckpt_status st = visit_texts(f, false, &found, a);
     if (st == CKPT_OK && found)

@@ -32,7 +32,7 @@ ckpt_status scan_sstable(const struct scanned *in, uint64_t *known_bytes, ckpt_e
     for (size_t i = 0; st == CKPT_OK && i < t.nblocks; i++)
         st = read_block(&t, i, &why);
     if (st == CKPT_OK) {
-        /* bounded: the sum is at most the size of the file */
+        /* the sum is at most the size of the file */
         *known_bytes += in->src->size - t.bytes_outside;
         return !t.bytes_outside
                    ? CKPT_OK
@@ -49,7 +49,7 @@ ckpt_status scan_ocdbt(const struct scanned *in, uint64_t *known_bytes, ckpt_err
     uint64_t at = 0, n;
     in->x->format = in->x->depth ? in->x->format : "ocdbt";
     while (at < in->src->size && (st = ocdbt_measure_record(in->src, at, &n, &why)) == CKPT_OK)
-        at += n;        /* bounded: in the source */
-    *known_bytes += at; /* bounded: the sum is at most the size of the file */
+        at += n;
+    *known_bytes += at; /* the sum is at most the size of the file */
     return st == CKPT_OK ? CKPT_OK : scan_report_read_error(in, why.offset, &why, err);
 }

@@ -24,8 +24,8 @@ bool monai_is_config_path(ckpt_str path)
     if (!str_ends_any_case(name, STR_LIT(".json")) && !str_ends_any_case(name, STR_LIT(".yaml")) &&
         !str_ends_any_case(name, STR_LIT(".yml")))
         return false;
-    folder.len -= folder.len > 0;                  /* bounded: the slash */
-    name.len -= str_after_last(name, '.').len + 1; /* bounded: the suffix is there */
+    folder.len -= folder.len > 0;
+    name.len -= str_after_last(name, '.').len + 1;
     return str_matches_word(str_after_last(folder, '/'), FOLDERS, str_eq) ||
            str_matches_word(name, NAMES, str_eq);
 }
@@ -100,7 +100,7 @@ ckpt_status monai_scan_json(const struct yaml_file *f, ckpt_error *err)
     bool is_config = monai_is_config_path(f->in->where.len ? f->in->where : str_c(f->in->x->path));
     if (!may_act(f->text))
         return CKPT_OK;
-    arena *a = arena_new(2 * (uint64_t)f->text.len + 65536); /* bounded: the text is in memory */
+    arena *a = arena_new(2 * (uint64_t)f->text.len + 65536);
     CKPT_TRY_ALLOC(a, err);
     ckpt_status st = is_config ? CKPT_OK : visit_texts(f, false, &is_config, a);
     if (st == CKPT_OK && is_config)

@@ -43,12 +43,12 @@ static ckpt_status visit_value(void *user, const struct msgpack_value *v, ckpt_e
 {
     struct msgpack_visit *m = user;
     if (v->kind == MSGPACK_EXT && v->type >= 1 && v->type <= 3) {
-        m->array_bytes += v->n; /* bounded: they are inside the source */
+        m->array_bytes += v->n;
         return CKPT_OK;
     }
     if (v->kind == MSGPACK_EXT && v->type != -1 && !m->has_unknown_extension) {
         m->has_unknown_extension = true;
-        CKPT_TRY(SCAN_FOUND(m->in, SCAN_FORMAT_NOT_SCANNED, v->data - 1, /* bounded: its type is there */
+        CKPT_TRY(SCAN_FOUND(m->in, SCAN_FORMAT_NOT_SCANNED, v->data - 1,
                             "an extension of {type %" PRId8 "}, which only its program can read", v->type));
     }
     bool has_bytes = v->kind == MSGPACK_EXT || v->kind == MSGPACK_TEXT || v->kind == MSGPACK_BYTES;
@@ -89,6 +89,6 @@ ckpt_status scan_msgpack(const struct scanned *in, bool *is_msgpack, uint64_t *k
         return st;
     scan_count_bytes(in->src, &x->scan->result->in_tensors, m.array_bytes);
     if (!m.has_unknown_extension)
-        *known_bytes += in->src->size; /* bounded: the sum is at most the size of the file */
+        *known_bytes += in->src->size; /* the sum is at most the size of the file */
     return CKPT_OK;
 }

@@ -24,10 +24,10 @@ struct array_scan {
 /* scan_elements - accounts for NBYTES of elements at DATA_OFFSET. */
 static ckpt_status scan_elements(struct array_scan *as, uint64_t data_offset, uint64_t nbytes)
 {
-    uint64_t left = as->in.src->size - data_offset; /* bounded: the header is inside the source */
+    uint64_t left = as->in.src->size - data_offset;
     uint64_t size = nbytes < left ? nbytes : left;
     scan_count_bytes(as->in.src, &as->in.x->scan->result->in_tensors, size);
-    as->known_bytes = as->end = data_offset + size; /* bounded: size is at most what is left */
+    as->known_bytes = as->end = data_offset + size;
     return nbytes <= left ? CKPT_OK
                           : SCAN_FOUND(&as->in, SCAN_MALFORMED, data_offset,
                                        "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}",
@@ -38,11 +38,11 @@ static ckpt_status scan_elements(struct array_scan *as, uint64_t data_offset, ui
 static ckpt_status scan_objects(struct array_scan *as, uint64_t data_offset, ckpt_error *err)
 {
     struct scanned data = as->in;
-    uint64_t left = as->in.src->size - data_offset; /* bounded: the header is inside the source */
+    uint64_t left = as->in.src->size - data_offset;
     CKPT_TRY(source_slice(as->in.src, data_offset, left, &data.src, err));
     ckpt_status st = scan_pickles(&data, &as->known_bytes, err);
     source_unref(data.src);
-    as->known_bytes += data_offset; /* bounded: inside the source */
+    as->known_bytes += data_offset;
     return st;
 }
 
@@ -73,16 +73,15 @@ static ckpt_status scan_array(struct array_scan *as, ckpt_error *err)
 static bool has_array_at(struct scanner *x, source *src, uint64_t at)
 {
     unsigned char head[12]; /* magic, version, length of the header */
-    return src->size - at >= sizeof head &&
-           scan_read(x->scan, src, at, head, sizeof head) && /* bounded: inside */
+    return src->size - at >= sizeof head && scan_read(x->scan, src, at, head, sizeof head) &&
            memcmp(head, NPY_MAGIC, NPY_MAGIC_SIZE) == 0;
 }
 
 /* scan_after_arrays - scans the bytes from AT on, which are no array. */
 static ckpt_status scan_after_arrays(const struct scanned *in, uint64_t at, ckpt_error *err)
 {
-    CKPT_TRY(SCAN_FOUND(in, SCAN_MALFORMED, at, "{%" PRIu64 " bytes} follow {=the elements}",
-                        in->src->size - at)); /* bounded: inside the source */
+    CKPT_TRY(
+        SCAN_FOUND(in, SCAN_MALFORMED, at, "{%" PRIu64 " bytes} follow {=the elements}", in->src->size - at));
     return in->x->depth < in->x->scan->opts->max_depth ? scan_stray_bytes(in, at, in->src->size, err)
                                                        : CKPT_OK;
 }
@@ -93,7 +92,7 @@ static ckpt_status scan_arrays_from(const struct scanned *in, uint64_t at, uint6
 {
     do {
         struct array_scan as = {.in = *in};
-        uint64_t left = in->src->size - at; /* bounded: inside the source */
+        uint64_t left = in->src->size - at;
         if (at)
             CKPT_TRY(scan_join_offset(in, "array", at, &as.in.where, err));
         CKPT_TRY(source_slice(in->src, at, left, &as.in.src, err));
@@ -101,8 +100,8 @@ static ckpt_status scan_arrays_from(const struct scanned *in, uint64_t at, uint6
         source_unref(as.in.src);
         if (st != CKPT_OK)
             return st;
-        *known_bytes += as.known_bytes; /* bounded: the sum is at most the size of the file */
-        at += as.end;                   /* bounded: inside the source */
+        *known_bytes += as.known_bytes; /* the sum is at most the size of the file */
+        at += as.end;
     } while (at < in->src->size && has_array_at(in->x, in->src, at));
     return at < in->src->size ? scan_after_arrays(in, at, err) : CKPT_OK;
 }

@@ -20,7 +20,7 @@ static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_er
 {
     struct onnx_visit *v = user;
     (void)err;
-    v->tensor_bytes += t->bytes; /* bounded: each is in the file */
+    v->tensor_bytes += t->bytes; /* each is in the file */
     CKPT_TRY(scan_check_tensor_name(v->in, t->at, t->name));
     if (t->is_external && str_is(t->location, MEMORY_PATH))
         return SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, t->external_at,
@@ -78,6 +78,6 @@ ckpt_status scan_onnx(const struct scanned *in, uint64_t *known_bytes, ckpt_erro
         return scan_report_read_error(in, o.error_offset, &why, err);
     }
     scan_count_bytes(in->src, &x->scan->result->in_tensors, v.tensor_bytes);
-    *known_bytes += in->src->size; /* bounded: the sum is at most the size of the file */
+    *known_bytes += in->src->size; /* the sum is at most the size of the file */
     return CKPT_OK;
 }

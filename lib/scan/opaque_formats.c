@@ -84,7 +84,7 @@ static ckpt_status check_external_location(struct search *s, uint64_t at, uint64
     /* the length is a varint: 7 bits in a byte, low bits first; bit 7 of a byte: one more byte follows */
     size_t path_len = (unsigned char)rest.ptr[0] & 0x7f,
            varint_size = (unsigned char)rest.ptr[0] & 0x80 ? 2 : 1;
-    path_len += varint_size == 2 ? (size_t)(unsigned char)rest.ptr[1] << 7 : 0; /* bounded: 15 bits */
+    path_len += varint_size == 2 ? (size_t)(unsigned char)rest.ptr[1] << 7 : 0;
     rest = str_skip(rest, varint_size);
     rest.len = path_len < rest.len ? path_len : rest.len;
     if (!scan_path_leaves_folder(rest))
@@ -96,7 +96,7 @@ static ckpt_status check_external_location(struct search *s, uint64_t at, uint64
 
 static ckpt_status report_match(struct search *s, const struct pattern *p, uint64_t at)
 {
-    uint64_t after = at + strlen(p->bytes); /* bounded: the pattern is in the source */
+    uint64_t after = at + strlen(p->bytes);
     if (s->nfound >= FINDINGS_MAX)
         return CKPT_OK;
     if (p->kind == KERAS_CLASS)
@@ -104,7 +104,7 @@ static ckpt_status report_match(struct search *s, const struct pattern *p, uint6
     if (p->kind == EXTERNAL_LOCATION)
         return check_external_location(s, at, after);
     s->nfound++;
-    const char *name = p->bytes + 2; /* bounded: the pattern begins with tag and length */
+    const char *name = p->bytes + 2; /* the pattern begins with tag and length */
     return SCAN_FOUND(s->in, SCAN_GRAPH_CODE, at, "the operation %s %s", name, p->what);
 }
 
@@ -116,7 +116,7 @@ static ckpt_status search_patterns(struct search *s, const struct pattern *patte
     CKPT_TRY(reader_init(&r, s->in->src, 0, s->in->src->size, err));
     while (st == CKPT_OK && reader_left(&r)) {
         size_t window_size = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
-        /* bounded: the window is full; matches that begin in its last bytes are found in the next window */
+        /* the window is full; matches that begin in its last bytes are found in the next window */
         size_t step = window_size == reader_left(&r) ? window_size : window_size - PATTERN_MAX;
         const unsigned char *window = reader_peek(&r, window_size), *match;
         for (size_t i = 0; window && st == CKPT_OK && i < n; i++)
@@ -125,8 +125,7 @@ static ckpt_status search_patterns(struct search *s, const struct pattern *patte
                                strlen(patterns[i].bytes));
                 if (!match || (size_t)(match - window) >= step)
                     break;
-                st = report_match(s, &patterns[i],
-                                  r.pos + (uint64_t)(match - window)); /* bounded: inside the window */
+                st = report_match(s, &patterns[i], r.pos + (uint64_t)(match - window));
             }
         if (!window || !reader_skip(&r, step))
             break;

@@ -92,7 +92,7 @@ static bool count_latin1(struct scan *s, source *src, uint64_t start, uint64_t n
 {
     reader r;
     ckpt_error why;
-    bool ok = reader_init(&r, src, start, start + n, &why) == CKPT_OK; /* bounded: the value is there */
+    bool ok = reader_init(&r, src, start, start + n, &why) == CKPT_OK;
     unsigned char lead = 0;
     *count = 0;
     while (ok && reader_left(&r)) {
@@ -104,7 +104,7 @@ static bool count_latin1(struct scan *s, source *src, uint64_t start, uint64_t n
             bool is_latin1_lead = b[i] == 0xc2 || b[i] == 0xc3; /* of U+0080 to U+00FF */
             ok = is_continuation == (lead != 0) && (is_continuation || b[i] < 0x80 || is_latin1_lead);
             lead = b[i] >= 0xc0 ? b[i] : 0;
-            *count += lead == 0; /* bounded: no more than bytes */
+            *count += lead == 0;
         }
     }
     (void)scan_note_system_failure(s, r.status, &why);
@@ -281,8 +281,7 @@ ckpt_status scan_one_pickle(const struct scanned *in, uint64_t *pos, bool *stopp
     if (end.reached_stop)
         CKPT_TRY(scan_pickle_texts(in, (struct scan_sought){*pos, end.sought_texts, end.narrays > 0}, err));
     scan_count_bytes(in->src, &x->scan->result->in_tensors, end.array_bytes);
-    scan_count_bytes(in->src, &x->scan->result->in_pickles,
-                     end.next_offset - *pos - end.array_bytes); /* bounded: the arrays are in the pickle */
+    scan_count_bytes(in->src, &x->scan->result->in_pickles, end.next_offset - *pos - end.array_bytes);
     *pos = end.next_offset;
     return open_payloads(ps, &p, err);
 }
@@ -312,7 +311,7 @@ static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, u
     x->scan->gave_up = x->scan->gave_up || (!acts && st == CKPT_ELIMIT);
     if (acts || st == CKPT_ECANCELLED || !is_first || !e->reached_stop)
         return acts;
-    if (e->next_offset + 1 == end) /* bounded: before the end */
+    if (e->next_offset + 1 == end)
         (void)scan_read(x->scan, src, e->next_offset, &last, 1);
     bool ends_stream = e->next_offset == end || last == '\n'; /* an editor may have added a newline */
     return (t.imports && !t.has_odd_name) || ends_stream;
@@ -347,7 +346,7 @@ bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_
                      struct scan_trial *trial)
 {
     *trial = (struct scan_trial){.why.status = CKPT_OK};
-    return end - pos >= 2 && /* bounded: POS is not after END */
+    return end - pos >= 2 &&
            ((head && has_protocol(x, src, pos, end)) || find_acting_pickle(x, src, &pos, end, trial));
 }
 
@@ -378,14 +377,13 @@ ckpt_status scan_pickles(const struct scanned *in, uint64_t *known_bytes, ckpt_e
     for (uint32_t i = 0; i < PICKLES_MAX && stopped && pos < in->src->size; i++) {
         if (i && pos > acting_at && !has_protocol(in->x, in->src, pos, in->src->size)) {
             acting_at = pos;
-            /* bounded: pos < size */
             if (in->src->size - pos < 2 ||
                 !find_acting_pickle(in->x, in->src, &acting_at, in->src->size, &trial))
                 break;
         }
         CKPT_TRY(scan_one_pickle(in, &pos, &stopped, err));
     }
-    *known_bytes += pos; /* bounded: inside the source */
+    *known_bytes += pos;
     return stopped && pos < in->src->size ? scan_after_last_pickle(in, pos, err) : CKPT_OK;
 }
 
@@ -396,14 +394,14 @@ ckpt_status scan_legacy(const struct scanned *in, uint64_t *known_bytes, ckpt_er
     bool stopped = true;
     for (int i = 0; i < 5 && stopped && pos < in->src->size; i++)
         CKPT_TRY(scan_one_pickle(in, &pos, &stopped, err));
-    *known_bytes += pos; /* bounded: inside the source */
+    *known_bytes += pos;
     if (!stopped)
         return CKPT_OK;
     CKPT_TRY(scan_check_format(in, "torch-legacy", &end, err));
     if (end == 0)
         return CKPT_OK;
     end = end < pos ? pos : end;
-    scan_count_bytes(in->src, &in->x->scan->result->in_tensors, end - pos); /* bounded: end >= pos */
-    *known_bytes += end - pos;                                              /* bounded: end >= pos */
+    scan_count_bytes(in->src, &in->x->scan->result->in_tensors, end - pos);
+    *known_bytes += end - pos;
     return end < in->src->size ? scan_after_last_pickle(in, end, err) : CKPT_OK;
 }

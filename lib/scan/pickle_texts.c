@@ -87,7 +87,7 @@ static bool get_entry(const ckpt_value *v, uint32_t i, const ckpt_value **key, c
         *val = pairs[i].val;
         return true;
     }
-    const ckpt_value *item = value_item(v, i - n); /* bounded: i >= n */
+    const ckpt_value *item = value_item(v, i - n);
     if (value_is_sequence(item) && item->u.seq.n == 2) {
         *key = item->u.seq.items[0];
         *val = item->u.seq.items[1];
@@ -258,8 +258,7 @@ static ckpt_status read_graph(struct texts *h, struct scan_sought sought, ckpt_v
     uint64_t next, size = h->in.src->size;
     if (!sought.is_joblib)
         return pickle_read(h->a, h->in.src, sought.pos, size, NULL, root, &next, why);
-    CKPT_TRY(
-        source_slice(h->in.src, sought.pos, size - sought.pos, &h->in.src, why)); /* bounded: POS is inside */
+    CKPT_TRY(source_slice(h->in.src, sought.pos, size - sought.pos, &h->in.src, why));
     return pickle_read_joblib(h->a, h->in.src, NULL, root, &next, why);
 }
 

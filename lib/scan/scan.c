@@ -109,7 +109,7 @@ static uint64_t find_storages_end(const ckpt_file *f)
     uint64_t last = 0;
     for (size_t i = 0; i < f->table.nstorages; i++) {
         const struct storage *s = &f->table.storages[i];
-        uint64_t end = s->off + s->nbytes; /* bounded: the reader checked that it is inside the file */
+        uint64_t end = s->off + s->nbytes; /* the reader checked that it is inside the file */
         last = end > last ? end : last;
     }
     return last;
@@ -171,7 +171,7 @@ ckpt_status scan_check_format(const struct scanned *in, const char *format, uint
         *end = 0;
     uint64_t base = source_pos(in->src, 0);
     bool has_offset = base != CKPT_NO_OFFSET && why.offset != CKPT_NO_OFFSET && why.offset >= base &&
-                      why.offset - base <= in->src->size; /* bounded: offset >= base */
+                      why.offset - base <= in->src->size;
     return scan_found_error(x->scan, SCAN_MALFORMED, in->where,
                             (struct scan_place){in->src, has_offset ? why.offset - base : CKPT_NO_OFFSET},
                             &why);
@@ -191,7 +191,7 @@ static bool is_text_source(struct scan *s, source *src)
         size_t n = src->size - at < CHUNK ? (size_t)(src->size - at) : CHUNK;
         size_t cut = 0; /* bytes of a character that continues in the next chunk */
         ok = scan_read(s, src, at, chunk, n);
-        if (ok && at + n < src->size) { /* bounded: n is what is left, at most */
+        if (ok && at + n < src->size) {
             while (cut < 3 && ((unsigned char)chunk[n - cut - 1] & 0xc0) == 0x80)
                 cut++;
             cut += (unsigned char)chunk[n - cut - 1] >= 0xc0;
@@ -199,7 +199,7 @@ static bool is_text_source(struct scan *s, source *src)
         ok = ok && utf8_check(str_of(chunk, n - cut), false, NULL);
         for (size_t i = 0; ok && i < n; i++)
             ok = (unsigned char)chunk[i] >= 32 || (chunk[i] && strchr("\t\n\r\f\x1b", chunk[i]));
-        at += n - cut; /* bounded: inside the source */
+        at += n - cut;
     }
     free(chunk);
     return ok;
@@ -209,7 +209,7 @@ static bool is_text_source(struct scan *s, source *src)
 static ckpt_status count_all_as_known(struct scanner *x, source *src, const char *format,
                                       uint64_t *known_bytes)
 {
-    *known_bytes += src->size; /* bounded: the caller's sum is at most the size of its source */
+    *known_bytes += src->size; /* the caller's sum is at most the size of its source */
     if (x->depth == 0 && !x->format)
         x->format = format;
     return CKPT_OK;
@@ -227,9 +227,9 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
     *end = 0;
     CKPT_TRY(source_read(src, 0, head, sizeof head, err));
     length = load_u64le(head);
-    if (length > (uint64_t)16 << 20 || length > src->size - HEADER_AT) /* bounded: that was read */
+    if (length > (uint64_t)16 << 20 || length > src->size - HEADER_AT)
         return CKPT_OK;
-    char *text = arena_alloc(x->a, (size_t)length + 1); /* bounded: 16 MiB */
+    char *text = arena_alloc(x->a, (size_t)length + 1);
     CKPT_TRY_ALLOC(text, err);
     CKPT_TRY(source_read(src, HEADER_AT, text, (size_t)length, err));
     json_init(&json, str_of(text, (size_t)length), HEADER_AT, x->a, &why);
@@ -239,7 +239,7 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
         else if (e == JSON_NUMBER && in_data_offsets && json_get_uint(&json, &offset) && offset > last)
             last = offset;
     }
-    if (last && checked_add(last, length + HEADER_AT, &last) && last < src->size) /* bounded: in the file */
+    if (last && checked_add(last, length + HEADER_AT, &last) && last < src->size)
         *end = last;
     return CKPT_OK;
 }
@@ -284,8 +284,7 @@ static ckpt_status scan_header_texts(const struct scanned *in, ckpt_str header, 
         if (e == JSON_KEY && json.depth == 1)
             is_metadata = str_is(json.str, "__metadata__");
         else if (is_metadata && e == JSON_STRING)
-            CKPT_TRY(
-                scan_metadata_text(in, json.str, json.event_at + HEADER_AT, /* bounded: in the file */ err));
+            CKPT_TRY(scan_metadata_text(in, json.str, json.event_at + HEADER_AT, err));
     }
     return CKPT_OK;
 }
@@ -296,10 +295,10 @@ static ckpt_status scan_metadata(const struct scanned *in, ckpt_error *err)
 {
     unsigned char length[HEADER_AT];
     CKPT_TRY(source_read(in->src, 0, length, sizeof length, err));
-    size_t n = (size_t)load_u64le(length); /* bounded: the format's reader checked it */
+    size_t n = (size_t)load_u64le(length);
     scan_count_bytes(in->src, &in->x->scan->result->in_tensors, in->src->size - HEADER_AT - n);
     char *text = malloc(n + 1);
-    arena *a = arena_new(2 * (uint64_t)n + 65536); /* bounded: the header is in memory */
+    arena *a = arena_new(2 * (uint64_t)n + 65536);
     ckpt_status st = text && a ? source_read(in->src, HEADER_AT, text, n, err) : fail_memory(err);
     ckpt_str header = str_of(text, n);
     if (st == CKPT_OK && str_has(header, STR_LIT("__metadata__")))

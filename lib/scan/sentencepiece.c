@@ -43,7 +43,7 @@ static bool read_fields(reader *r)
         if (f.number == MODEL_PIECES && (f.value > READER_WINDOW || !(b = reader_take(r, (size_t)f.value)) ||
                                          !is_piece(b, (size_t)f.value)))
             return false;
-        npieces += b != NULL; /* bounded: each has bytes */
+        npieces += b != NULL;
         if (!b && !reader_skip(r, f.value))
             return false;
     }
@@ -65,6 +65,6 @@ ckpt_status scan_sentencepiece(struct scanner *x, source *src, bool *found, uint
     if (!*found)
         return CKPT_OK;
     x->format = x->depth || x->format ? x->format : "sentencepiece";
-    *known_bytes += src->size; /* bounded: the caller's sum is at most the size of its source */
+    *known_bytes += src->size; /* the caller's sum is at most the size of its source */
     return CKPT_OK;
 }

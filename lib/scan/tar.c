@@ -37,7 +37,7 @@ static bool skip_numbers(struct torch_member *m, const ckpt_value *v, bool is_te
     ckpt_status st = v ? torch_tar_read_numbers(m->in->src, v, is_tensor, m->pos, &n, &why) : CKPT_EFORMAT;
     (void)scan_note_system_failure(m->in->x->scan, st, &why);
     if (n.offset)
-        m->pos = n.offset + n.nbytes; /* bounded: torch_tar_read_numbers added them */
+        m->pos = n.offset + n.nbytes;
     return st == CKPT_OK;
 }
 
@@ -56,7 +56,7 @@ static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool is_tens
     if (ok && !is_tensor)
         CKPT_TRY(scan_next_pickle(m, &v));
     if (ok && m->pos == m->in->src->size) {
-        *known_bytes += m->in->src->size; /* bounded: the sum is at most the size of the file */
+        *known_bytes += m->in->src->size; /* the sum is at most the size of the file */
         return CKPT_OK;
     }
     return SCAN_FOUND(m->in, SCAN_MALFORMED, m->pos < m->in->src->size ? m->pos : m->in->src->size,
@@ -107,7 +107,7 @@ static ckpt_status scan_tar_member(const struct scanned *in, const struct tar_en
                  ? scan_torch_member(&member, tensors, &known_bytes, err)
                  : scan_bytes(&member, is_chunk ? SCAN_CHUNK : SCAN_MEMBER, &known_bytes, err);
     if (known_bytes >= e->size)
-        *known_inside += e->size; /* bounded: inside the tar */
+        *known_inside += e->size;
     source_unref(member.src);
     return st;
 }
@@ -118,7 +118,7 @@ static ckpt_status check_padding(const struct scanned *in, uint64_t from, uint64
     unsigned char chunk[4096];
     size_t n, i = 0;
     to = to < in->src->size ? to : in->src->size;
-    for (n = 0; from < to; from += n) { /* bounded: n is what is left, at most */
+    for (n = 0; from < to; from += n) {
         n = to - from < sizeof chunk ? (size_t)(to - from) : sizeof chunk;
         CKPT_TRY(source_read(in->src, from, chunk, n, err));
         for (i = 0; i < n && chunk[i] == 0; i++)
@@ -128,7 +128,7 @@ static ckpt_status check_padding(const struct scanned *in, uint64_t from, uint64
     }
     if (from >= to)
         return CKPT_OK;
-    from += i; /* bounded: i is inside the chunk */
+    from += i;
     CKPT_TRY(SCAN_FOUND(in, SCAN_MALFORMED, from, "bytes that belong to no member, where a tar has zeros"));
     return scan_stray_bytes(in, from, to, err);
 }
@@ -162,10 +162,10 @@ ckpt_status scan_tar(const struct scanned *in, uint64_t *known_bytes, ckpt_error
         CKPT_TRY(scan_chunks_open(x, in->src, &context.chunks, err));
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
         has_dcp_metadata |= scan_has_siblings(list[i].name);
-        payload_bytes += list[i].size; /* bounded: members are in the source, one after the other */
+        payload_bytes += list[i].size; /* members are in the source, one after the other */
         st = scan_tar_member(in, &list[i], &context, &known_inside, err);
-        end = list[i].data + list[i].size;         /* bounded: the member is in the source */
-        block_end = end + (512 - end % 512) % 512; /* bounded: at most a block after the end of the source */
+        end = list[i].data + list[i].size;
+        block_end = end + (512 - end % 512) % 512; /* at most a block after the end of the source */
         if (st == CKPT_OK)
             st = check_padding(in, end, block_end, err);
         end = block_end;
@@ -175,7 +175,7 @@ ckpt_status scan_tar(const struct scanned *in, uint64_t *known_bytes, ckpt_error
         st = check_padding(in, end, in->src->size, err);
     if (st == CKPT_OK && has_dcp_metadata)
         st = scan_dcp_in_archive(in, err);
-    /* bounded: known_inside is the size of some of the members, which are inside the source */
+    /* known_inside is the size of some of the members, which are inside the source */
     *known_bytes += in->src->size - (payload_bytes - known_inside);
     return st == CKPT_OK && context.is_torch ? scan_check_format(in, "torch-tar", NULL, err) : st;
 }

@@ -39,8 +39,7 @@ static ckpt_status check_expression(struct json_visit *v, bool is_guard)
                ? CKPT_OK
                : SCAN_FOUND(v->in, SCAN_EVALUATED_TEXT, v->json.event_at,
                             "{%.*s} is not {=arithmetic}: character %zu of %.*s",
-                            STR_ARG(str_skip(text, failed_at)), failed_at + 1,
-                            STR_ARG(text)); /* bounded: inside the text */
+                            STR_ARG(str_skip(text, failed_at)), failed_at + 1, STR_ARG(text));
 }
 
 /* The libraries from which diffusers loads components, and its own modules of pipelines (0.42 and before). */
@@ -146,7 +145,7 @@ static ckpt_str get_file_name(const struct scanner *x, ckpt_str where)
  * template in an object of them, {"chat_template": {"default": …}}. */
 static ckpt_status report_loader_keys(struct json_visit *v, const struct open_object *o, ckpt_str text)
 {
-    ckpt_str outer = v->json.depth ? o[-1].outer_key : o->outer_key; /* bounded: depth is at least 1 */
+    ckpt_str outer = v->json.depth ? o[-1].outer_key : o->outer_key;
     ckpt_str package = str_before(text, '.');
     for (size_t i = 0; i < sizeof loader_keys / sizeof *loader_keys; i++) {
         const struct loader_key *k = &loader_keys[i];
@@ -170,7 +169,7 @@ static ckpt_status report_loader_keys(struct json_visit *v, const struct open_ob
 /* report_path - reports TEXT, which is in O, if it is a path by path_keys that leaves the folder. */
 static ckpt_status report_path(struct json_visit *v, const struct open_object *o, ckpt_str text)
 {
-    ckpt_str outer = v->json.depth ? o[-1].outer_key : o->outer_key; /* bounded: depth is at least 1 */
+    ckpt_str outer = v->json.depth ? o[-1].outer_key : o->outer_key;
     if (!scan_path_leaves_folder(text))
         return CKPT_OK;
     for (size_t i = 0; i < sizeof path_keys / sizeof *path_keys; i++) {
@@ -194,7 +193,6 @@ static ckpt_status judge_exported_text(struct json_visit *v, const struct open_o
         return CKPT_OK;
     struct exported_text t = {
         .text = text, .at = v->json.event_at, .key = is_item(o->key) ? o->outer_key : o->key};
-    /* bounded: depth is at least 2 */
     t.is_input = is_item(o->outer_key) && str_is(o[-1].outer_key, "inputs");
     return exported_judge_text(v->in, &t);
 }
@@ -203,7 +201,7 @@ static ckpt_status judge_exported_text(struct json_visit *v, const struct open_o
 static void note_key(struct open_object *o, ckpt_str text)
 {
     o->key = text;
-    o->target.nkeys++; /* bounded: no more than bytes */
+    o->target.nkeys++;
     o->target.has_params |= str_is(text, "params");
 }
 
@@ -237,7 +235,7 @@ static ckpt_status scan_json_text(struct json_visit *v, ckpt_str text, ckpt_erro
     if (x->depth >= x->scan->opts->max_depth)
         return scan_found(x->scan, SCAN_NOT_OPENED, inner.where, v->in->src, v->json.event_at,
                           "is nested too deep to be opened");
-    char *bytes = malloc(text.len); /* bounded: a text in memory */
+    char *bytes = malloc(text.len);
     inner.src = bytes ? source_mem(bytes, text.len, CKPT_NO_OFFSET) : NULL;
     ckpt_status st = inner.src ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK) {
@@ -299,10 +297,10 @@ static ckpt_status visit_json(struct json_visit *v, ckpt_error *err)
     ckpt_status st = CKPT_OK;
     for (enum json_event e = json_next(&v->json); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
          e = json_next(&v->json)) {
-        struct open_object *o = &v->open[v->json.depth]; /* bounded: JSON_DEPTH at most */
+        struct open_object *o = &v->open[v->json.depth];
         if (e == JSON_OBJECT || e == JSON_ARRAY) {
             *o = (struct open_object){.key = e == JSON_ARRAY ? FIRST_ITEM : STR_LIT(""),
-                                      .outer_key = o[-1].key}; /* bounded: depth is at least 1 */
+                                      .outer_key = o[-1].key};
         } else if (e == JSON_KEY) {
             note_key(o, v->json.str);
             if (str_starts(v->json.str, STR_LIT(JSONPICKLE_KEY)))
@@ -313,7 +311,7 @@ static ckpt_status visit_json(struct json_visit *v, ckpt_error *err)
             else if (e == JSON_TRUE && str_is(o->key, "trust_remote_code"))
                 st = SCAN_FOUND(v->in, SCAN_LOADER_CODE, v->json.event_at, "trust_remote_code, " TRUSTS_CODE);
             else if (e == JSON_OBJECT_END)
-                st = end_object(v, &o[1], o); /* bounded: it was open just now */
+                st = end_object(v, &o[1], o);
             o->key = STR_LIT("");
         }
     }
@@ -339,7 +337,7 @@ void scan_accept_python_json(char *text, size_t n)
                    (str_starts(rest, STR_LIT("NaN")) || str_starts(rest, STR_LIT("Infinity")))) {
             size_t word = text[i] == 'N' ? 3 : 8;
             memset(text + i, '1', word);
-            i += word - 1; /* bounded: inside the text */
+            i += word - 1;
         }
     }
 }
@@ -439,7 +437,7 @@ ckpt_status scan_text(const struct scanned *in, uint64_t *known_bytes, ckpt_erro
     if (st == CKPT_OK && (!is_json || is_yaml))
         st = scan_yaml(&f, &all_read, err);
     if (all_read && incomplete == x->scan->result->found[CKPT_SCAN_INCOMPLETE])
-        *known_bytes += in->src->size; /* bounded: the caller's sum is at most the size of its source */
+        *known_bytes += in->src->size; /* the caller's sum is at most the size of its source */
     free(text);
     return st;
 }

@@ -67,7 +67,7 @@ static ckpt_status check_key(const struct spec *s, ckpt_str text, bool is_keywor
 /* begin_text - sets S to the begin of the JSON in TEXT, of which it makes a copy in A. */
 static ckpt_status begin_text(struct spec *s, ckpt_str text, arena *a, ckpt_error *why)
 {
-    char *copy = arena_alloc(a, text.len + 1); /* bounded: a text in memory */
+    char *copy = arena_alloc(a, text.len + 1);
     if (!copy)
         return arena_full(a) ? fail(why, CKPT_ELIMIT, 0, "texts need too much memory") : fail_memory(why);
     memcpy(copy, text.ptr, text.len);

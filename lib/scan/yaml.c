@@ -29,7 +29,7 @@ static bool is_harmless_tag(ckpt_str tag)
         "python/bool python/str python/unicode python/bytes python/int python/long python/float "
         "python/complex python/list python/tuple python/dict";
     if (str_starts(tag, str_c(prefix)) && str_ends(tag, STR_LIT(">")))
-        tag = str_of(tag.ptr + sizeof prefix - 1, tag.len - sizeof prefix); /* bounded: it has both */
+        tag = str_of(tag.ptr + sizeof prefix - 1, tag.len - sizeof prefix);
     else if (str_starts(tag, STR_LIT("!!")))
         tag = str_skip(tag, 2);
     else
@@ -181,7 +181,7 @@ static char first_byte(const struct yaml_visit *v)
 static ckpt_status visit_item(struct yaml_visit *v, enum yaml_token token)
 {
     struct layers *l = &v->layers;
-    size_t depth = v->level - l->level + l->is_indentless; /* bounded: the level is not less */
+    size_t depth = v->level - l->level + l->is_indentless;
     bool is_colon = token == YAML_KEY || token == YAML_VALUE;
     if (v->level < l->value_level || (is_colon && !l->value_level))
         l->value_level = is_colon ? v->level : 0;
@@ -247,7 +247,7 @@ static ckpt_status move_to_level(struct yaml_visit *v, size_t level)
         CKPT_TRY(scan_judge_object(v->in, o));
     }
     while (v->level < level)
-        v->mappings[++v->level] = (struct target_object){.nkeys = 0}; /* bounded: by the scanner */
+        v->mappings[++v->level] = (struct target_object){.nkeys = 0};
     return CKPT_OK;
 }
 
@@ -256,7 +256,7 @@ static void note_key(struct yaml_visit *v, enum yaml_token token)
 {
     struct target_object *o = &v->mappings[v->level];
     if (token == YAML_KEY || token == YAML_VALUE) {
-        o->nkeys++; /* bounded: no more than bytes */
+        o->nkeys++;
         o->has_params |= v->may_be_params;
     }
     v->may_be_params = token == YAML_ALIAS ||
@@ -319,7 +319,7 @@ static void note_expression(struct yaml_visit *v)
     bool is_long = v->y.text_is_cut && str_starts(text, STR_LIT("$"));
     if (!v->f->is_yaml_name || !(is_long || monai_acts_on(text)))
         return;
-    memcpy(v->expression, text.ptr, text.len); /* bounded: by YAML_TEXT_MAX */
+    memcpy(v->expression, text.ptr, text.len);
     v->expression_length = text.len;
     v->expression_at = v->y.token_at;
 }

@@ -14,7 +14,7 @@ bool yolo_is_activation(ckpt_str text)
         return true;
     if (!str_starts(text, STR_LIT("nn.")) || !str_ends(text, STR_LIT(")")))
         return false;
-    for (size_t i = 3, nopen = 0; i + 1 < text.len; i++) { /* bounded: inside the text */
+    for (size_t i = 3, nopen = 0; i + 1 < text.len; i++) {
         char c = text.ptr[i];
         nopen += c == '(';
         bool is_argument = nopen == 1 && c && strchr("_=., -('\"", c);

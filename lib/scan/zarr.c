@@ -62,7 +62,7 @@ void scan_chunks_close(struct scan_chunks *c, struct scanner *x)
     if (!c)
         return;
     if (x)
-        x->unpacked += members_unpacked(c->archive); /* bounded: by what was left */
+        x->unpacked += members_unpacked(c->archive);
     if (x)
         source_unref(c->archive);
     map_free(c->folders);
@@ -81,7 +81,7 @@ static ckpt_status read_array(struct scan_chunks *c, ckpt_str folder, const char
     if (src && src->size <= METADATA_MAX) {
         size_t n = (size_t)src->size;
         struct zarr_array *array = arena_alloc(c->a, sizeof *array);
-        char *text = arena_alloc(c->a, n + 1); /* bounded: METADATA_MAX */
+        char *text = arena_alloc(c->a, n + 1);
         st = array && text ? source_read(src, 0, text, n, &ignored) : CKPT_ENOMEM;
         if (st == CKPT_OK)
             st = zarr_read(str_of(text, n), strcmp(name, ZARR_V3) == 0, c->a, array, &ignored);
@@ -103,7 +103,7 @@ static ckpt_status find_array(struct scan_chunks *c, ckpt_str folder, struct zar
     if (!*out)
         CKPT_TRY(read_array(c, folder, ZARR_V3, out, err));
     ckpt_str kept = arena_str(c->a, folder);
-    uint32_t index = (uint32_t)c->n; /* bounded: each takes bytes of the arena */
+    uint32_t index = (uint32_t)c->n;
     if (kept.ptr && arena_push(c->a, &c->arrays, &c->n, &c->cap, out, sizeof *out))
         return map_put(c->folders, kept, index, NULL) ? CKPT_OK : fail_memory(err);
     return arena_full(c->a) ? CKPT_OK : fail_memory(err);

@@ -80,7 +80,7 @@ static bool is_from_torch(ckpt_str name)
 static ckpt_str get_record(ckpt_str name)
 {
     size_t top = str_find(name, STR_LIT("/"), 0);
-    return top == SIZE_MAX ? name : str_skip(name, top + 1); /* bounded: the slash is there */
+    return top == SIZE_MAX ? name : str_skip(name, top + 1);
 }
 
 /* get_role - returns SCAN_STORAGE if torch writes only storages under the name of V, SCAN_CHUNK if V is a
@@ -113,8 +113,7 @@ static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
         if (!v->listed) /* it may have no name, if the central directory is cut off */
             continue;
         CKPT_TRY(scan_join_names(archive->in, v->name, &at.where, err));
-        if (str_find(v->name, str_of(first->name.ptr, folder_len + 1), 0) !=
-            0) { /* bounded: the slash is there */
+        if (str_find(v->name, str_of(first->name.ptr, folder_len + 1), 0) != 0) {
             archive->has_flaw = true;
             CKPT_TRY(SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, v->described_at,
                                 "is outside of {=the folder \"%.*s\"}, where torch writes all records",
@@ -166,7 +165,7 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     struct scanner *x = archive->in->x;
     ckpt_error why;
     uint64_t used, limit = x->scan->opts->max_unpacked, left = limit - x->unpacked;
-    if (archive->max_unpacked - archive->unpacked < left) { /* bounded: never more than the maximum */
+    if (archive->max_unpacked - archive->unpacked < left) {
         limit = archive->max_unpacked;
         left = limit - archive->unpacked;
     }
@@ -176,8 +175,8 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     CKPT_TRY_ALLOC(unpacked, err);
     ckpt_status st = inflate_into(archive->in->src, v->data_offset, v->csize, INFLATE_RAW, unpacked, &used,
                                   &why);
-    x->unpacked += spool_size(unpacked);       /* bounded: by left */
-    archive->unpacked += spool_size(unpacked); /* bounded: likewise */
+    x->unpacked += spool_size(unpacked);
+    archive->unpacked += spool_size(unpacked);
     if (st == CKPT_EIO || st == CKPT_ENOMEM) {
         spool_free(unpacked);
         *err = why;
@@ -265,8 +264,8 @@ static ckpt_status scan_unpacked_bytes(void *user, ckpt_str name, source *bytes,
 {
     struct unpacking *p = user;
     (void)name;
-    p->unpacked_size += bytes->size;            /* bounded: by what may be unpacked */
-    p->archive->in->x->unpacked += bytes->size; /* bounded: by what may be unpacked */
+    p->unpacked_size += bytes->size;
+    p->archive->in->x->unpacked += bytes->size;
     return scan_member_bytes(p->archive, p->v, bytes, p->at, err);
 }
 
@@ -430,8 +429,7 @@ static int compare_view_bytes(const void *a, const void *b)
 /* find_shared_bytes - fills in archive->first_view, by which views of the same bytes are scanned once. */
 static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
 {
-    struct view_bytes *bytes = calloc(archive->audit.n + 1,
-                                      sizeof *bytes); /* bounded: as many as there are views */
+    struct view_bytes *bytes = calloc(archive->audit.n + 1, sizeof *bytes);
     archive->first_view = arena_array(archive->in->x->a, archive->audit.n, sizeof *archive->first_view);
     archive->is_known = arena_array(archive->in->x->a, archive->audit.n, sizeof *archive->is_known);
     if (archive->in->x->scan->opts->sha256)
@@ -485,7 +483,7 @@ static ckpt_status report_shared_member(struct zip_scan *archive, const struct z
 /* is_over_budget - returns true if more bytes were scanned than OVERLAP_MIN and OVERLAP_FACTOR allow. */
 static bool is_over_budget(const struct scanner *x)
 {
-    uint64_t half_size = x->file_size / 2 + x->unpacked / 2; /* bounded: halves */
+    uint64_t half_size = x->file_size / 2 + x->unpacked / 2;
     return x->member_bytes > OVERLAP_MIN && (x->member_bytes - OVERLAP_MIN) / OVERLAP_FACTOR / 2 > half_size;
 }
 
@@ -509,8 +507,7 @@ static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_
             CKPT_TRY(report_shared_member(archive, v, &archive->audit.views[first_view], err));
         archive->is_known[i] = first_view == i ? archive->member_is_known : archive->is_known[first_view];
         if (!archive->is_known[i] && v->reachable && v->listed)
-            *known_bytes -= v->csize < *known_bytes ? v->csize
-                                                    : *known_bytes; /* bounded: even if members overlap */
+            *known_bytes -= v->csize < *known_bytes ? v->csize : *known_bytes;
     }
     return CKPT_OK;
 }
@@ -523,7 +520,6 @@ static ckpt_status note_opened_zip(struct scanner *x, source *src, size_t *index
     uint64_t off;
     const source *root = source_root(src, &off);
     CKPT_TRY(zip_find_directory_candidates(src, &c, err));
-    /* bounded: a slice is inside its root */
     struct opened_zip opened = {root, c.n ? off + c.record_at : UINT64_MAX, UINT64_MAX, x->in_stray_bytes};
     *index = x->nopened_zips;
     return arena_push(x->a, &x->opened_zips, &x->nopened_zips, &x->cap_opened_zips, &opened, sizeof opened)
@@ -537,9 +533,9 @@ static void note_scanned_zip(struct opened_zip *o, const struct zip_audit *z)
 {
     uint64_t off;
     (void)source_root(z->src, &off);
-    uint64_t end_record = off + z->end_record_at; /* bounded: both are inside the root */
+    uint64_t end_record = off + z->end_record_at;
     o->end_record = z->end_record_at ? end_record : UINT64_MAX;
-    o->directory = off + z->directory_at; /* bounded: likewise */
+    o->directory = off + z->directory_at;
 }
 
 /* find_opened_zip - returns the archive of end record C of SRC, if its scan has begun or ended; else NULL. */
@@ -550,7 +546,7 @@ static const struct opened_zip *find_opened_zip(const struct scanner *x, const s
     const source *root = source_root(src, &off);
     for (size_t i = 0; i < x->nopened_zips; i++) {
         const struct opened_zip *z = &x->opened_zips[i];
-        if (z->root == root && z->end_record == off + c->record_at && /* bounded: both are inside the root */
+        if (z->root == root && z->end_record == off + c->record_at &&
             (z->directory == UINT64_MAX || (c->n == 1 && z->directory == off + c->directories[0].begin)))
             return z;
     }
@@ -572,7 +568,7 @@ static ckpt_status scan_strays(struct zip_scan *archive, bool embedded, ckpt_err
         st = scan_stray_bytes(archive->in, archive->audit.archive_end, src->size, err);
     for (size_t i = 0; st == CKPT_OK && i < archive->nstrays; i++) {
         const struct stray_bytes *s = &archive->strays[i];
-        st = scan_stray_bytes(archive->in, s->from, s->from + s->n, err); /* bounded: inside the source */
+        st = scan_stray_bytes(archive->in, s->from, s->from + s->n, err);
     }
     return st;
 }
@@ -614,7 +610,7 @@ static ckpt_status scan_archive(const struct scanned *in, bool embedded, uint64_
         st = report_code_members(archive);
     if (st == CKPT_OK && has_member(&archive->audit, scan_has_siblings))
         st = scan_dcp_in_archive(in, err);
-    *known_bytes += known_here; /* bounded: concatenated archives do not overlap */
+    *known_bytes += known_here; /* concatenated archives do not overlap */
     note_scanned_zip(&x->opened_zips[index], &archive->audit);
     /* of an archive without members there is nothing to check, and it is no more numpy's than others' */
     return st == CKPT_OK && !archive->has_flaw && !embedded && archive->audit.n
@@ -656,11 +652,11 @@ static ckpt_status find_end_record(source *src, uint64_t *end, ckpt_error *err)
         const unsigned char *window = reader_peek(&r, window_size);
         signature_at = window ? str_find(str_of((const char *)window, window_size), STR_LIT(ZIP_END_BYTES), 0)
                               : SIZE_MAX;
-        /* the last 3 bytes may begin a signature; bounded: an end record is longer */
+        /* the last 3 bytes may begin a signature */
         (void)reader_skip(&r, signature_at != SIZE_MAX ? signature_at : window_size - 3);
     }
     bool found = signature_at != SIZE_MAX && reader_left(&r) >= ZIP_END_SIZE;
-    *end = found ? r.pos + ZIP_END_SIZE : src->size; /* bounded: as many bytes are left */
+    *end = found ? r.pos + ZIP_END_SIZE : src->size;
     ckpt_status st = r.status;
     reader_free(&r);
     return st;
@@ -715,7 +711,7 @@ ckpt_status scan_zip(const struct scanned *in, uint64_t *known_bytes, ckpt_error
     for (size_t i = archives.n; COUNT_DOWN(i); from = archives.starts[i])
         CKPT_TRY(scan_concatenated(in, from, archives.starts[i], known_bytes, err));
     CKPT_TRY(scan_concatenated(in, from, end, known_bytes, err));
-    *known_bytes += in->src->size - end; /* bounded: END is inside; those bytes are scanned next */
+    *known_bytes += in->src->size - end; /* END is inside; those bytes are scanned next */
     return scan_stray_bytes(in, end, in->src->size, err);
 }
 

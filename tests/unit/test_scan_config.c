@@ -513,8 +513,8 @@ static struct scan_results scan_pickle(const char *text)
 #define NUMPY_KEY                                                                                            \
     WIDE("_")                                                                                                \
     WIDE("i")                                                                                                \
-    WIDE("n") WIDE("s") WIDE("t") WIDE("a") WIDE("n") WIDE("t") WIDE("i") WIDE("a") WIDE("t") WIDE("o")      \
-        WIDE("r")
+    WIDE("n")                                                                                                \
+    WIDE("s") WIDE("t") WIDE("a") WIDE("n") WIDE("t") WIDE("i") WIDE("a") WIDE("t") WIDE("o") WIDE("r")
 
 static void hyper_parameters_that_lightning_calls_are_reported(void)
 {

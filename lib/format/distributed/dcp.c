@@ -148,7 +148,7 @@ static ckpt_status read_metadata_file(struct dcp *dcp, ckpt_str name)
         max_size = MAX_HEAP;
     ckpt_status st = dcp_metadata_read(f->a, part->src, max_size, &dcp->meta[dcp->nmeta], dcp->err);
     if (st == CKPT_OK) {
-        dcp->nwords += dcp->meta[dcp->nmeta].nwords; /* bounded: they are in memory */
+        dcp->nwords += dcp->meta[dcp->nmeta].nwords;
         dcp->nmeta++;
         if (!dcp_is_instance(dcp->meta[dcp->nmeta - 1].root, DCP_METADATA))
             st = fail(dcp->err, CKPT_EFORMAT, 0,
@@ -261,7 +261,7 @@ static ckpt_status read_entry(struct dcp *dcp, const struct dcp_metadata *meta, 
     CKPT_TRY_ALLOC(map_put(dcp->entry_of, name, (uint32_t)dcp->nentries, &i), dcp->err);
     if (i == MAP_NONE) {
         const struct dcp_entry new = {.tensor = {.name = name, .storage = CKPT_NO_STORAGE}};
-        i = (uint32_t)dcp->nentries; /* bounded: a map has fewer */
+        i = (uint32_t)dcp->nentries;
         CKPT_TRY_ALLOC(ARENA_PUSH(dcp->f->a, dcp, entries, &new), dcp->err);
     } else if (dcp_is_instance(value, DCP_TENSOR) != (dcp->entries[i].tensor.shape != NULL)) {
         return fail_entry(dcp, name, "{a tensor} for one rank and {=another value} for the next");
@@ -269,9 +269,9 @@ static ckpt_status read_entry(struct dcp *dcp, const struct dcp_metadata *meta, 
     if (dcp_is_instance(value, DCP_BYTES))
         return CKPT_OK;
     (void)dcp_elements(meta, dcp_field(meta, value, DCP_TENSOR, TENSOR_CHUNKS), &nchunks);
-    dcp->entries[i].nchunks += nchunks; /* bounded: compared with nwords below */
-    dcp->nchunks += nchunks;            /* bounded: likewise */
-    if (dcp->nchunks > dcp->nwords)     /* in a pickle, many tensors can share one list of chunks */
+    dcp->entries[i].nchunks += nchunks;
+    dcp->nchunks += nchunks;
+    if (dcp->nchunks > dcp->nwords) /* in a pickle, many tensors can share one list of chunks */
         return fail_entry(dcp, name, "{%zu chunks} up to this tensor, in metadata of {=%zu values}",
                           dcp->nchunks, dcp->nwords);
     return read_shape(dcp, &dcp->entries[i], meta, value);
@@ -314,7 +314,7 @@ static ckpt_status read_chunks(struct dcp *dcp, const struct dcp_metadata *meta,
         return CKPT_OK;
     struct dcp_entry *entry = &dcp->entries[map_get(dcp->entry_of, name)];
     for (size_t i = 0; i < n; i++) {
-        struct dcp_chunk *chunk = &dcp->chunks[entry->first_chunk + entry->nchunks++]; /* bounded: counted */
+        struct dcp_chunk *chunk = &dcp->chunks[entry->first_chunk + entry->nchunks++];
         chunk->offset = dcp_sizes(meta, dcp_field(meta, list[i], DCP_CHUNK, CHUNK_OFFSETS), &noffsets);
         chunk->size = dcp_sizes(meta, dcp_field(meta, list[i], DCP_CHUNK, CHUNK_SIZES), &nsizes);
         uint32_t ndim = entry->tensor.ndim;
@@ -393,7 +393,7 @@ static ckpt_status read_storage_info(struct dcp *dcp, const struct dcp_metadata 
     if (!entry)
         return CKPT_OK;
     struct dcp_storage_info *info = &dcp->infos[entry->first_info + entry->ninfos];
-    info->order = (uint32_t)entry->ninfos & 0x7fffffff; /* bounded: fewer are in memory */
+    info->order = (uint32_t)entry->ninfos & 0x7fffffff;
     entry->ninfos++;
     info->offset = dcp_sizes(meta, dcp_field(meta, key, DCP_INDEX, INDEX_OFFSET), &info->ndim);
     if (!dcp_text(meta, dcp_field(meta, value, DCP_STORAGE_INFO, INFO_PATH), &path) ||
@@ -416,7 +416,7 @@ static ckpt_status read_entries(struct dcp *dcp)
     CKPT_TRY(for_each_pair(dcp, METADATA_TENSORS, read_entry));
     CKPT_TRY(for_each_pair(dcp, METADATA_PLANNER_DATA, read_path));
     CKPT_TRY(for_each_pair(dcp, METADATA_STORAGE_DATA, count_storage_info));
-    for (size_t i = 0; i < dcp->nentries; i++) { /* bounded: all of them are in memory */
+    for (size_t i = 0; i < dcp->nentries; i++) {
         struct dcp_entry *entry = &dcp->entries[i];
         entry->first_chunk = nchunks;
         entry->first_info = ninfos;
@@ -532,7 +532,7 @@ static ckpt_status add_item(struct dcp *dcp, const struct dcp_entry *entry, cons
     if (info->item_number &&
         same_sizes(dcp->items[info->item_number - 1].size, chunk->size, entry->tensor.ndim))
         return CKPT_OK;                            /* a replica */
-    info->item_number = (uint32_t)dcp->nitems + 1; /* bounded: metadata have fewer than 2^31 words */
+    info->item_number = (uint32_t)dcp->nitems + 1; /* metadata have fewer than 2^31 words */
     CKPT_TRY(check_range(dcp, info, need));
     struct dcp_item *item = &dcp->items[dcp->nitems];
     /* most chunks of a tensor have the same size, which is kept once */
@@ -544,10 +544,10 @@ static ckpt_status add_item(struct dcp *dcp, const struct dcp_entry *entry, cons
                               .source_offset = dcp->nbytes,
                               .size = alike ? last : copy_sizes(dcp->f->a, chunk->size, entry->tensor.ndim),
                               .file = info->file,
-                              .tensor = tensor_index & 0x7fffffff, /* bounded: a map has fewer */
+                              .tensor = tensor_index & 0x7fffffff,
                               .is_zstd = info->is_zstd};
     dcp->item_offset[dcp->nitems++] = chunk->offset;
-    dcp->nbytes += need; /* bounded: just compared */
+    dcp->nbytes += need;
     return item->size ? CKPT_OK : fail_memory(dcp->err);
 }
 
@@ -606,7 +606,7 @@ static ckpt_status check_overlaps(struct dcp *dcp)
 {
     struct dcp_range *r = calloc(dcp->nitems + 1, sizeof *r);
     ckpt_status st = r ? CKPT_OK : fail_memory(dcp->err);
-    for (size_t i = 0; r && i < dcp->nitems; i++) /* bounded: the end is in the file */
+    for (size_t i = 0; r && i < dcp->nitems; i++)
         r[i] = (struct dcp_range){dcp->items[i].file_offset, dcp->items[i].file_offset + dcp->items[i].length,
                                   dcp->items[i].file, dcp->items[i].tensor};
     if (r && dcp->nitems)
@@ -691,7 +691,7 @@ static ckpt_status check_items(struct dcp *dcp, const struct dcp_entry *entry, b
     *pieces_have_crcs = true;
     for (size_t i = 0; i < entry->nitems; i++) {
         struct check_record r;
-        size_t at = entry->first_item + i; /* bounded: an item of ENTRY */
+        size_t at = entry->first_item + i;
         CKPT_TRY(dcp_items_check(dcp->items_source, at, dcp->f->check == NULL, &r, dcp->err));
         *pieces_have_crcs = *pieces_have_crcs && r.path;
         if (r.src)
@@ -703,7 +703,7 @@ static ckpt_status check_items(struct dcp *dcp, const struct dcp_entry *entry, b
 static ckpt_status fill_pieces(struct dcp *dcp, const struct dcp_entry *entry, struct piece *p)
 {
     for (size_t i = 0; i < entry->nitems; i++) {
-        size_t at = entry->first_item + i; /* bounded: an item of ENTRY */
+        size_t at = entry->first_item + i;
         const struct dcp_item *item = &dcp->items[at];
         p[i] = (struct piece){.offset = dcp->item_offset[at], .size = item->size};
         p[i].src = dcp->items_source;

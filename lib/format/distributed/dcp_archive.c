@@ -101,10 +101,10 @@ static struct zip_header make_header(const struct member *member)
  * B begins at offset BASE of the archive. */
 static void put_local_header(buf *b, uint64_t base, struct member *member)
 {
-    member->offset = base + b->len; /* bounded: 2^63 bytes of a tensor, and bytes in memory */
+    member->offset = base + b->len; /* 2^63 bytes of a tensor, and bytes in memory */
     struct zip_header h = make_header(member);
     ckpt_str name = str_c(member->name);
-    uint64_t data = member->offset + zip_output_local_size(&h, name.len); /* bounded: as above */
+    uint64_t data = member->offset + zip_output_local_size(&h, name.len);
     zip_put_local(b, &h, name, (uint16_t)((PAYLOAD_ALIGN - data % PAYLOAD_ALIGN) % PAYLOAD_ALIGN));
 }
 
@@ -121,12 +121,12 @@ static void put_zip_end(buf *b, uint64_t base, struct member *members, uint32_t 
     members[n - 1] = make_member("archive/version", version);
     put_local_header(b, base, &members[n - 1]);
     buf_put_str(b, version);
-    uint64_t directory = base + b->len; /* bounded: as in put_local_header */
+    uint64_t directory = base + b->len;
     for (uint32_t i = 0; i < n; i++) {
         struct zip_header h = make_header(&members[i]);
         zip_put_central(b, &h, str_c(members[i].name));
     }
-    uint64_t end = base + b->len; /* bounded: as in put_local_header */
+    uint64_t end = base + b->len;
     zip_put_ends(b, &(struct zip_end_record){.entries = n, .size = end - directory, .offset = directory},
                  end);
 }
@@ -179,8 +179,8 @@ ckpt_status dcp_archive_tensor(struct dcp_archive *archive, const ckpt_plan *p, 
         begin_archive(archive, buf_view(&pickle), members);
         members[2] = (struct member){.name = "archive/data/0", .size = t.nbytes, .crc = crc};
         put_local_header(&archive->prefix, 0, &members[2]);
-        archive->crc_offset = members[2].offset + ZIP_LOCAL_CRC; /* bounded: in memory */
-        uint64_t suffix_at = archive->prefix.len + t.nbytes;     /* bounded: nbytes was compared above */
+        archive->crc_offset = members[2].offset + ZIP_LOCAL_CRC;
+        uint64_t suffix_at = archive->prefix.len + t.nbytes;
         put_zip_end(&archive->suffix, suffix_at, members, 4);
     }
     return end_archive(archive, &pickle, st, err);

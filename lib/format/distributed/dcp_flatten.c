@@ -174,7 +174,7 @@ static ckpt_status add_leaf(struct flattener *w, const ckpt_value *v, uint32_t r
 {
     struct dcp_leaves *leaves = w->leaves;
     bool ok = true;
-    uint32_t old, ninput_path = w->from_root + w->depth; /* bounded: by the limit of depth */
+    uint32_t old, ninput_path = w->from_root + w->depth;
     struct dcp_leaf leaf = {.path = path_copy(leaves->plan->a, w->path, w->depth),
                             .npath = w->depth,
                             .input_path = path_copy(leaves->plan->a, w->input_path, ninput_path),
@@ -264,7 +264,7 @@ static uint32_t find_child_row(const struct flattener *w, const struct flatten_c
     if (value_row(child->val) == CKPT_NO_TENSOR)
         return CKPT_NO_TENSOR;
     uint32_t row = plan_find_entry_row(w->leaves->plan, child->node, child->index, w->input_path,
-                                       w->from_root + w->depth - 1); /* bounded: the root is a frame */
+                                       w->from_root + w->depth - 1);
     return row == CKPT_NO_TENSOR ? value_row(child->val) : row;
 }
 
@@ -311,7 +311,7 @@ ckpt_status dcp_flatten(struct dcp_leaves *leaves, ckpt_error *err)
     struct flattener w = {
         .leaves = leaves, .max_depth = p->file->limits.max_depth, .from_root = p->root_depth, .err = err};
     size_t room;
-    if (!checked_size((uint64_t)w.max_depth + 1 + p->root_depth, &room)) /* bounded: both have 32 bits */
+    if (!checked_size((uint64_t)w.max_depth + 1 + p->root_depth, &room))
         return fail_memory(err);
     w.frames = calloc(room, sizeof *w.frames);
     w.path = calloc(room, sizeof *w.path);

@@ -43,8 +43,8 @@ static ckpt_status check_complete(const ckpt_file *f, const ckpt_str *list, size
     uint64_t number[3];          /* in the name: rank, file and count of files */
     size_t i = 0;
     for (; i < n && parse_name(list[i], number) && number[0] == rank && number[1] == file; i++) {
-        rank += number[1] >= number[2];               /* bounded: by N */
-        file = number[1] >= number[2] ? 1 : file + 1; /* bounded: by N */
+        rank += number[1] >= number[2];
+        file = number[1] >= number[2] ? 1 : file + 1;
     }
     if (f->salvage || (i == n && file == 1))
         return CKPT_OK;
@@ -52,7 +52,7 @@ static ckpt_status check_complete(const ckpt_file *f, const ckpt_str *list, size
     return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                 "{=file %" PRIu64 " of rank %" PRIu64 "} is {missing}%s%.*s\n"
                 "put all files of the save into the folder",
-                file, rank - 1, next.len ? ", which precedes " : "", STR_ARG(next)); /* bounded: RANK >= 1 */
+                file, rank - 1, next.len ? ", which precedes " : "", STR_ARG(next));
 }
 
 /* read_saved_offsets - reads the saved_offsets of T to OFFSET. If T is NULL, only skips them. */

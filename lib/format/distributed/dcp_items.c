@@ -81,8 +81,7 @@ ckpt_status dcp_unpack_zstd(source **src, uint64_t max_bytes, ckpt_error *err)
 static uint64_t max_unpacked_bytes(const struct dcp_items *items, size_t i)
 {
     uint64_t max_bytes = UINT64_MAX;
-    (void)checked_add(chunk_end(items, i) - items->items[i].source_offset, MAX_OVERHEAD,
-                      &max_bytes); /* bounded: offsets ascend */
+    (void)checked_add(chunk_end(items, i) - items->items[i].source_offset, MAX_OVERHEAD, &max_bytes);
     return max_bytes;
 }
 
@@ -135,7 +134,7 @@ static uint64_t find_data_position(const struct dcp_item *item, const ckpt_file 
         !dtype_bytes((ckpt_dtype)t.dtype, t.storage_offset, &skip) || !checked_add(s->off, skip, &skip) ||
         (at = source_pos(s->src, skip)) == CKPT_NO_OFFSET)
         return INDIRECT;
-    return at < INDIRECT - 1 ? at + 1 : INDIRECT; /* bounded: just compared */
+    return at < INDIRECT - 1 ? at + 1 : INDIRECT;
 }
 
 /* ------------------------------------------------------------------------ reading */
@@ -166,15 +165,15 @@ static ckpt_status read_elements(ckpt_file *f, uint64_t off, unsigned char *out,
         uint64_t first = off / width, skip = off % width, count = n / width, nread;
         if (skip == 0 && count) {
             CKPT_TRY(stream_read(&f->table, 0, first, count, out, err));
-            nread = count * width; /* bounded: by N */
+            nread = count * width;
         } else {
             CKPT_TRY(stream_read(&f->table, 0, first, 1, element, err));
             nread = width - skip < n ? width - skip : n;
-            memcpy(out, element + skip, (size_t)nread); /* bounded: inside of one element */
+            memcpy(out, element + skip, (size_t)nread);
         }
         out += nread;
-        off += nread;       /* bounded: inside of the item */
-        n -= (size_t)nread; /* bounded: at most N */
+        off += nread;
+        n -= (size_t)nread;
     }
     return CKPT_OK;
 }
@@ -232,7 +231,7 @@ static void join_ranges(struct item_source *self, struct read_range *range)
             continue;
         }
         const struct read_range *first = before ? x : range, *second = before ? range : x;
-        uint64_t n = second->end - second->start; /* bounded: it was read */
+        uint64_t n = second->end - second->start;
         *range = (struct read_range){range->item, first->start, second->end,
                                      crc_combine(CRC_32, first->crc, second->crc, n)};
         self->ranges[k] = self->ranges[--self->nranges];
@@ -256,11 +255,10 @@ static ckpt_status add_range(struct item_source *self, size_t i, uint64_t off, c
     struct dcp_item *item = &self->items.items[i];
     if (!item->has_crc || atomic_load(&item->crc_checked) || self->items.checkpoint->ignore_crc)
         return CKPT_OK;
-    struct read_range range = {i, off, off + n, crc32_update(0, bytes, n)}; /* bounded: inside of the item */
+    struct read_range range = {i, off, off + n, crc32_update(0, bytes, n)};
     pthread_mutex_lock(&self->lock);
     join_ranges(self, &range);
-    bool all = range.start == 0 &&
-               range.end == chunk_end(&self->items, i) - item->source_offset; /* bounded: offsets ascend */
+    bool all = range.start == 0 && range.end == chunk_end(&self->items, i) - item->source_offset;
     if (all)
         atomic_store(&item->crc_checked, range.crc == item->crc);
     else
@@ -282,7 +280,7 @@ static ckpt_status read_item(struct item_source *self, size_t i, uint64_t off, v
     const ckpt_file *in = self->items.files[self->items.items[i].file];
     CKPT_TRY(locate_item(self, i, &position, err));
     if (position != INDIRECT) {
-        ckpt_status st = source_read(in->src, position - 1 + off, out, n, err); /* bounded: below INDIRECT */
+        ckpt_status st = source_read(in->src, position - 1 + off, out, n, err);
         return st == CKPT_OK ? add_range(self, i, off, out, n, err) : name_file_if_failed(st, in->path, err);
     }
     pthread_mutex_lock(&self->lock);
@@ -301,7 +299,7 @@ static ckpt_status items_read(source *src, uint64_t off, void *to, size_t n, ckp
         if (chunk_size)
             CKPT_TRY(read_item(self, i, off - self->items.items[i].source_offset, out, chunk_size, err));
         out += chunk_size;
-        off += chunk_size; /* bounded: stays inside of the source */
+        off += chunk_size;
         n -= chunk_size;
     }
     return CKPT_OK;

@@ -64,7 +64,7 @@ struct dcp_machine {
 /* grow - makes room for MORE elements of SIZE bytes after the N of the array whose pointer is at ARRAY. */
 static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size_t more, size_t size)
 {
-    if (more > MAX_COUNT - n) /* bounded: N <= MAX_COUNT */
+    if (more > MAX_COUNT - n)
         return unpickler_fail(&m->u, CKPT_ELIMIT, "makes {more} than {=2^31 values}");
     while (*cap - n < more)
         if (!unpickler_grow(&m->u, array, cap, size))
@@ -79,7 +79,7 @@ static bool add_words(struct dcp_machine *m, size_t n, size_t *at)
     if (!grow(m, &out->words, out->nwords, &out->cap_words, n, sizeof *out->words))
         return false;
     *at = out->nwords;
-    memset(out->words + out->nwords, 0, n * sizeof *out->words); /* bounded: grown */
+    memset(out->words + out->nwords, 0, n * sizeof *out->words);
     out->nwords += n;
     return true;
 }
@@ -110,7 +110,7 @@ static bool get_memo(struct dcp_machine *m, uint64_t index)
 static bool push_int(struct dcp_machine *m, int64_t i)
 {
     bool fits = i >= -MAX_INT && i <= MAX_INT;
-    return push(m, fits ? (dcp_word)((uint64_t)i << 4 | DCP_INT) : DCP_OTHER); /* bounded: the sign stays */
+    return push(m, fits ? (dcp_word)((uint64_t)i << 4 | DCP_INT) : DCP_OTHER);
 }
 
 /* push_long - executes LONG1 and LONG4 for N bytes, a little-endian number in two's complement. */
@@ -175,7 +175,7 @@ MODULO static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
     out->texts[out->ntexts] = arena_str(m->u.a, s);
     if (!out->texts[out->ntexts].ptr)
         return unpickler_fail_memory(&m->u);
-    *index = (uint32_t)out->ntexts++; /* bounded: by MAX_COUNT */
+    *index = (uint32_t)out->ntexts++;
     *slot = *index + 1;
     return true;
 }
@@ -232,7 +232,7 @@ static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
     m->out->words[at] = n;
     for (size_t k = 0; k < n; k++) {
         dcp_word word = m->stack[first + k];
-        m->out->words[at + 1 + k] = sizes ? dcp_value(word) : word; /* bounded: added */
+        m->out->words[at + 1 + k] = sizes ? dcp_value(word) : word;
     }
     *out = make_word(sizes ? DCP_SIZES : DCP_TUPLE, at);
     if (slot)
@@ -278,10 +278,10 @@ static bool reserve_words(struct dcp_machine *m, struct dcp_container *container
     else if (!add_words(m, cap, &at))
         return false;
     dcp_word *words = m->out->words;
-    if (container->nwords) /* bounded: nwords < cap */
+    if (container->nwords)
         memcpy(&words[at], &words[container->first_word], container->nwords * sizeof *words);
     container->first_word = at;
-    container->cap_words = (uint32_t)cap; /* bounded: just compared */
+    container->cap_words = (uint32_t)cap;
     return true;
 }
 
@@ -303,9 +303,8 @@ static bool append_to_container(struct dcp_machine *m, size_t from, enum dcp_typ
         return unpickler_fail(&m->u, CKPT_EUNSUPPORTED, "changes the dict that was the state of an object");
     if (!reserve_words(m, container, n))
         return false;
-    /* bounded: reserve_words made room */
     memcpy(m->out->words + container->first_word + container->nwords, m->stack + from, n * sizeof(dcp_word));
-    container->nwords += (uint32_t)n; /* bounded: reserve_words */
+    container->nwords += (uint32_t)n;
     return true;
 }
 
@@ -322,7 +321,7 @@ static bool run_list_or_dict(struct dcp_machine *m, enum dcp_type type)
         return false;
     size_t n = m->u.top - 1 - from;
     dcp_word container = m->stack[m->u.top - 1];
-    memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack); /* bounded: one was pushed */
+    memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack);
     m->stack[from] = container;
     return append_to_container(m, from + 1, type);
 }
@@ -387,7 +386,7 @@ static bool make_object(struct dcp_machine *m, enum dcp_class class)
         return push(m, DCP_OTHER);
     if (classes[class].fields && !add_words(m, classes[class].fields, &at))
         return false;
-    return push(m, make_word(DCP_OBJECT, (uint64_t)at << 4 | class)); /* bounded: by MAX_COUNT */
+    return push(m, make_word(DCP_OBJECT, (uint64_t)at << 4 | class));
 }
 
 static dcp_word first_item(const struct dcp_metadata *meta, dcp_word word)
@@ -434,7 +433,7 @@ static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, s
     if (state->cap_words == CONSUMED_CAP)
         return unpickler_fail(&m->u, CKPT_EUNSUPPORTED, "uses a dict that was the state of another object");
     for (size_t i = 0; i + 1 < state->nwords; i += 2) {
-        const dcp_word *pair = m->out->words + state->first_word + i; /* bounded: the dict has this pair */
+        const dcp_word *pair = m->out->words + state->first_word + i;
         bool named = dcp_text(m->out, pair[0], &key);
         for (unsigned k = 0; named && k < classes[class].fields; k++)
             if (str_is(key, classes[class].field[k]))
@@ -454,12 +453,12 @@ static bool run_build(struct dcp_machine *m)
     if (dcp_type(to) != DCP_OBJECT)
         return true;
     enum dcp_class class = (enum dcp_class)(dcp_value(to) & 15);
-    size_t at = (size_t)(dcp_value(to) >> 4); /* bounded: an index into words */
+    size_t at = (size_t)(dcp_value(to) >> 4);
     if (dcp_type(state) == DCP_DICT)
         return set_fields(m, class, at, &m->out->containers[dcp_value(state)]);
     const dcp_word *item = dcp_elements(m->out, state, &n);
     if (class == DCP_PROPERTIES && item && n)
-        m->out->words[at + PROPERTIES_DTYPE] = item[0]; /* bounded: the object has that field */
+        m->out->words[at + PROPERTIES_DTYPE] = item[0];
     return true;
 }
 
@@ -629,7 +628,7 @@ const dcp_word *dcp_elements(const struct dcp_metadata *meta, dcp_word word, siz
 {
     *n = 0;
     if (dcp_type(word) == DCP_TUPLE) {
-        *n = (size_t)meta->words[dcp_value(word)]; /* bounded: as many are in memory */
+        *n = (size_t)meta->words[dcp_value(word)];
         return meta->words + dcp_value(word) + 1;
     }
     if (dcp_type(word) != DCP_LIST && dcp_type(word) != DCP_DICT)

@@ -136,7 +136,7 @@ static ckpt_status match_leaves(struct dcp_renamer *r, bool *can_rename)
                           : MAP_NONE;
         *can_rename = at != MAP_NONE && !r->leaf_of[at];
         if (*can_rename)
-            r->leaf_of[at] = (uint32_t)i + 1; /* bounded: at most nentries */
+            r->leaf_of[at] = (uint32_t)i + 1;
     }
     return CKPT_OK;
 }
@@ -241,7 +241,7 @@ static ckpt_status list_files(struct dcp_renamer *r, bool *can_rename)
             continue;
         ckpt_file *part = find_part_by_name(r, name);
         *can_rename = part && is_archive(part, r->storage_pairs[i].val) && r->nparts < r->plan->file->nparts;
-        if (*can_rename && !map_put(r->part_of, name, (uint32_t)r->nparts, NULL)) /* bounded: just compared */
+        if (*can_rename && !map_put(r->part_of, name, (uint32_t)r->nparts, NULL))
             return fail_memory(r->err);
         if (*can_rename)
             r->parts[r->nparts++] = part;
@@ -267,7 +267,7 @@ static ckpt_status write_metadata(const struct dcp_renamer *r)
     ckpt_status st = pickle_write(r->meta->root, &hooks, &b, r->err);
     if (st == CKPT_OK)
         st = dcp_folder_write_metadata(r->folder, buf_view(&b), r->err);
-    r->folder->job->result->bytes += b.len; /* bounded: it is in memory */
+    r->folder->job->result->bytes += b.len;
     buf_free(&b);
     return st;
 }
@@ -279,7 +279,7 @@ static ckpt_status write_folder(const struct dcp_renamer *r)
         CKPT_TRY(dcp_folder_begin(r->folder, r->err));
     for (size_t i = 0; i < r->nparts; i++) {
         CKPT_TRY(dry ? CKPT_OK : copy_file(r, r->parts[i]));
-        r->folder->job->result->bytes += r->parts[i]->src->size; /* bounded: files of one folder */
+        r->folder->job->result->bytes += r->parts[i]->src->size;
         CKPT_TRY(dcp_folder_note_output(r->folder, get_base(r->parts[i]).ptr, r->err));
     }
     CKPT_TRY(write_metadata(r));

@@ -74,7 +74,7 @@ static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_erro
     struct dcp_archive archive;
     uint64_t before = 0, nbytes, share = w->tensor_bytes / w->nfiles;
     uint32_t file = 0;
-    share += share < UINT64_MAX; /* bounded: by the condition */
+    share += share < UINT64_MAX;
     for (size_t t = 0; t < w->ntensors; t++) {
         size_t i = w->tensors[t];
         uint32_t row = w->leaves.leaves[i].row;
@@ -84,13 +84,13 @@ static ckpt_status lay_out_tensors(struct dcp_writer *w, uint64_t end, ckpt_erro
         }
         CKPT_TRY(dcp_archive_tensor(&archive, w->plan, row, 0, err));
         w->tensor_starts[i] = archive.prefix.len;
-        (void)plan_nbytes(w->plan, row, &nbytes);                    /* bounded: the archive was laid out */
-        uint64_t overhead = archive.prefix.len + archive.suffix.len; /* bounded: in memory */
-        bool ok = assign_range(&w->ranges[i], file, overhead + nbytes, &end); /* bounded: laid out */
+        (void)plan_nbytes(w->plan, row, &nbytes);
+        uint64_t overhead = archive.prefix.len + archive.suffix.len;
+        bool ok = assign_range(&w->ranges[i], file, overhead + nbytes, &end);
         dcp_archive_free(&archive);
         if (!ok)
             return fail_too_large(err);
-        before += nbytes; /* bounded: total */
+        before += nbytes;
     }
     w->nfiles = file + 1;
     return CKPT_OK;
@@ -155,7 +155,7 @@ static struct copy_item get_copy_item(const void *user, size_t t)
     return (struct copy_item){.row = l->row,
                               .from = table_dtype_of(&w->plan->file->table, l->row),
                               .to = plan_dtype(w->plan, l->row),
-                              .offset = w->ranges[i].offset + w->tensor_starts[i], /* bounded: placed */
+                              .offset = w->ranges[i].offset + w->tensor_starts[i],
                               .name = l->name};
 }
 
@@ -178,10 +178,10 @@ static ckpt_status copy_tensors(struct dcp_file_copy *copy, size_t n, sink *out,
     for (size_t t = 0; t < n; t++) {
         uint64_t nbytes = 0;
         (void)plan_nbytes(w->plan, w->leaves.leaves[w->tensors[copy->first_tensor + t]].row, &nbytes);
-        job.nbytes += nbytes; /* bounded: total */
+        job.nbytes += nbytes;
     }
     CKPT_TRY(copy_items(&job, err));
-    w->finished_bytes += job.nbytes; /* bounded: at most tensor_bytes */
+    w->finished_bytes += job.nbytes;
     return CKPT_OK;
 }
 
@@ -197,9 +197,9 @@ static ckpt_status put_archives(const struct dcp_file_copy *copy, size_t n, sink
         unsigned char crc[4];
         CKPT_TRY(dcp_archive_tensor(&archive, w->plan, w->leaves.leaves[i].row, w->crcs[t], err));
         store_u32le(crc, w->crcs[t]);
-        memcpy(archive.prefix.data + archive.crc_offset, crc, sizeof crc); /* bounded: crc_offset is in it */
+        memcpy(archive.prefix.data + archive.crc_offset, crc, sizeof crc);
         ckpt_status st = sink_patch(out, at->offset, archive.prefix.data, archive.prefix.len, err);
-        if (st == CKPT_OK) /* bounded: both are in the file */
+        if (st == CKPT_OK)
             st = sink_patch(out, at->offset + at->length - archive.suffix.len, archive.suffix.data,
                             archive.suffix.len, err);
         dcp_archive_free(&archive);
@@ -229,12 +229,11 @@ static uint64_t get_file_size(const struct dcp_file_copy *copy, size_t n, uint32
     uint64_t end = 0;
     for (size_t i = 0; !file && !n && i < w->leaves.nleaves; i++)
         if (is_tensorless(&w->leaves.leaves[i]))
-            end = w->ranges[i].offset + w->ranges[i].length; /* bounded: placed */
+            end = w->ranges[i].offset + w->ranges[i].length;
     if (!n)
         return end;
-    const struct dcp_item_range *last =
-        &w->ranges[w->tensors[copy->first_tensor + n - 1]]; /* bounded: there are N */
-    return last->offset + last->length;                     /* bounded: placed */
+    const struct dcp_item_range *last = &w->ranges[w->tensors[copy->first_tensor + n - 1]];
+    return last->offset + last->length;
 }
 
 static ckpt_status write_contents(struct dcp_file_copy *copy, size_t n, uint32_t file, sink *out,
@@ -244,7 +243,7 @@ static ckpt_status write_contents(struct dcp_file_copy *copy, size_t n, uint32_t
     CKPT_TRY(sink_reserve(out, size, err));
     if (!file)
         CKPT_TRY(put_values(copy->writer, out, err));
-    CKPT_TRY(sink_skip(out, size - sink_tell(out), err)); /* bounded: values come first */
+    CKPT_TRY(sink_skip(out, size - sink_tell(out), err));
     CKPT_TRY(copy_tensors(copy, n, out, err));
     return put_archives(copy, n, out, err);
 }
@@ -259,7 +258,7 @@ static ckpt_status write_file(struct dcp_writer *w, uint32_t file, size_t *first
     while (*first + n < w->ntensors && w->ranges[w->tensors[*first + n]].file == file)
         n++;
     *first += n;
-    w->file_bytes += get_file_size(&copy, n, file); /* bounded: as files, they would fill a disk */
+    w->file_bytes += get_file_size(&copy, n, file);
     if (w->job->opts->dry_run)
         return copy_tensors(&copy, n, NULL, err);
     dcp_file_name(file, name);
@@ -297,7 +296,7 @@ static ckpt_status write_value_with_tensors(struct dcp_writer *w, size_t i, uint
     p->entries_stale = true;
     p->report.noutputs = outputs;
     w->ranges[i] = (struct dcp_item_range){.file = file, .length = result.bytes};
-    w->file_bytes += result.bytes; /* bounded: they were written */
+    w->file_bytes += result.bytes;
     return st;
 }
 
@@ -322,7 +321,7 @@ static ckpt_status write_metadata(struct dcp_writer *w, ckpt_error *err)
     ckpt_status st = dcp_metadata_write(&w->leaves, w->ranges, &b, err);
     if (st == CKPT_OK)
         st = dcp_folder_write_metadata(&w->folder, buf_view(&b), err);
-    w->file_bytes += b.len; /* bounded: it is in memory */
+    w->file_bytes += b.len;
     buf_free(&b);
     return st;
 }
@@ -365,7 +364,7 @@ static ckpt_status write_all(struct dcp_writer *w, ckpt_error *err)
         CKPT_TRY(write_file(w, file, &first, err));
     for (size_t i = 0; i < w->leaves.nleaves; i++)
         if (w->leaves.leaves[i].row == CKPT_NO_TENSOR && w->leaves.leaves[i].holds_tensors)
-            CKPT_TRY(write_value_with_tensors(w, i, file++, err)); /* bounded: leaves are fewer */
+            CKPT_TRY(write_value_with_tensors(w, i, file++, err));
     CKPT_TRY(write_metadata(w, err));
     CKPT_TRY(record_casts(w, err));
     CKPT_TRY(note_outputs(w, file, err));
@@ -403,7 +402,7 @@ static ckpt_status write_anew(struct dcp_writer *w, ckpt_error *err)
     ckpt_status st = dcp_folder_end(&w->folder, write_all(w, err), err);
     if (st == CKPT_OK) {
         w->job->result->tensors += plan_count_entries(p);
-        w->job->result->bytes += w->file_bytes; /* bounded: they were written */
+        w->job->result->bytes += w->file_bytes;
     }
     return st;
 }

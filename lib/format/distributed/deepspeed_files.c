@@ -100,7 +100,7 @@ static ckpt_status add_names(ckpt_file *f, struct ds_save *s, const ckpt_str *li
         struct ds_file *file = &s->files[s->nfiles++];
         file->kind = parse_name(list[i], file);
         file->name = s->tag.len ? ARENA_CONCAT(f->a, s->tag, STR_LIT("/"), list[i])
-                                : list[i]; /* bounded: a tag has at most TRACKER_FILE_MAX bytes, a name 255 */
+                                : list[i]; /* a tag has at most TRACKER_FILE_MAX bytes, a name 255 */
         if (!file->name.ptr)
             return CKPT_ENOMEM;
     }
@@ -133,7 +133,7 @@ static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
 const struct ds_file *ds_next_file(const struct ds_save *s, enum ds_kind kind, uint64_t mp,
                                    const struct ds_file *after)
 {
-    for (size_t i = after ? (size_t)(after - s->files) + 1 : 0; i < s->nfiles; i++) /* bounded: an index */
+    for (size_t i = after ? (size_t)(after - s->files) + 1 : 0; i < s->nfiles; i++)
         if (s->files[i].kind == kind && (mp == DS_ANY_RANK || s->files[i].mp_rank == mp))
             return &s->files[i];
     return NULL;

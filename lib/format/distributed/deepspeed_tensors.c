@@ -47,7 +47,7 @@ bool ds_read_shape(struct deepspeed *ds, const ckpt_value *v, struct joined_tens
             return false;
         shape[i] = (uint64_t)n;
     }
-    t->ndim = (uint32_t)sizes.n; /* bounded: MAX_DIMS */
+    t->ndim = (uint32_t)sizes.n;
     t->shape = shape;
     return shape != NULL;
 }
@@ -180,14 +180,13 @@ ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *flat, uint6
                     (unsigned long long)from, (unsigned long long)from + n,
                     (unsigned long long)flat->nelements);
     for (const struct ds_partition *partition = n ? find_partition(flat, from) : NULL; n; partition++) {
-        uint64_t skip = from - partition->start,
-                 left = partition->nelements - skip; /* bounded: FROM is in the partition */
+        uint64_t skip = from - partition->start, left = partition->nelements - skip;
         uint64_t piece_length = left < n ? left : n;
         if (!partition->part && piece_length)
             ds->is_incomplete = true;
         else if (piece_length)
             CKPT_TRY(add_piece(ds, partition, skip, piece_length, at));
-        from += piece_length; /* bounded: in FLAT */
+        from += piece_length;
         at += piece_length;
         n -= piece_length;
     }
@@ -236,7 +235,7 @@ ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *t, c
 ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *t)
 {
     ckpt_value *node;
-    uint32_t at = (uint32_t)ds->ntensors; /* bounded: a table has fewer than 2^32 rows */
+    uint32_t at = (uint32_t)ds->ntensors; /* a table has fewer than 2^32 rows */
     uint32_t before;
     CKPT_TRY(ds_end_tensor(ds, t, &node));
     CKPT_TRY_ALLOC(map_put(ds->weights, t->name, at, &before), ds->err);

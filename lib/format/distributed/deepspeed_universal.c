@@ -54,7 +54,7 @@ static ckpt_status add_shapes(struct universal *u, const ckpt_value *group)
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &name))
             continue;
-        if (!map_put(u->entry_of, name, (uint32_t)u->nentries, NULL)) /* bounded: a map has < 2^32 */
+        if (!map_put(u->entry_of, name, (uint32_t)u->nentries, NULL))
             return fail_memory(u->ds->err);
         u->entries[u->nentries++] = &pairs[i];
     }
@@ -67,7 +67,7 @@ static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes, c
     size_t count = frozen ? value_count(frozen) : 0;
     for (uint32_t g = 0; g < groups; g++) {
         (void)value_pairs(value_item(shapes, g), &n);
-        count += n; /* bounded: the sum of pairs in memory */
+        count += n;
     }
     u->entries = arena_array(u->ds->f->a, count, sizeof *u->entries);
     u->entry_of = map_new(count);
@@ -76,7 +76,7 @@ static ckpt_status index_shapes(struct universal *u, const ckpt_value *shapes, c
         CKPT_TRY(add_shapes(u, value_item(shapes, g)));
     size_t nparams = u->nentries;
     CKPT_TRY(add_shapes(u, frozen));
-    u->nfrozen = u->nentries - nparams; /* bounded: it only grew */
+    u->nfrozen = u->nentries - nparams;
     return CKPT_OK;
 }
 
@@ -118,7 +118,7 @@ static ckpt_value *get_param(const ckpt_file *part)
 static ckpt_status add_weight(struct universal *u, const ckpt_file *part, ckpt_str name)
 {
     ckpt_value *node;
-    uint32_t at = (uint32_t)u->ds->ntensors; /* bounded: a table has < 2^32 rows */
+    uint32_t at = (uint32_t)u->ds->ntensors;
     CKPT_TRY(ds_add_copy(u->ds, part, get_param(part), name, &node));
     if (!node)
         return fail_no_tensor(u, part);
@@ -188,7 +188,7 @@ static ckpt_status add_params(struct universal *u)
 static ckpt_status check_all_params_read(struct universal *u)
 {
     ckpt_str name;
-    for (size_t i = 0; i < u->nentries - u->nfrozen; i++) { /* bounded: those are a part of them */
+    for (size_t i = 0; i < u->nentries - u->nfrozen; i++) {
         if (!value_text(u->entries[i]->key, &name) || map_get(u->ds->weights, name) != MAP_NONE)
             continue;
         ckpt_str what = ARENA_CONCAT(u->ds->f->a, STR_LIT("zero/"), name, STR_LIT("/fp32.pt"));

@@ -166,7 +166,7 @@ static bool parse_chunk(const ckpt_path_elem *path, uint32_t n, uint64_t *chunk)
     *chunk = 0;
     if (n < 2 || path[0].is_int || !str_starts(path[0].str, STR_LIT("model")))
         return false;
-    ckpt_str digits = str_skip(path[0].str, strlen("model")); /* bounded: it begins so */
+    ckpt_str digits = str_skip(path[0].str, strlen("model"));
     return !digits.len || (str_uint(digits, chunk) && *chunk < MAX_RANKS);
 }
 
@@ -175,7 +175,7 @@ static bool find_layer(ckpt_str name, size_t *from, size_t *to)
 {
     size_t at = 0;
     while ((at = str_find(name, STR_LIT("layers."), at)) != SIZE_MAX) {
-        *from = *to = at + strlen("layers."); /* bounded: it was found there */
+        *from = *to = at + strlen("layers.");
         while (*to < name.len && name.ptr[*to] >= '0' && name.ptr[*to] <= '9')
             ++*to;
         if ((at == 0 || name.ptr[at - 1] == '.') && *to > *from && *to < name.len && name.ptr[*to] == '.')
@@ -192,7 +192,7 @@ static ckpt_status find_stack(struct megatron *m, ckpt_str prefix, struct layer_
     CKPT_TRY_ALLOC(key.ptr && map_put(m->stack_of, key, (uint32_t)m->nstacks, &i), m->err);
     if (i == MAP_NONE) {
         const struct layer_stack empty = {0, 0};
-        i = (uint32_t)m->nstacks; /* bounded: a map has < 2^32 */
+        i = (uint32_t)m->nstacks;
         CKPT_TRY_ALLOC(ARENA_PUSH(m->f->a, m, stacks, &empty), m->err);
     }
     *out = &m->stacks[i];
@@ -207,12 +207,12 @@ static ckpt_status renumber_layer(struct megatron *m, ckpt_path_elem *elem)
     struct layer_stack *s = NULL;
     if (elem->is_int || !find_layer(elem->str, &from, &to))
         return CKPT_OK;
-    if (!str_uint(str_of(elem->str.ptr + from, to - from), &n) || n > UINT32_MAX) /* bounded: found there */
+    if (!str_uint(str_of(elem->str.ptr + from, to - from), &n) || n > UINT32_MAX)
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^32 layers}");
     CKPT_TRY(find_stack(m, str_of(elem->str.ptr, from), &s));
     if (!checked_add(n, s->first_layer, &n) || n == UINT64_MAX)
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^32 layers}");
-    s->end_layer = n + 1 > s->end_layer ? n + 1 : s->end_layer; /* bounded: compared */
+    s->end_layer = n + 1 > s->end_layer ? n + 1 : s->end_layer;
     if (!s->first_layer)
         return CKPT_OK;
     char number[STR_NUMBER_MAX];
@@ -239,7 +239,7 @@ struct model_name {
 static ckpt_status make_name(struct megatron *m, const ckpt_path_elem *path, uint32_t n,
                              struct model_name *out)
 {
-    out->path = path_copy(m->f->a, path + 1, n - 1); /* bounded: parse_chunk refuses N < 2 */
+    out->path = path_copy(m->f->a, path + 1, n - 1);
     out->npath = n - 1;
     CKPT_TRY_ALLOC(out->path, m->err);
     for (uint32_t i = 0; i < out->npath; i++)
@@ -261,7 +261,7 @@ static ckpt_str name_next_layer(arena *a, ckpt_str name)
         size_t at = str_find(name, first, 0);
         if (at == SIZE_MAX)
             continue;
-        tail = str_skip(name, at + first.len); /* bounded: found there */
+        tail = str_skip(name, at + first.len);
         tail = str_skip(tail, strlen(str_starts(tail, STR_LIT("bias")) ? "bias" : "weight"));
         return ARENA_CONCAT(a, str_of(name.ptr, at), str_c(layers[i][1]), STR_LIT("weight"), tail);
     }
@@ -292,14 +292,13 @@ static ckpt_status list_unmatched_tensor(struct megatron *m, ckpt_str name, cons
 {
     char shape[128] = "";
     size_t n = 0;
-    for (uint32_t k = 0; k < t->ndim && n + 24 < sizeof shape; k++) /* bounded: a number has 22 */
+    for (uint32_t k = 0; k < t->ndim && n + 24 < sizeof shape; k++)
         n += (size_t)snprintf(shape + n, sizeof shape - n, k ? ", %" PRIu64 : "%" PRIu64, t->shape[k]);
-    if (m->nunmatched++ && m->unmatched_text.len + name.len + n > MAX_TEXT) /* bounded: in memory */
+    if (m->nunmatched++ && m->unmatched_text.len + name.len + n > MAX_TEXT)
         return CKPT_OK;
     m->nlisted++;
     m->unmatched_text = ARENA_CONCAT(m->f->a, m->unmatched_text, str_c(m->unmatched_text.len ? ", " : ""),
-                                     name, STR_LIT(" ["), str_c(shape),
-                                     STR_LIT("]")); /* bounded: MAX_TEXT, or one tensor */
+                                     name, STR_LIT(" ["), str_c(shape), STR_LIT("]"));
     return m->unmatched_text.ptr ? CKPT_OK : fail_memory(m->err);
 }
 
@@ -311,7 +310,7 @@ static ckpt_status fail_unmatched_tensors(struct megatron *m)
                "{%" PRIu64 " tensor%s} without {=a rule} for how %" PRIu64 " ranks divide %s: %.*s%s",
                m->nunmatched, m->nunmatched == 1 ? "" : "s", m->tensor_ranks,
                m->nunmatched == 1 ? "it" : "them", (int)m->unmatched_text.len, m->unmatched_text.ptr,
-               m->nunmatched > m->nlisted ? ", …" : ""); /* bounded: MAX_TEXT, or one tensor */
+               m->nunmatched > m->nlisted ? ", …" : "");
     error_add_hint(m->err,
                    "--parallel FILE.json with {\"GLOB\": 0} for what is cut along dimension 0, null for "
                    "copies; `ckpt ls` of a rank's file lists its parts");
@@ -352,7 +351,7 @@ static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *ra
     const ckpt_tensor t = table_tensor(&rank->part->table, row);
     uint64_t *shape = arena_array(m->f->a, 2 * (uint64_t)t.ndim, sizeof *shape);
     CKPT_TRY_ALLOC(shape, m->err);
-    uint64_t *size = shape + t.ndim, begin = 0; /* bounded: twice ndim were allocated */
+    uint64_t *size = shape + t.ndim, begin = 0;
     for (uint32_t k = 0; k < t.ndim; k++)
         shape[k] = size[k] = t.shape[k];
     if (division->is_cut && !checked_mul(shape[division->dim], m->tensor_ranks, &shape[division->dim]))
@@ -362,12 +361,12 @@ static ckpt_status add_shards(struct megatron *m, const struct megatron_rank *ra
     for (uint32_t i = 0; i < division->parts; i++) {
         uint64_t *offset = arena_array(m->f->a, 2 * (uint64_t)t.ndim, sizeof *offset);
         CKPT_TRY_ALLOC(offset, m->err);
-        uint64_t *block_offset = offset + t.ndim; /* bounded: twice ndim, too */
+        uint64_t *block_offset = offset + t.ndim;
         if (division->is_cut) {
             block_offset[division->dim] = begin;
-            offset[division->dim] = begin * m->tensor_ranks;                  /* bounded: in the shape */
-            offset[division->dim] += rank->tensor_rank * size[division->dim]; /* bounded: likewise */
-            begin += size[division->dim];                                     /* bounded: likewise */
+            offset[division->dim] = begin * m->tensor_ranks;
+            offset[division->dim] += rank->tensor_rank * size[division->dim];
+            begin += size[division->dim];
         }
         const struct tensor_shard shard = {rank->part, row, offset, block_offset, size};
         CKPT_TRY(sharded_tensors_add(&m->sharded, name, shape, &shard));
@@ -410,7 +409,7 @@ static ckpt_status add_tensor(struct megatron *m, const struct megatron_rank *ra
                               uint64_t chunk)
 {
     const ckpt_tensor t = table_tensor(&rank->part->table, row);
-    uint64_t number = chunk * m->stages + rank->stage; /* bounded: 10^10 */
+    uint64_t number = chunk * m->stages + rank->stage;
     uint32_t virtual_stage = (uint32_t)number;
     struct model_name name = {0};
     struct division division;
@@ -598,11 +597,10 @@ static ckpt_status count_ranks(struct megatron *m, const ckpt_str *list, size_t 
                 "ranks of {expert parallelism} (%.*s); those of {=tensor and pipeline parallelism} can be "
                 "put together",
                 STR_ARG(list[i]));
-        m->tensor_ranks = number[0] >= m->tensor_ranks ? number[0] + 1
-                                                       : m->tensor_ranks; /* bounded: MAX_RANKS */
-        m->stages = number[1] >= m->stages ? number[1] + 1 : m->stages;   /* bounded: MAX_RANKS */
+        m->tensor_ranks = number[0] >= m->tensor_ranks ? number[0] + 1 : m->tensor_ranks;
+        m->stages = number[1] >= m->stages ? number[1] + 1 : m->stages;
     }
-    return m->tensor_ranks * m->stages <= MAX_RANKS /* bounded: MAX_RANKS squared */
+    return m->tensor_ranks * m->stages <= MAX_RANKS
                ? CKPT_OK
                : fail(m->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u ranks}", MAX_RANKS);
 }
@@ -632,7 +630,7 @@ static ckpt_status count_chunks(struct megatron *m)
         for (uint32_t k = 0; k < m->ranks[i].part->table.nrows; k++) {
             const ckpt_tensor t = table_tensor(&m->ranks[i].part->table, k);
             if (parse_chunk(t.path, t.npath, &chunk) && chunk >= m->chunks)
-                m->chunks = chunk + 1; /* bounded: MAX_RANKS */
+                m->chunks = chunk + 1;
         }
     return m->chunks ? CKPT_OK : fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} below {=\"model\"}");
 }

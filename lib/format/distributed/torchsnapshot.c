@@ -70,7 +70,7 @@ struct snapshot {
 static ckpt_str skip_rank(ckpt_str path)
 {
     size_t slash = str_find(path, STR_LIT("/"), 0);
-    return slash == SIZE_MAX ? STR_LIT("") : str_skip(path, slash + 1); /* bounded: in the path */
+    return slash == SIZE_MAX ? STR_LIT("") : str_skip(path, slash + 1);
 }
 
 /* find_entry - returns the entry of PATH, without a rank, of the first of the ranks from *RANK on that has
@@ -159,7 +159,7 @@ static ckpt_status find_bytes(struct snapshot *s, const ckpt_value *v, uint64_t 
     if (range && range->type != CKPT_V_NONE && !is_range)
         return fail(s->all.err, CKPT_EFORMAT, value_offset(range),
                     "a byte_range that is {not} {=two numbers}");
-    uint64_t size = is_range ? end - p->at : part->src->size; /* bounded: compared above */
+    uint64_t size = is_range ? end - p->at : part->src->size;
     if (size == need)
         return CKPT_OK;
     (void)fail(s->all.err, size < need ? CKPT_ETRUNCATED : CKPT_EFORMAT, CKPT_NO_OFFSET,
@@ -220,7 +220,7 @@ static ckpt_status add_pieces(struct snapshot *s, struct sharded_tensor *t, cons
 static ckpt_status add_shards(struct snapshot *s, struct sharded_tensor *t, ckpt_str path)
 {
     const struct entry *e;
-    for (uint64_t rank = 0; (e = find_entry(s, path, &rank)); rank++) /* bounded: by the number of ranks */
+    for (uint64_t rank = 0; (e = find_entry(s, path, &rank)); rank++)
         if (str_is(e->type, "ShardedTensor"))
             CKPT_TRY(add_pieces(s, t, value_get(e->description, "shards")));
     return CKPT_OK;
@@ -253,7 +253,7 @@ static ckpt_status add_tensor(struct snapshot *s, const struct entry *e, ckpt_va
 {
     struct sharded_tensors *all = &s->all;
     struct sharded_tensor *t = arena_append(all->f->a, &all->tensors, &all->ntensors, &all->cap, sizeof *t);
-    *node = t ? value_new(all->f->a, CKPT_V_TENSOR, all->ntensors - 1) : NULL; /* bounded: T was added */
+    *node = t ? value_new(all->f->a, CKPT_V_TENSOR, all->ntensors - 1) : NULL;
     ckpt_str name = arena_str(all->f->a, skip_rank(e->path));
     if (!*node || !name.ptr)
         return fail_memory(all->err);
@@ -277,7 +277,7 @@ static ckpt_status add_tensor(struct snapshot *s, const struct entry *e, ckpt_va
 static ckpt_status make_bytes(struct snapshot *s, ckpt_str text, ckpt_str *out)
 {
     size_t n;
-    unsigned char *bytes = arena_alloc(s->all.f->a, text.len + 1); /* bounded: in memory */
+    unsigned char *bytes = arena_alloc(s->all.f->a, text.len + 1);
     CKPT_TRY_ALLOC(bytes, s->all.err);
     if (!text_decode_base64(text, true, bytes, &n))
         return fail(s->all.err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a value that is {not} {=base64}");
@@ -361,7 +361,7 @@ static ckpt_str encode_key(arena *a, const ckpt_value *key)
         return arena_printf(a, "%" PRId64, number);
     if (!value_text(key, &text))
         return encoded;
-    buf_init(&b, SIZE_MAX); /* bounded: 3 bytes for each of KEY, which is in memory */
+    buf_init(&b, SIZE_MAX); /* 3 bytes for each of KEY, which is in memory */
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
         if (c == '%' || c == '/')
@@ -421,7 +421,7 @@ static bool is_of_rank_0(const struct entry *e) { return str_starts(e->path, STR
 /* decode_name - returns the component NAME as the key that it stands for. .ptr NULL: no memory. */
 static ckpt_str decode_name(arena *a, ckpt_str name)
 {
-    char *out = arena_alloc(a, name.len + 1); /* bounded: in memory */
+    char *out = arena_alloc(a, name.len + 1);
     size_t n = 0;
     for (size_t i = 0; out && i < name.len; n++) {
         bool is_slash = str_starts(str_skip(name, i), STR_LIT("%2F")),
@@ -542,8 +542,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     f->folder = f->path;
     f->producer = STR_LIT("torchsnapshot");
     ckpt_status st = sharded_tensors_begin(&s.all, f, err);
-    s.temp = arena_new(UINT64_MAX); /* bounded: a path for each key of the manifest */
-    buf_init(&s.lookup, SIZE_MAX);  /* bounded: a path of the manifest */
+    s.temp = arena_new(UINT64_MAX);
+    buf_init(&s.lookup, SIZE_MAX);
     s.entry_of = map_new(64);
     s.part_of = map_new(64);
     if (st == CKPT_OK)

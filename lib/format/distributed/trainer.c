@@ -97,7 +97,7 @@ static ckpt_status enter_model(ckpt_file *f, const struct model_folder **found_a
     *found_as = NULL;
     for (size_t i = 0; i < n; i++) {
         const struct model_folder *entry = find_model_folder(f->archive, f->folder, list[i], &no_memory);
-        count += entry != NULL; /* bounded: by the names in memory */
+        count += entry != NULL;
         found = entry ? list[i] : found;
         *found_as = entry ? entry : *found_as;
     }

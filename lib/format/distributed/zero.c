@@ -91,8 +91,7 @@ static size_t count_files(const struct zero *z, enum ds_kind kind, uint64_t *end
     *end = 0;
     for (const struct ds_file *file = NULL; (file = ds_next_file(&z->ds->save, kind, z->mp_rank, file));) {
         n++;
-        *end = file->dp_rank >= *end && file->dp_rank < UINT64_MAX ? file->dp_rank + 1
-                                                                   : *end; /* bounded: just compared */
+        *end = file->dp_rank >= *end && file->dp_rank < UINT64_MAX ? file->dp_rank + 1 : *end;
     }
     return n;
 }
@@ -247,7 +246,7 @@ static ckpt_status list_params(struct zero *z, uint32_t from, uint32_t end)
     uint32_t n;
     for (uint32_t g = from; g < end; g++) {
         (void)get_shape_pairs(z, g, &n);
-        count += n; /* bounded: they are in memory */
+        count += n;
     }
     z->nparams = 0;
     z->params = arena_array(z->ds->f->a, count, sizeof *z->params);
@@ -261,10 +260,7 @@ static ckpt_status list_params(struct zero *z, uint32_t from, uint32_t end)
 }
 
 /* count_share - returns how many of the N elements of a parameter each rank has in ZeRO 3. */
-static uint64_t count_share(const struct zero *z, uint64_t n)
-{
-    return n / z->nranks + (n % z->nranks != 0); /* bounded: at most N */
-}
+static uint64_t count_share(const struct zero *z, uint64_t n) { return n / z->nranks + (n % z->nranks != 0); }
 
 /* set_first_elements - sets first_element of each parameter, and *END to the end of the last parameter. */
 static ckpt_status set_first_elements(struct zero *z, uint64_t *end)
@@ -323,7 +319,7 @@ static ckpt_status fill_flats(struct zero *z, uint32_t from, uint32_t n, const c
     z->nflats = z->ds->zero_stage == 3 ? z->nranks : 1;
     z->flats = arena_array(z->ds->f->a, z->nflats, sizeof *z->flats);
     CKPT_TRY_ALLOC(z->flats, z->ds->err);
-    for (uint32_t g = from; g < from + n; g++) /* bounded: by the groups */
+    for (uint32_t g = from; g < from + n; g++)
         for (size_t i = 0; i < z->nranks; i++) {
             const struct zero_rank *rank = &z->ranks[i];
             CKPT_TRY(ds_flat_add(z->ds, &z->flats[z->nflats > 1 ? i : 0], rank->optim,
@@ -378,7 +374,7 @@ static ckpt_status add_param_slices(struct zero *z, const struct zero_param *par
     if (ds->zero_stage < 3)
         return ds_add_slice(ds, z->flats, param->first_element, param->nelements, 0);
     for (size_t i = 0; i < z->nranks && share; i++) {
-        uint64_t from = i * share; /* bounded: at most N and one share */
+        uint64_t from = i * share;
         if (from >= param->nelements)
             break;
         CKPT_TRY(ds_add_slice(ds, &z->flats[i], param->first_element,

@@ -47,7 +47,7 @@ static void consider_index(struct folder *d, ckpt_str name)
     d->safetensors_indexes += is_safetensors;
     bool is_preferred = d->nindexes == 1 || (is_safetensors && d->safetensors_indexes == 1);
     if (is_preferred && name.len < sizeof d->index_file)
-        memcpy(d->index_file, name.ptr, name.len + 1); /* bounded: it fits */
+        memcpy(d->index_file, name.ptr, name.len + 1);
 }
 
 /* consider_single_file - counts NAME if it is in single_files, and sets *BEST to the smaller of *BEST and the
@@ -106,7 +106,7 @@ static void consider_other(struct folder *d, ckpt_str name)
 {
     d->nothers++;
     if (name.len < sizeof d->other && (!d->other[0] || str_compare(name, str_c(d->other)) < 0))
-        memcpy(d->other, name.ptr, name.len + 1); /* bounded: it fits */
+        memcpy(d->other, name.ptr, name.len + 1);
 }
 
 void folder_scan(const ckpt_str *names, size_t n, struct folder *out)

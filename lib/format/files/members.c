@@ -135,7 +135,7 @@ source *members_archive_of(source *s)
 static ckpt_str take_word(ckpt_str *name)
 {
     ckpt_str word = str_first(*name, str_find(*name, STR_LIT("/"), 0));
-    *name = str_skip(*name, word.len + 1); /* bounded: str_skip stops at the end */
+    *name = str_skip(*name, word.len + 1);
     return word;
 }
 
@@ -158,7 +158,7 @@ static bool normalize(arena *a, ckpt_str name, ckpt_str *out)
     *out = name;
     if (is_normal(name))
         return true;
-    char *text = arena_alloc(a, name.len + 1); /* bounded: in memory */
+    char *text = arena_alloc(a, name.len + 1);
     size_t n = 0;
     *out = str_of(text, 0);
     while (text && name.len) {
@@ -167,12 +167,12 @@ static bool normalize(arena *a, ckpt_str name, ckpt_str *out)
             return false;
         if (str_is(word, "..")) {
             n = str_folder(str_of(text, n)).len;
-            n -= n > 0; /* bounded: the slash */
+            n -= n > 0;
         } else if (word.len && !str_is(word, ".")) {
             if (n)
-                text[n++] = '/'; /* bounded: no longer than NAME */
+                text[n++] = '/';
             memcpy(text + n, word.ptr, word.len);
-            n += word.len; /* bounded: as above */
+            n += word.len;
         }
     }
     if (text)
@@ -261,7 +261,7 @@ ckpt_status members_open(source *bytes, const char *path, uint64_t max_unpacked,
 uint64_t members_unpacked(const source *archive)
 {
     const struct archive_source *c = (const struct archive_source *)archive;
-    return c->in_memory + c->in_file; /* bounded: by max_unpacked */
+    return c->in_memory + c->in_file;
 }
 
 size_t members_count(const source *archive) { return ((const struct archive_source *)archive)->nfiles; }
@@ -325,7 +325,7 @@ static enum member_kind find_name(const struct archive_source *c, ckpt_str name,
         enum member_kind next = c->members[i].kind;
         kind = kind == MEMBER_NONE || (kind == MEMBER_FOLDER && next == kind) ? next : MEMBER_OTHER;
     }
-    *n = i - *at; /* bounded: I begins at *AT */
+    *n = i - *at;
     return kind;
 }
 
@@ -334,7 +334,7 @@ static bool is_in_other(const struct archive_source *c, ckpt_str name)
 {
     size_t at, n;
     for (ckpt_str folder = str_folder(name); folder.len; folder = str_folder(folder)) {
-        folder.len--; /* bounded: the slash */
+        folder.len--;
         enum member_kind kind = find_name(c, folder, &at, &n);
         if (kind != MEMBER_NONE && kind != MEMBER_FOLDER)
             return true;
@@ -388,8 +388,8 @@ static spool *new_spool_for(struct archive_source *c, uint64_t n, ckpt_error *er
 {
     const char *dir;
     spool *made;
-    if (n <= MAX_IN_MEMORY - c->in_memory) { /* bounded: never more than that is used */
-        c->in_memory += n;                   /* bounded: just compared */
+    if (n <= MAX_IN_MEMORY - c->in_memory) {
+        c->in_memory += n;
         made = spool_new_in_memory(n);
     } else {
         if (c->fd < 0 && (c->fd = fd_temp(&dir)) < 0) {
@@ -398,7 +398,7 @@ static spool *new_spool_for(struct archive_source *c, uint64_t n, ckpt_error *er
             return NULL;
         }
         made = spool_new_at(c->fd, c->in_file, n);
-        c->in_file += n; /* bounded: by max_unpacked */
+        c->in_file += n;
     }
     if (!made)
         (void)fail_memory(err);
@@ -409,7 +409,7 @@ static spool *new_spool_for(struct archive_source *c, uint64_t n, ckpt_error *er
 static ckpt_status unpack_member(struct archive_source *c, const struct zip_entry *e, source *packed,
                                  source **out, ckpt_error *err)
 {
-    uint64_t left = c->max_unpacked - members_unpacked(&c->as_source); /* bounded: just compared with it */
+    uint64_t left = c->max_unpacked - members_unpacked(&c->as_source);
     uint32_t crc = 0;
     if (e->usize > left)
         return fail(err, CKPT_ELIMIT, source_pos(c->z->src, e->header_offset),

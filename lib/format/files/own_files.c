@@ -103,7 +103,7 @@ static bool has_rank_number(ckpt_str name)
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
         size_t n = strlen(before[i]);
         for (size_t at = 0; (at = str_find(name, str_c(before[i]), at)) != SIZE_MAX; at++)
-            if (at + n < name.len && is_digit(name.ptr[at + n])) /* bounded: found there */
+            if (at + n < name.len && is_digit(name.ptr[at + n]))
                 return true;
     }
     return false;

@@ -33,7 +33,7 @@ bool path_is_unsafe(ckpt_str name)
         size_t slash = str_find(name, STR_LIT("/"), from), end = slash == SIZE_MAX ? name.len : slash;
         if (end - from == 2 && memcmp(name.ptr + from, "..", 2) == 0)
             return true;
-        from = end + 1; /* bounded: in the name */
+        from = end + 1;
     }
     return false;
 }
@@ -79,13 +79,13 @@ static char *path_if_exists(const source *archive, char *path)
 char *path_find_prefix(const source *archive, const char *path)
 {
     static const char pattern[] = "-????"
-                                  "?-of-";               /* two literals, because ??- is a trigraph */
-    size_t n = strlen(path), room = n + sizeof ".index"; /* bounded: in memory */
+                                  "?-of-"; /* two literals, because ??- is a trigraph */
+    size_t n = strlen(path), room = n + sizeof ".index";
     const char *found = strstr(path, pattern);
     char *file = malloc(room);
     if (file && found) {
         memcpy(file, path, n + 1);
-        memcpy(file + (found - path) + 1, "00000", 5); /* bounded: over the question marks */
+        memcpy(file + (found - path) + 1, "00000", 5);
     } else if (file) {
         (void)snprintf(file, room, "%s.index", path);
     }

@@ -129,7 +129,7 @@ static ckpt_status add_chunks(struct flax_reading *r, const struct flax_array *x
         *offset = total;
         *size = c->nbytes / width;
         piece[i] = (struct piece){.offset = offset, .size = size, .src = f->src, .at = c->at};
-        total += *size; /* bounded: in the file */
+        total += *size;
     }
     const struct pieces p = {.shape = &total, .ndim = 1, .width = (uint32_t)width, .piece = piece, .n = n};
     CKPT_TRY(pieces_source(f->a, &p, &src, &at, r->input.err));
@@ -174,7 +174,7 @@ static ckpt_status join_chunks(struct flax_reading *r, const ckpt_value *dict, c
         if (!c || c->dtype != x.dtype || c->swap != x.swap || !width)
             return fail(r->input.err, CKPT_EFORMAT, value_offset(dict),
                         "chunks of {different dtypes}; {=one dtype} is allowed");
-        have += c->nbytes; /* bounded: in the file */
+        have += c->nbytes;
     }
     if (have != x.nbytes)
         return fail(r->input.err, CKPT_EFORMAT, value_offset(dict),
@@ -194,7 +194,7 @@ static ckpt_status enter_container(struct flax_reading *r, const struct msgpack_
     struct frame *top = arena_append(a, &r->stack, &r->depth, &r->cap_stack, sizeof *top);
     CKPT_TRY_ALLOC(top, r->input.err);
     *top = (struct frame){.node = value_new(a, is_map ? CKPT_V_DICT : CKPT_V_LIST, v->at),
-                          .values_left = is_map ? 2 * v->count : v->count, /* bounded: 32 bits */
+                          .values_left = is_map ? 2 * v->count : v->count,
                           .keys = is_map ? map_new(0) : NULL};
     return top->node && (!is_map || top->keys) ? CKPT_OK : fail_memory(r->input.err);
 }

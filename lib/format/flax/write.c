@@ -89,7 +89,7 @@ static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struc
 {
     struct flax_output *output = w->user;
     const struct table *table = &w->p->file->table;
-    uint32_t n = table_npath_of(table, x->row) - w->p->root_depth; /* bounded: an entry is below the root */
+    uint32_t n = table_npath_of(table, x->row) - w->p->root_depth;
     ckpt_path_elem *path = arena_array(t->a, n, sizeof *path);
     ckpt_value *v = value_new(t->a, CKPT_V_TENSOR, 0);
     bool changed;
@@ -250,14 +250,14 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
     size_t at = 0;         /* bytes of SKELETON that are written so far */
     for (size_t i = 0; i < output->nitems; i++) {
         const struct flat_item *x = &w->items[output->item_order[i]];
-        size_t end = (size_t)(x->begin - elements); /* bounded: put_array added up both */
-        CKPT_TRY(sink_write(out, output->skeleton.data + at, end - at, err)); /* bounded: ends ascend */
+        size_t end = (size_t)(x->begin - elements);
+        CKPT_TRY(sink_write(out, output->skeleton.data + at, end - at, err));
         CKPT_TRY(sink_skip(out, flat_item_nbytes(w, x), err));
-        elements += flat_item_nbytes(w, x); /* bounded: by put_array */
+        elements += flat_item_nbytes(w, x);
         at = end;
     }
-    size_t left = output->skeleton.len - at;                          /* bounded: AT is in SKELETON */
-    CKPT_TRY(sink_write(out, output->skeleton.data + at, left, err)); /* bounded: likewise */
+    size_t left = output->skeleton.len - at;
+    CKPT_TRY(sink_write(out, output->skeleton.data + at, left, err));
     return flat_copy_items(w, out, err);
 }
 

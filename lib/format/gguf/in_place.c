@@ -53,7 +53,7 @@ static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *gguf,
         const struct plan_entry *e = &p->entries[i];
         const ckpt_tensor x = table_tensor(t, e->row);
         CKPT_TRY(gguf_check_name(e->name, &x, true, err));
-        /* bounded: the reader found each storage after the header */
+        /* the reader found each storage after the header */
         gguf_put_tensor(b, e->name, &x, (ckpt_dtype)x.dtype,
                         t->storages[x.storage].off - gguf->header.data_offset);
     }
@@ -66,8 +66,7 @@ ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
     buf b;
     if (p->file->nparts)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "the names are in {%zu files}; {=one} is edited in place",
-                    p->file->nparts + 1); /* bounded: in memory */
+                    "the names are in {%zu files}; {=one} is edited in place", p->file->nparts + 1);
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = put_pairs(gguf, &b, err);
     if (st == CKPT_OK)
@@ -135,7 +134,7 @@ static ckpt_status set_alignment(struct gguf_file *edited, ckpt_error *err)
     if (!p || !p->bytes) /* a pair without bytes is that of the file, unchanged */
         return CKPT_OK;
     uint64_t n = edited->header.alignment = p->type == GGUF_U32 ? gguf_get_integer(p, false) : 0;
-    bool power = n && (n & (n - 1)) == 0; /* bounded: not 0 */
+    bool power = n && (n & (n - 1)) == 0;
     return power ? CKPT_OK
                  : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                         "general.alignment is {%" PRIu64 "}, which is not {=a power of two}", n);
@@ -161,7 +160,7 @@ static ckpt_status make_header(const struct gguf_file *original, const struct gg
 {
     uint64_t from = original->n ? original->pairs[original->n - 1].end_offset
                                 : FIXED_SIZE + 8, /* 8: the number of pairs */
-        n = original->header.header_end - from;   /* bounded: the infos end there */
+        n = original->header.header_end - from;
     CKPT_TRY(put_pairs(edited, b, err));
     unsigned char *infos = buf_extend(b, (size_t)n);
     CKPT_TRY(infos ? source_read(original->header.src, from, infos, (size_t)n, err) : fail_memory(err));
@@ -184,7 +183,7 @@ static ckpt_status write_copy(ckpt_file *f, struct metadata_job *job, ckpt_error
     job->length = result.bytes;
     for (size_t i = 0; st == CKPT_OK && i < f->table.nrows; i++) {
         uint64_t n = table_tensor(&f->table, i).nbytes;
-        (void)gguf_round_up(&n, gguf->header.alignment); /* bounded: these bytes were written */
+        (void)gguf_round_up(&n, gguf->header.alignment);
         job->length -= n;
     }
     return st;
@@ -201,7 +200,7 @@ ckpt_status gguf_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_err
             return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                         "another alignment: all data would have to move");
         CKPT_TRY(make_header(original, &edited, &job->header, err));
-        job->length = FIXED_SIZE + job->header.len; /* bounded: in memory */
+        job->length = FIXED_SIZE + job->header.len;
         return CKPT_OK;
     }
     f->container = &edited;

@@ -87,7 +87,7 @@ static ckpt_status add_tensor(struct kit *k, const struct gguf *g, const struct 
                            .big_endian = g->big_endian,
                            .described_at = t->info_offset,
                            .src = g->src,
-                           .src_offset = g->data_offset + t->offset, /* bounded: gguf_read checked the end */
+                           .src_offset = g->data_offset + t->offset,
                            .nbytes = KIT_AS_NEEDED};
     for (uint32_t i = 0; i < t->ndim; i++)
         shape[i] = t->dims[t->ndim - 1 - i];
@@ -139,8 +139,7 @@ static ckpt_status check_part(const struct gguf_reading *first, const struct ggu
                 "is part {%" PRIu64 " of %" PRIu64 " with %" PRIu64 " tensors}, not {=%" PRIu64 " of %" PRIu64
                 " with %" PRIu64 "}\n"
                 "the files of two sets were mixed: get all parts of one set again",
-                r->part_number + 1, r->parts, r->total_tensors, /* bounded: may wrap, but is only shown */
-                number, first->parts, first->total_tensors);
+                r->part_number + 1, r->parts, r->total_tensors, number, first->parts, first->total_tensors);
 }
 
 /* read_part - reads the file NAME, part NUMBER of the set (from 1), and adds the number of its tensors to
@@ -160,7 +159,7 @@ static ckpt_status read_part(struct kit *k, const struct gguf_reading *first, ui
     if (st == CKPT_OK)
         st = check_part(first, &r, number, k->err);
     error_add_file(st == CKPT_OK ? NULL : k->err, part->path);
-    *tensors += r.n; /* bounded: in memory */
+    *tensors += r.n;
     return st;
 }
 
@@ -174,7 +173,7 @@ static ckpt_status report_name(const struct gguf_reading *r, ckpt_error *err)
                "part {%" PRIu64 "} of a split model is not called {=...-%05" PRIu64 "-of-%05" PRIu64
                ".gguf}\n"
                "rename it, so that loaders find all parts",
-               r->part_number + 1, r->part_number + 1, r->parts); /* bounded: may wrap, but is only shown */
+               r->part_number + 1, r->part_number + 1, r->parts);
     return file_report_fault_as(r->f, CHECK_MISSING_SHARD, CKPT_EFORMAT, err);
 }
 
@@ -219,7 +218,7 @@ static ckpt_status read_split_model(struct kit *k, struct gguf_file *kept)
         return CKPT_OK;
     file_notice(k->f,
                 "part %" PRIu64 " of %" PRIu64 " of a split model; name the first part to read them all",
-                r.part_number + 1, r.parts); /* bounded: may wrap, but is only shown */
+                r.part_number + 1, r.parts);
     struct shard_name name;
     bool is_named = shard_name_parse(name_of(k->f), &name) && name.number - 1 == r.part_number &&
                     name.count == r.parts;

@@ -62,8 +62,7 @@ static ckpt_status add_pair(struct flat_writer *w, ckpt_str key, uint32_t type, 
 {
     struct gguf_output *o = w->user;
     CKPT_TRY_ALLOC(text.ptr, err);
-    return gguf_make_pair(w->p->a, key, type, 0, text, &o->pairs[o->n++],
-                          err); /* bounded: make_pairs() has room */
+    return gguf_make_pair(w->p->a, key, type, 0, text, &o->pairs[o->n++], err);
 }
 
 static ckpt_status add_number(struct flat_writer *w, ckpt_str key, uint32_t type, uint64_t n, ckpt_error *err)
@@ -126,7 +125,7 @@ static ckpt_status make_pairs(struct flat_writer *w, ckpt_error *err)
     size_t n = 0;
     if (!o->input)
         CKPT_TRY(plan_metadata(w->p, &meta, &n, err));
-    size_t room = (o->input ? o->input->n : n) + 4; /* bounded: in memory. 4: architecture, split.* */
+    size_t room = (o->input ? o->input->n : n) + 4;
     o->pairs = arena_array(w->p->a, room, sizeof *o->pairs);
     CKPT_TRY_ALLOC(o->pairs, err);
     if (w->job->shard.number)
@@ -181,7 +180,7 @@ static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *er
     uint64_t header = o->header.len;
     CKPT_TRY(sink_write(out, o->header.data, o->header.len, err));
     buf_free(&o->header);
-    CKPT_TRY(sink_skip(out, w->size - header, err)); /* bounded: lay_out added HEADER to it */
+    CKPT_TRY(sink_skip(out, w->size - header, err));
     if (w->size > header) /* so that the file has its size even if it ends in padding, which is skipped */
         CKPT_TRY(sink_patch(out, w->size - 1, "", 1, err));
     return flat_copy_items(w, out, err);

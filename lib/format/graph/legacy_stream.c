@@ -88,7 +88,7 @@ static ckpt_status locate_storage(struct legacy_stream *l, const ckpt_value *key
                     STR_ARG(text));
     CKPT_TRY(source_read(l->src, *pos, count_bytes, sizeof count_bytes, l->err));
     uint64_t count = load_u64le(count_bytes);
-    s->off = *pos + sizeof count_bytes; /* bounded: just read */
+    s->off = *pos + sizeof count_bytes;
     CKPT_TRY(compute_storage_size(l, s, count, at));
     if (!range_within(s->off, s->nbytes, l->src->size))
         return fail(l->err, CKPT_ETRUNCATED, at,
@@ -97,7 +97,7 @@ static ckpt_status locate_storage(struct legacy_stream *l, const ckpt_value *key
                     STR_ARG(text), (unsigned long long)s->nbytes,
                     (unsigned long long)(l->src->size - s->off));
     s->is_present = true;
-    *pos = s->off + s->nbytes; /* bounded: both are within the file */
+    *pos = s->off + s->nbytes;
     return CKPT_OK;
 }
 
@@ -119,7 +119,7 @@ static ckpt_status locate_storages(struct legacy_stream *l, const ckpt_value *ke
     if (pos >= l->src->size || l->src != l->f->src)
         return CKPT_OK;
     if (l->f->salvage)
-        salvage_note_stray(l->f, l->src->size - pos, "storage"); /* bounded: by the condition */
+        salvage_note_stray(l->f, l->src->size - pos, "storage");
     if (!l->f->check)
         return CKPT_OK;
     (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),

@@ -69,9 +69,9 @@ static void narrow_to_shard(uint64_t n, uint64_t number, uint64_t *offset, uint6
 {
     uint64_t shard_size = *size / n + (*size % n != 0);
     bool is_past_end = shard_size && number > *size / shard_size;
-    uint64_t start = is_past_end ? *size : number * shard_size; /* bounded: by *SIZE */
+    uint64_t start = is_past_end ? *size : number * shard_size;
     start = start < *size ? start : *size;
-    *offset += start; /* bounded: inside of the tensor */
+    *offset += start;
     *size = *size - start < shard_size ? *size - start : shard_size;
 }
 
@@ -147,7 +147,7 @@ ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, ui
     uint64_t *begin = arena_array(a, 2 * (uint64_t)t.ndim, sizeof *begin);
     if (!begin)
         return fail_memory(err);
-    uint64_t *size = begin + t.ndim; /* bounded: BEGIN has room for both */
+    uint64_t *size = begin + t.ndim;
     *offset = begin;
     if (t.kind == CKPT_DTENSOR)
         CKPT_TRY(get_dtensor_range(object_attr(state, "_spec"), &t, begin, size, err));

@@ -128,7 +128,7 @@ static ckpt_status read_strided(struct graph *g, const ckpt_value *call, ckpt_dt
     t->dtype = (uint16_t)(dtype == CKPT_DT_NONE ? class_dtype : dtype);
     struct storage *s = &g->f->table.storages[t->storage];
     CKPT_TRY(set_untyped_swap(g, call, s, (ckpt_dtype)t->dtype));
-    t->storage_offset += view_offset; /* bounded: both were int64_t */
+    t->storage_offset += view_offset;
     t->location = storage_location(s);
     t->has_data = s->src != NULL;
     if (!s->src)
@@ -244,7 +244,6 @@ ckpt_status graph_describe_numbers(struct graph *g, const ckpt_value *v, struct 
     if (!bytes || !shape)
         return fail_memory(g->err);
     for (uint32_t i = 0; i < n; i++)
-        /* bounded: n times 8 bytes were allocated */
         if (!store_number(value_item(v, i), as_float, bytes + 8 * (size_t)i))
             return CKPT_OK;
     ckpt_dtype dtype = as_float ? CKPT_DT_F64 : CKPT_DT_I64;

@@ -108,7 +108,7 @@ static ckpt_status find_lost_nodes(struct lost_search *x)
             if (parent->lost_storage != MAP_NONE)
                 continue;
             parent->lost_storage = from->lost_storage;
-            waiting[n++] = x->edges[e].parent; /* bounded: each node is put there once */
+            waiting[n++] = x->edges[e].parent;
         }
     }
     return CKPT_OK;
@@ -145,7 +145,7 @@ static ckpt_status add_lost_row(struct lost_search *x, uint32_t parent, struct s
                                 uint32_t lost)
 {
     arena *a = x->f->a;
-    uint32_t depth = x->containers[parent].depth + 1; /* bounded: by max_depth */
+    uint32_t depth = x->containers[parent].depth + 1;
     ckpt_path_elem *path = arena_array(a, depth, sizeof *path);
     struct step *steps = arena_array(a, depth, sizeof *steps);
     if (!path || !steps)
@@ -198,7 +198,7 @@ static ckpt_status add_container(struct lost_search *x, uint32_t node, uint32_t 
 
 static ckpt_status visit_entry(struct lost_search *x, uint32_t parent, struct step s, const ckpt_value *v)
 {
-    uint32_t i = get_node_number(x, v), depth = x->containers[parent].depth + 1; /* bounded: by max_depth */
+    uint32_t i = get_node_number(x, v), depth = x->containers[parent].depth + 1;
     if (i == MAP_NONE || x->nodes[i].lost_storage == MAP_NONE)
         return CKPT_OK;
     const struct node *node = &x->nodes[i];

@@ -505,7 +505,7 @@ static ckpt_status reserve_path(struct walker *w, uint32_t depth)
                     w->g.f->limits.max_depth);
     if (depth < w->cap_path)
         return CKPT_OK;
-    uint32_t cap = depth * 2 + 2; /* bounded: by max_depth */
+    uint32_t cap = depth * 2 + 2;
     ckpt_path_elem *path = realloc(w->path, cap * sizeof *path);
     if (path)
         w->path = path;

@@ -41,7 +41,7 @@ static ckpt_str next_part(ckpt_str *path)
     do {
         size_t n = str_find(*path, STR_LIT("/"), 0);
         part = str_first(*path, n);
-        *path = str_skip(*path, n == SIZE_MAX ? path->len : n + 1); /* bounded: n is in PATH */
+        *path = str_skip(*path, n == SIZE_MAX ? path->len : n + 1);
     } while (path->len && (!part.len || str_is(part, ".")));
     return part;
 }
@@ -151,7 +151,7 @@ static map *make_names(const ckpt_plan *p)
     map *names = map_new(p->nentries);
     bool ok = names != NULL;
     for (size_t i = 0; ok && i < p->nentries; i++)
-        ok = map_put(names, p->entries[i].name, (uint32_t)i, NULL); /* bounded: a table has fewer rows */
+        ok = map_put(names, p->entries[i].name, (uint32_t)i, NULL);
     if (ok)
         return names;
     map_free(names);

@@ -219,8 +219,7 @@ static ckpt_status skip_shard(struct index *x, const struct shard *s)
 static bool is_in_part(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
 {
     const struct merged_part *part = &s->part;
-    return !(part->only_own_tensors && n > part->depth + 1) && /* bounded: less than the length of a path */
-           path_begins(path, n, part->path, part->depth);
+    return !(part->only_own_tensors && n > part->depth + 1) && path_begins(path, n, part->path, part->depth);
 }
 
 /* find_key - returns the pair of S with KEY, or MAP_NONE. */
@@ -319,14 +318,14 @@ static bool get_key(const struct index *x, const struct shard *s, uint32_t k, ck
 {
     if (!s->is_table)
         return value_text(s->pairs[k].key, key);
-    *key = table_name(&x->f->table, s->first_row + k); /* bounded: a row of S */
+    *key = table_name(&x->f->table, s->first_row + k);
     return true;
 }
 
 /* get_value - returns the value of pair K of S. */
 static const ckpt_value *get_value(const struct index *x, const struct shard *s, uint32_t k)
 {
-    return s->is_table ? table_value_of(&x->f->table, s->first_row + k) /* bounded: a row of S */
+    return s->is_table ? table_value_of(&x->f->table, s->first_row + k)
                        : file_replacement_of(s->file, s->pairs[k].val);
 }
 
@@ -341,7 +340,7 @@ static ckpt_status index_pairs(struct index *x, const struct shard *s)
             continue;
         bool is_next = next < x->nweights && str_eq(x->weights[next].key, key); /* mostly it is */
         uint32_t i = is_next ? next : map_get(x->keys, key);
-        next = i == MAP_NONE ? next : i + 1; /* bounded: by nweights */
+        next = i == MAP_NONE ? next : i + 1;
         struct weight *w = i == MAP_NONE ? NULL : &x->weights[i];
         if (w && !w->is_group && &x->shards[w->shard] == s) {
             before = w->pair;
@@ -395,7 +394,7 @@ static ckpt_status take_rows(struct index *x, struct shard *s)
     size_t first_storage = t->nstorages;
     s->is_table = true;
     s->first_row = t->nrows;
-    s->npairs = (uint32_t)(from->nrows - s->file->nties); /* bounded: ties are rows. The set has its own */
+    s->npairs = (uint32_t)(from->nrows - s->file->nties);
     s->nrows_of_part = from->nrows;
     CKPT_TRY(table_append(t, from, s->npairs, x->err));
     for (size_t i = first_storage; i < t->nstorages; i++)
@@ -418,7 +417,7 @@ static ckpt_status index_graph(struct index *x, struct shard *s)
         CKPT_TRY(x->merging->find_part(s->file, x->merging->root, &s->part, x->err));
     s->mapping = s->part.node ? file_replacement_of(s->file, s->part.node) : NULL;
     s->pairs = s->mapping ? value_pairs(s->mapping, &s->npairs) : NULL;
-    s->npairs -= s->file->nties; /* bounded: ties are the last pairs; the set has its own ties */
+    s->npairs -= s->file->nties; /* ties are the last pairs; the set has its own ties */
     s->row_of = arena_array(a, s->npairs, sizeof *s->row_of);
     s->leaf_of = arena_array(a, s->npairs, sizeof *s->leaf_of);
     s->own_row = arena_array(a, s->file->table.nrows, sizeof *s->own_row);
@@ -494,7 +493,7 @@ static ckpt_status add_shard_row(struct index *x, struct shard *s, uint32_t i, u
     struct row r = table_row(&s->file->table, i);
     uint32_t at, depth = s->part.depth;
     r.t.path += depth;
-    r.t.npath -= depth; /* bounded: find_pair */
+    r.t.npath -= depth;
     if (depth)
         r.t.name = str_of(NULL, 0); /* it is made anew from the path */
     const struct step first = {.node = x->f->root, .index = pair};
@@ -527,7 +526,7 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
             return fail_memory(x->err);
     }
     if (s->is_table) {
-        table_set_step(&f->table, s->first_row + k, f->root, pair); /* bounded: a row of S */
+        table_set_step(&f->table, s->first_row + k, f->root, pair);
         return put_in_order(x, s, (uint32_t)s->first_row + k, val);
     }
     for (uint32_t i = s->row_of[k]; i < s->file->table.nrows && s->pair_of_row[i] == k; i++)
@@ -536,7 +535,7 @@ static ckpt_status add_pair(struct index *x, struct shard *s, uint32_t k)
         const ckpt_leaf *leaf = &s->file->leaves[i];
         if (find_pair(x, s, leaf->path, leaf->npath) != k)
             break;
-        uint32_t depth = s->part.depth; /* bounded: below npath, by find_pair */
+        uint32_t depth = s->part.depth;
         CKPT_TRY(file_add_leaf(f, leaf->path + depth, leaf->npath - depth, leaf->value, x->err));
         f->leaves[f->nleaves - 1].containers = leaf->containers ? leaf->containers + depth : NULL;
     }
@@ -566,7 +565,7 @@ static ckpt_status add_lost_row(struct index *x, const struct weight *w)
                                                                    : "the shard is missing",
                                      .lost_at = CKPT_NO_OFFSET};
         CKPT_TRY(table_add_lost(&f->table, lost, &s->lost_storage, x->err));
-        s->lost_storage++; /* 0 is none; bounded: by the number of storages */
+        s->lost_storage++; /* 0 is none */
     }
     struct row r = {.t.npath = 1, .t.part_of = CKPT_NO_TENSOR, .t.storage = s->lost_storage - 1};
     ckpt_path_elem *path = ARENA_NEW(f->a, ckpt_path_elem);
@@ -587,8 +586,7 @@ static bool is_hdf5(const struct shard *s) { return strcmp(s->file->format->name
 static uint32_t find_weight(const struct shard *s, const struct weight *w)
 {
     size_t slash = w->pair == MAP_NONE && is_hdf5(s) ? str_find(w->key, STR_LIT("/"), 0) : SIZE_MAX;
-    return slash == SIZE_MAX ? w->pair
-                             : map_get(s->pair_of, str_skip(w->key, slash + 1)); /* bounded: found in it */
+    return slash == SIZE_MAX ? w->pair : map_get(s->pair_of, str_skip(w->key, slash + 1));
 }
 
 static ckpt_status report_missing_tensor(struct index *x, const struct weight *w)

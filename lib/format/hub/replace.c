@@ -137,12 +137,12 @@ static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *
         uint32_t i = map_get(file_of, j.str);
         if (i == MAP_NONE)
             continue;
-        buf_put(b, r->index_text.ptr + copied, j.event_at - copied); /* bounded: the scan goes forward */
+        buf_put(b, r->index_text.ptr + copied, j.event_at - copied);
         json_quote_ascii(b, get_base(r->files[i].second_path));
         copied = j.pos;
     }
     map_free(file_of);
-    buf_put(b, r->index_text.ptr + copied, r->index_text.len - copied); /* bounded: as above */
+    buf_put(b, r->index_text.ptr + copied, r->index_text.len - copied);
     return ok && why.status != CKPT_ENOMEM && buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
@@ -164,7 +164,7 @@ static ckpt_status rewrite_index(struct replaced *r, ckpt_error *err)
 static ckpt_str get_first_name(ckpt_str name)
 {
     if (name.len > sizeof OLD_SUFFIX && name.ptr[0] == '.' && str_ends(name, STR_LIT(OLD_SUFFIX)))
-        name = str_of(name.ptr + 1, name.len - sizeof OLD_SUFFIX); /* bounded: longer */
+        name = str_of(name.ptr + 1, name.len - sizeof OLD_SUFFIX);
     return name;
 }
 
@@ -179,7 +179,7 @@ static bool is_shard_name(const struct replaced *r, ckpt_str name)
 static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
 {
     size_t nkept = 0;
-    size_t longest = r->stem.len + sizeof "-00000-of-00000" + r->ext.len; /* bounded: a file name */
+    size_t longest = r->stem.len + sizeof "-00000-of-00000" + r->ext.len;
     map *new_names = map_new(r->n);
     bool ok = new_names != NULL;
     for (size_t i = 0; ok && i < r->n; i++)
@@ -191,7 +191,7 @@ static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
     }
     map_free(new_names);
     r->nnames = nkept;
-    r->path_buf = arena_alloc(r->a, r->folder.len + longest + sizeof "." OLD_SUFFIX); /* bounded: as above */
+    r->path_buf = arena_alloc(r->a, r->folder.len + longest + sizeof "." OLD_SUFFIX);
     CKPT_TRY_ALLOC(ok && r->path_buf, err);
     memcpy(r->path_buf, r->folder.ptr, r->folder.len);
     return CKPT_OK;
@@ -293,7 +293,7 @@ static ckpt_status list_files(struct replaced *r, const char *const *paths, ckpt
     for (size_t i = 0; i < r->n; i++) {
         struct replaced_file *p = &r->files[i];
         ckpt_str base = get_base(paths[i]);
-        r->folder = str_of(paths[i], strlen(paths[i]) - base.len); /* bounded: BASE is its end */
+        r->folder = str_of(paths[i], strlen(paths[i]) - base.len);
         ckpt_str second = ARENA_CONCAT(r->a, r->folder, STR_LIT("."), base, STR_LIT(OLD_SUFFIX));
         *p = (struct replaced_file){.path = arena_str(r->a, str_c(paths[i])).ptr, .second_path = second.ptr};
         CKPT_TRY_ALLOC(p->path && p->second_path, err);
@@ -384,13 +384,13 @@ void replaced_undo(struct replaced *r, size_t placed)
 
 static void remove_both_names(struct replaced *r, ckpt_str name)
 {
-    char *at = r->path_buf + r->folder.len; /* bounded: list_old_shards made room for both */
+    char *at = r->path_buf + r->folder.len;
     memcpy(at, name.ptr, name.len);
     at[name.len] = '\0';
     (void)unlink(r->path_buf);
     *at++ = '.';
     memcpy(at, name.ptr, name.len);
-    memcpy(at + name.len, OLD_SUFFIX, sizeof OLD_SUFFIX); /* bounded: as above */
+    memcpy(at + name.len, OLD_SUFFIX, sizeof OLD_SUFFIX);
     (void)unlink(r->path_buf);
 }
 

@@ -203,7 +203,7 @@ static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
         }
         if (is_head) {
             c->units[u].shard = open_shard;
-            open_size += size; /* bounded: by max */
+            open_size += size;
             is_open = true;
         }
     }
@@ -225,7 +225,7 @@ static int compare_names(const void *a, const void *b)
 static ckpt_status number_input_shards(const struct shard_layout *c, map **out, ckpt_error *err)
 {
     const ckpt_file *f = c->p->file;
-    ckpt_str *names = arena_array(c->p->a, f->nparts + 1, sizeof *names); /* bounded: in memory */
+    ckpt_str *names = arena_array(c->p->a, f->nparts + 1, sizeof *names);
     *out = map_new(f->nparts);
     if (!names || !*out)
         return fail_memory(err);
@@ -303,15 +303,15 @@ static ckpt_status drop_ties(struct shard_layout *c, ckpt_error *err)
 /* sort_by_shard - sorts the entries by shard, and sums the sizes of the shards. */
 static ckpt_status sort_by_shard(struct shard_layout *c, ckpt_error *err)
 {
-    struct plan_entry *sorted = calloc(c->n + 1, sizeof *sorted);  /* bounded: entries are in memory */
-    uint32_t *next = calloc((size_t)c->nshards + 1, sizeof *next); /* bounded: MAX_SHARDS */
+    struct plan_entry *sorted = calloc(c->n + 1, sizeof *sorted);
+    uint32_t *next = calloc((size_t)c->nshards + 1, sizeof *next);
     c->begins = calloc((size_t)c->nshards + 1, sizeof *c->begins);
     c->sizes = calloc(c->nshards, sizeof *c->sizes);
     bool ok = sorted && next && c->begins && c->sizes;
     for (size_t i = 0; ok && i < c->n; i++)
         c->begins[c->units[c->unit_of[i]].shard + 1]++;
     for (uint32_t k = 0; ok && k < c->nshards; k++)
-        next[k + 1] = c->begins[k + 1] += c->begins[k]; /* bounded: n in total */
+        next[k + 1] = c->begins[k + 1] += c->begins[k];
     for (size_t i = 0; ok && i < c->n; i++)
         sorted[next[c->units[c->unit_of[i]].shard]++] = c->entries[i];
     for (uint32_t u = 0; ok && u < c->nunits; u++)

@@ -224,7 +224,7 @@ static ckpt_status merge_files(struct index *x, ckpt_status st)
     x->f->dots_are_literal = true;
     x->keys = map_new_index(1024, get_weight_key, x);
     x->metadata_keys = map_new(16);
-    x->temp = arena_new(UINT64_MAX); /* bounded: by the shards, whose memory is */
+    x->temp = arena_new(UINT64_MAX);
     if (st == CKPT_OK)
         st = x->keys && x->metadata_keys && x->temp ? shards_merge(x) : fail_memory(x->err);
     free_index(x);
@@ -247,7 +247,7 @@ static ckpt_status add_numbered(struct index *x, const struct shard_name *first,
     if (first->count > MAX_SHARDS)
         return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u shards}", MAX_SHARDS);
     for (uint64_t k = 0; k < first->count; k++) {
-        ckpt_str name = shard_name_make(f->a, first, from + k); /* bounded: MAX_SHARDS */
+        ckpt_str name = shard_name_make(f->a, first, from + k);
         char *path = name.ptr ? path_make(str_c(f->path), name) : NULL;
         ckpt_status st = path ? add_file(x, name, arena_str(f->a, str_c(path)).ptr) : fail_memory(x->err);
         free(path);
@@ -595,7 +595,7 @@ static ckpt_status read_index_file(struct index *x, source *src)
         return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of {%llu bytes}; the limit is {=%llu}",
                     (unsigned long long)src->size, (unsigned long long)f->limits.max_header);
     file_raise_budget(f, src->size);
-    x->temp = arena_new(UINT64_MAX); /* bounded: by the size of the index, and by the shards */
+    x->temp = arena_new(UINT64_MAX); /* by the size of the index, and by the shards */
     char *text = x->temp ? arena_alloc(x->temp, (size_t)src->size) : NULL;
     x->keys = map_new_index((size_t)src->size / 128, get_weight_key, x);
     x->names = map_new(16);

@@ -105,8 +105,7 @@ static ckpt_status set_output_names(struct shard_set *s, ckpt_error *err)
 {
     const char *path = s->job->path;
     if (str_ends(str_c(path), STR_LIT(INDEX_SUFFIX)))
-        path =
-            arena_str(s->p->a, str_of(path, strlen(path) - strlen(INDEX_SUFFIX))).ptr; /* bounded: ends so */
+        path = arena_str(s->p->a, str_of(path, strlen(path) - strlen(INDEX_SUFFIX))).ptr;
     CKPT_TRY_ALLOC(path, err);
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
     struct shard_name first;
@@ -128,10 +127,7 @@ static ckpt_status set_output_names(struct shard_set *s, ckpt_error *err)
     return buf_ok(&s->folder) && buf_ok(&s->stem) && buf_ok(&s->ext) ? CKPT_OK : fail_memory(err);
 }
 
-static uint32_t count_files(const struct shard_set *s)
-{
-    return s->layout.nshards + s->kind->has_index; /* bounded: MAX_SHARDS */
-}
+static uint32_t count_files(const struct shard_set *s) { return s->layout.nshards + s->kind->has_index; }
 
 /* make_single_path - returns the path of a single shard, which has no number. */
 static const char *make_single_path(const struct shard_set *s)
@@ -155,7 +151,7 @@ static const char *make_shard_path(const struct shard_set *s, uint32_t k)
 
 static ckpt_status make_paths(struct shard_set *s, ckpt_error *err)
 {
-    s->paths = arena_array(s->p->a, s->layout.nshards + 1, sizeof *s->paths); /* bounded: MAX_SHARDS */
+    s->paths = arena_array(s->p->a, s->layout.nshards + 1, sizeof *s->paths);
     for (uint32_t k = 0; s->paths && k <= s->layout.nshards; k++)
         CKPT_TRY_ALLOC(s->paths[k] = make_shard_path(s, k), err);
     return s->paths ? CKPT_OK : fail_memory(err);
@@ -230,7 +226,7 @@ static ckpt_status write_index(struct shard_set *s, size_t first_alias, ckpt_err
         st = write_weight_map(s, &b, err);
     if (st == CKPT_OK && !s->job->opts->dry_run)
         st = sink_write_whole_file(path, &sink_opts, buf_view(&b), err);
-    s->job->result->bytes += b.len; /* bounded: it is in memory */
+    s->job->result->bytes += b.len;
     buf_free(&b);
     return st == CKPT_OK ? plan_note_output(s->p, path, err) : st;
 }
@@ -310,8 +306,7 @@ static ckpt_status keep_old_set(struct shard_set *s, ckpt_error *err)
     if (s->replaced || !o->force || !s->kind->has_index)
         return CKPT_OK;
     return replaced_begin(s->paths, s->layout.nshards + 1, (const char *)s->stem.data,
-                          (const char *)s->ext.data, !o->no_sync, &s->replaced,
-                          err); /* bounded: MAX_SHARDS */
+                          (const char *)s->ext.data, !o->no_sync, &s->replaced, err);
 }
 
 static ckpt_status make_folder(struct shard_set *s, ckpt_error *err)
@@ -334,14 +329,14 @@ static ckpt_status place_files(struct shard_set *s, ckpt_error *err)
     ckpt_status st = keep_old_set(s, err);
     if (st == CKPT_OK)
         st = sink_batch_commit(&s->batch, &placed, err);
-    s->nplaced += placed; /* bounded: the files of this set */
+    s->nplaced += placed;
     return st;
 }
 
 /* undo_set - restores the old files, unless the new set is complete. */
 static void undo_set(struct shard_set *s, size_t first_output)
 {
-    size_t end_output = first_output + s->nplaced; /* bounded: the files of this set */
+    size_t end_output = first_output + s->nplaced;
     end_output = end_output < s->p->report.noutputs ? end_output : s->p->report.noutputs;
     sink_batch_abort(&s->batch);
     bool all_placed = s->layout.nshards > 1 && s->nplaced == count_files(s);
@@ -379,14 +374,14 @@ static ckpt_status write_shard(struct shard_set *s, uint32_t k, ckpt_error *err)
     opts.user = opts.progress ? s : NULL;
     opts.progress = opts.progress ? report_progress : NULL;
     uint32_t begin = s->layout.begins[k];
-    size_t n = s->layout.begins[k + 1] - begin; /* bounded: the begins ascend */
+    size_t n = s->layout.begins[k + 1] - begin;
     CKPT_TRY(plan_narrow(s->p, s->layout.entries + begin, n, err));
     CKPT_TRY(s->format->write(s->p, &job, err));
     if (k) /* the first shard has counted what is dropped */
         s->p->report.ndropped = dropped;
     s->job->result->tensors += result.tensors;
-    s->job->result->bytes += result.bytes; /* bounded: so many were written */
-    s->done_bytes += s->layout.sizes[k];   /* bounded: the sum is layout.total */
+    s->job->result->bytes += result.bytes;
+    s->done_bytes += s->layout.sizes[k];
     return CKPT_OK;
 }
 
@@ -472,7 +467,7 @@ static size_t get_max_waiting(const struct shard_set *s)
 {
     struct rlimit file_limit;
     size_t parts = s->p->file->nparts, open = part_files_max_open();
-    size_t used = (parts < open ? parts : open) + OTHER_FILES; /* bounded: files that are open */
+    size_t used = (parts < open ? parts : open) + OTHER_FILES;
     if (getrlimit(RLIMIT_NOFILE, &file_limit) != 0 || file_limit.rlim_cur / 2 > used + MAX_WAITING)
         return MAX_WAITING;
     return file_limit.rlim_cur > used + 2 ? (size_t)(file_limit.rlim_cur - used) / 2 : 1;

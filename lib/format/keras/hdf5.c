@@ -106,12 +106,12 @@ static ckpt_status decode_chunk(void *user, source *stored, spool *to, ckpt_erro
 /* get_skipped_filters - returns the filters of DATASET, as bits, that were not applied to chunk C. */
 static uint32_t get_skipped_filters(const struct hdf5_dataset *dataset, const struct hdf5_chunk *c)
 {
-    return c->skipped_filters & ((1u << dataset->nfilters) - 1); /* bounded: HDF5_MAX_FILTERS */
+    return c->skipped_filters & ((1u << dataset->nfilters) - 1);
 }
 
 static bool is_stored_raw(const struct hdf5_dataset *dataset, const struct hdf5_chunk *c)
 {
-    return get_skipped_filters(dataset, c) == (1u << dataset->nfilters) - 1; /* bounded: HDF5_MAX_FILTERS */
+    return get_skipped_filters(dataset, c) == (1u << dataset->nfilters) - 1;
 }
 
 /* make_decoder - makes a decoder for those of CHUNKS to which just the filters SKIPPED were not applied. */
@@ -165,15 +165,14 @@ static ckpt_status set_pieces(struct chunks *chunks)
     uint32_t rank = dataset->ndim;
     size_t used[1u << HDF5_MAX_FILTERS] = {0};
     const uint64_t *stride = kit_strides(chunks->a, dataset->chunk_shape, rank, false); /* of each chunk */
-    uint64_t *size = arena_array(chunks->a, (uint64_t)dataset->nchunks * rank,
-                                 sizeof *size); /* bounded: 2^26 * 2^5 */
+    uint64_t *size = arena_array(chunks->a, (uint64_t)dataset->nchunks * rank, sizeof *size);
     chunks->pieces = arena_array(chunks->a, dataset->nchunks, sizeof *chunks->pieces);
     CKPT_TRY_ALLOC(stride && size && chunks->pieces, chunks->reading->k->err);
-    for (size_t i = 0; i < dataset->nchunks; i++, size += rank) { /* bounded: allocated above */
+    for (size_t i = 0; i < dataset->nchunks; i++, size += rank) {
         const uint64_t *offset = dataset->chunk_offsets + i * rank;
         uint32_t skipped = get_skipped_filters(dataset, &dataset->chunks[i]);
         for (uint32_t k = 0; k < rank; k++) {
-            uint64_t left = dataset->shape[k] - offset[k]; /* bounded: a chunk begins in the data set */
+            uint64_t left = dataset->shape[k] - offset[k];
             size[k] = left < dataset->chunk_shape[k] ? left : dataset->chunk_shape[k];
         }
         chunks->pieces[i] = (struct piece){.offset = offset, .size = size, .stride = stride};

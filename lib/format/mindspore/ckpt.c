@@ -159,11 +159,11 @@ static ckpt_status add_text(struct mindspore *m)
         return fail(m->err, CKPT_EFORMAT, at,
                     "a text of {%" PRIu64 " bytes}; {=up to %u, 4 for each character}, were expected", n,
                     MAX_TEXT);
-    char *text = arena_alloc(m->f->a, (size_t)n + 1); /* bounded: MAX_TEXT; UTF-8 has at most 4 bytes, too */
+    char *text = arena_alloc(m->f->a, (size_t)n + 1); /* MAX_TEXT; UTF-8 has at most 4 bytes, too */
     CKPT_TRY_ALLOC(text, m->err);
     CKPT_TRY(source_read(m->f->src, m->parts[0].begin, content, (size_t)n, m->err));
     for (size_t i = 0; i < n; i += 4) {
-        uint32_t character = load_u32le(content + i); /* bounded: N is a multiple of 4 */
+        uint32_t character = load_u32le(content + i);
         if (character > UTF8_MAX)
             return fail(m->err, CKPT_EFORMAT, at, "the character {%" PRIu32 "}; {=%u} is the last", character,
                         UTF8_MAX);
@@ -182,10 +182,10 @@ static ckpt_status join_parts(struct mindspore *m, struct kit_tensor *t, source 
     if (m->nparts == 1)
         return CKPT_OK;
     struct piece *piece = arena_array(m->f->a, m->nparts, sizeof *piece);
-    uint64_t *box = arena_array(m->f->a, 2 * (uint64_t)m->nparts, sizeof *box); /* bounded: MAX_PARTS */
+    uint64_t *box = arena_array(m->f->a, 2 * (uint64_t)m->nparts, sizeof *box);
     uint64_t at = 0;
     CKPT_TRY_ALLOC(piece && box, m->err);
-    for (size_t i = 0; i < m->nparts; i++, at = box[0] + box[1], box += 2) { /* bounded: m->total */
+    for (size_t i = 0; i < m->nparts; i++, at = box[0] + box[1], box += 2) {
         box[0] = at;
         box[1] = m->parts[i].nbytes;
         piece[i] = (struct piece){box, box + 1, NULL, m->f->src, m->parts[i].begin};

@@ -144,7 +144,7 @@ static ckpt_status read_storage(struct params *p, struct array *array)
     if (kind > 2)
         return fail(p->err, CKPT_EUNSUPPORTED, at, "storage of the kind {%" PRId32 "}; {=0 to 2} are known",
                     (int32_t)kind);
-    array->ncomponents = kind + 1; /* bounded: 3 */
+    array->ncomponents = kind + 1;
     array->components[0].suffix = kind ? ".data" : "";
     array->components[1].suffix = kind == 2 ? ".indptr" : ".indices";
     array->components[2].suffix = ".indices";

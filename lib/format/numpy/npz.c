@@ -38,7 +38,7 @@ static ckpt_status check_expansion(const ckpt_file *f, const zip *z, ckpt_error 
     uint64_t packed = 0, total = 0;
     for (size_t i = 0; i < z->n; i++)
         if (z->entries[i].method != ZIP_STORED) {
-            packed += z->entries[i].csize; /* bounded: members do not overlap */
+            packed += z->entries[i].csize;
             total = checked_add(total, z->entries[i].usize, &total) ? total : UINT64_MAX;
         }
     uint64_t max = file_max_unpacked(f, packed);
@@ -123,7 +123,7 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
         return fail(k->err, CKPT_EFORMAT, e->header_offset,
                     "it begins with {%s}; a numpy array begins with {=934e554d5059}",
                     magic.len ? text_describe_bytes(magic.ptr, magic.len, found) : "nothing");
-    key.len -= has_suffix ? SUFFIX.len : 0; /* bounded: it ends so */
+    key.len -= has_suffix ? SUFFIX.len : 0;
     ckpt_status st = numpy_describe(k->f, member, 0, &t, &end, k->err);
     t.name = key;
     if (st == CKPT_EUNSUPPORTED) {
@@ -134,7 +134,7 @@ static ckpt_status add_member(struct kit *k, zip *z, size_t i, source *member, s
     if (end > member->size) /* the kit refuses it, or in salvage adds it as lost */
         return add_each_name(k, &t, &members->skops, e->name);
     t.key = e->name;
-    t.nbytes = member->size - t.src_offset; /* bounded: the header is in the member */
+    t.nbytes = member->size - t.src_offset;
     if (end < member->size)
         file_notice(k->f, "%.*s: %" PRIu64 " bytes after the array are ignored", STR_ARG(e->name),
                     member->size - end);
@@ -159,7 +159,7 @@ static ckpt_status add_faulty(struct kit *k, const struct zip_entry *e, ckpt_sta
         error_add_position(k->err, e->header_offset, e->name);
         return file_report_lost(k->f, st, e->name, k->err);
     }
-    t.name.len -= SUFFIX.len; /* bounded: it ends so */
+    t.name.len -= SUFFIX.len;
     error_add_position(k->err, e->header_offset, e->name);
     return kit_add_faulty(k, &t, st);
 }
@@ -217,7 +217,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct kit k;
     zip *z = f->container;
     z->allows_other_methods = true;
-    file_raise_budget(f, z->n * 64); /* bounded: each takes more than 64 bytes of the file */
+    file_raise_budget(f, z->n * 64); /* each takes more than 64 bytes of the file */
     CKPT_TRY(check_expansion(f, z, err));
     struct members members = {.others = 0};
     ckpt_status st = skops_read(&members.skops, f, z, err);

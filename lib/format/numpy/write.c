@@ -120,12 +120,12 @@ static bool put_header(const struct flat_writer *w, const struct flat_item *x, b
         (void)snprintf(first_size, sizeof first_size, "%llu", (unsigned long long)t.shape[0]);
     for (size_t n = strlen(first_size); t.ndim && n < SIZE_DIGITS; n++)
         buf_byte(b, ' ');
-    size_t pad = HEADER_ALIGN - (b->len - start + 1) % HEADER_ALIGN; /* bounded: in memory; 1: the newline */
+    size_t pad = HEADER_ALIGN - (b->len - start + 1) % HEADER_ALIGN;
     for (size_t i = 0; i < pad; i++)
         buf_byte(b, ' ');
     buf_byte(b, '\n');
     if (buf_ok(b)) {
-        size_t n = b->len - start - HEADER_OFFSET; /* bounded: magic, version and N were put first */
+        size_t n = b->len - start - HEADER_OFFSET;
         b->data[start + 8] = (unsigned char)n;
         b->data[start + 9] = (unsigned char)(n >> 8);
     }
@@ -161,7 +161,7 @@ static ckpt_status make_item_headers(const struct flat_writer *w, size_t i, uint
     if (buf_ok(&npy) && writes_npz(w)) {
         ckpt_str header = buf_view(&npy), name = get_member_name(w, x);
         uint32_t member_crc = crc_combine(CRC_32, crc32_update(0, header.ptr, header.len), crc, nbytes);
-        uint64_t size = header.len + nbytes; /* bounded: lay_out_item() */
+        uint64_t size = header.len + nbytes;
         *h = make_member_header(get_header_offset(w, i), size, member_crc);
         if (name.ptr)
             zip_put_local(b, h, name, 0);
@@ -217,7 +217,7 @@ static ckpt_status lay_out_item(struct flat_writer *w, size_t i, ckpt_error *err
     ckpt_status st = make_item_headers(w, i, 0, &b, &h, err);
     bool fits = checked_add(w->nbytes, b.len, &w->nbytes);
     buf_free(&b);
-    if (o->archive) /* bounded: each is below 2^17 */
+    if (o->archive)
         o->directory_size += ZIP_CENTRAL_SIZE + x->name.len + SUFFIX_LEN + zip64_length(&h);
     CKPT_TRY(st);
     return fits ? flat_lay_out_item(w, x, 1, err) : flat_fail_too_large(err);
@@ -242,7 +242,7 @@ static void put_end_records(const struct flat_writer *w, uint64_t size, buf *b)
 {
     struct zip_end_record r = {.entries = w->n, .size = size, .offset = w->nbytes};
     if (w->n)
-        zip_put_ends(b, &r, w->nbytes + size); /* bounded: a file offset and a size in memory */
+        zip_put_ends(b, &r, w->nbytes + size);
     else
         zip_put_end(b, &r);
 }
@@ -313,13 +313,13 @@ static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *s
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = name.ptr ? make_item_headers(w, i, w->crcs[i], &b, &h, err) : fail_memory(err);
     size_t room = zip_output_local_size(&widest, name.len);
-    data_offset = get_header_offset(w, i) + zip_output_local_size(&h, name.len); /* bounded: in STORED */
+    data_offset = get_header_offset(w, i) + zip_output_local_size(&h, name.len);
     if (st == CKPT_OK)
         st = sink_skip(out, room, err);
     if (st == CKPT_OK)
         st = deflate_written(stored, data_offset, h.usize, out, err);
     h.method = ZIP_DEFLATED;
-    h.csize = sink_tell(out) - header_offset - room; /* bounded: sink_skip passed the room */
+    h.csize = sink_tell(out) - header_offset - room;
     h.offset = header_offset;
     b.len = 0;
     zip_put_local(&b, &h, name, (uint16_t)(room - zip_output_local_size(&h, name.len)));

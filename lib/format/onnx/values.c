@@ -35,7 +35,7 @@ static ckpt_status put_number(struct decoding *decoding, uint64_t bits)
     if (decoding->ndecoded == decoding->count)
         return fail_count(decoding, true);
     store_u64le(bytes, bits);
-    memcpy(decoding->out, bytes, decoding->t->type->width); /* bounded: at most 8 */
+    memcpy(decoding->out, bytes, decoding->t->type->width);
     decoding->out += decoding->t->type->width;
     decoding->ndecoded++;
     return CKPT_OK;
@@ -71,7 +71,7 @@ static ckpt_status put_text(struct decoding *decoding, uint64_t n)
     if (!reader_skip(&decoding->r, n))
         return decoding->r.status;
     ckpt_status st = source_read(decoding->src, at, decoding->out + 8, (size_t)n, decoding->err);
-    decoding->out += 8 + n; /* bounded: it has room for the bytes of all texts */
+    decoding->out += 8 + n; /* it has room for the bytes of all texts */
     return st;
 }
 
@@ -85,8 +85,7 @@ static ckpt_status put_fields(struct decoding *decoding)
         else if (f.number == decoding->t->field && decoding->t->field == ONNX_STRINGS)
             CKPT_TRY(put_text(decoding, f.value));
         else if (f.number == decoding->t->field)
-            CKPT_TRY(
-                put_packed_numbers(decoding, decoding->r.pos + f.value)); /* bounded: inside of the message */
+            CKPT_TRY(put_packed_numbers(decoding, decoding->r.pos + f.value));
         else if (f.wire == PROTO_BYTES && !reader_skip(&decoding->r, f.value))
             return decoding->r.status;
     }
@@ -116,7 +115,7 @@ ckpt_status onnx_decode(arena *a, source *src, const struct onnx_tensor *t, uint
         return fail(err, CKPT_EFORMAT, source_pos(src, t->values),
                     "{%" PRIu64 " bytes} of values; dtype and shape take {=%" PRIu64 " values}", t->bytes,
                     count);
-    return decode(a, src, t, count, count * t->type->width, out, err); /* bounded: 8 * t->bytes */
+    return decode(a, src, t, count, count * t->type->width, out, err);
 }
 
 ckpt_status onnx_decode_texts(arena *a, source *src, const struct onnx_tensor *t, uint64_t count,
@@ -125,5 +124,5 @@ ckpt_status onnx_decode_texts(arena *a, source *src, const struct onnx_tensor *t
     if (count != t->nfields)
         return fail(err, CKPT_EFORMAT, source_pos(src, t->values),
                     "{%" PRIu64 " texts}; the shape takes {=%" PRIu64 "}", t->nfields, count);
-    return decode(a, src, t, count, 8 * count + t->bytes, out, err); /* bounded: all texts are in SRC */
+    return decode(a, src, t, count, 8 * count + t->bytes, out, err);
 }

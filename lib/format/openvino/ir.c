@@ -98,8 +98,7 @@ static ckpt_status open_values(struct ir *r)
     if (!has_folder(f) || !str_ends(name, suffix))
         return fail(r->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "values in a .bin file, of a model that is {no} {=file with the suffix .xml}");
-    r->values_file.file = ARENA_CONCAT(f->a, str_of(name.ptr, name.len - suffix.len),
-                                       STR_LIT(BIN_SUFFIX)); /* bounded: it ends so */
+    r->values_file.file = ARENA_CONCAT(f->a, str_of(name.ptr, name.len - suffix.len), STR_LIT(BIN_SUFFIX));
     CKPT_TRY_ALLOC(r->values_file.file.ptr, r->err);
     ckpt_status st = part_file_add(f, name.ptr, r->values_file.file, &r->values, r->err);
     if (st != CKPT_ENOTFOUND)
@@ -123,7 +122,7 @@ static ckpt_status read_shape(struct ir *r, ckpt_str text, uint64_t **shape, uin
             return fail(r->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "the shape {\"%.*s\"}; {=up to %u sizes} are allowed", STR_ARG(text), MAX_RANK);
         ++*n;
-        rest = comma == SIZE_MAX ? str_of("", 0) : str_skip(rest, comma + 1); /* bounded: in REST */
+        rest = comma == SIZE_MAX ? str_of("", 0) : str_skip(rest, comma + 1);
     }
     return CKPT_OK;
 }
@@ -290,7 +289,7 @@ static void take_attribute(struct ir *r)
 /* end_element - refuses a Const that ended without values. */
 static ckpt_status end_element(struct ir *r)
 {
-    const struct element *e = &r->open[r->x.depth]; /* bounded: the element that was open */
+    const struct element *e = &r->open[r->x.depth];
     if (!str_is(e->tag, "layer") || !str_is(e->type, "Const") || e->has_data)
         return CKPT_OK;
     (void)fail(r->err, CKPT_EFORMAT, e->at, "a constant with {no} {=data}");
@@ -331,7 +330,7 @@ static ckpt_str find_model(const struct probe *p)
         ckpt_str name = p->names[i];
         if (!str_ends(name, suffix) || name.len >= sizeof values)
             continue;
-        memcpy(values, name.ptr, name.len + 1); /* bounded: the name fits */
+        memcpy(values, name.ptr, name.len + 1);
         memcpy(values + name.len - suffix.len, BIN_SUFFIX, suffix.len);
         if (probe_has(p, values) && n++ == 0)
             found = name;

@@ -189,7 +189,7 @@ static ckpt_status read_adjacent_program(struct params *p)
         if (!str_ends(path, str_c(endings[i][0])))
             continue;
         ckpt_str program = ARENA_CONCAT(p->f->a, str_of(path.ptr, path.len - strlen(endings[i][0])),
-                                        str_c(endings[i][1])); /* bounded: PATH ends so */
+                                        str_c(endings[i][1]));
         CKPT_TRY_ALLOC(program.ptr, p->err);
         if (source_open_in(p->f->archive, program.ptr, &src, &ignored) != CKPT_OK)
             continue;

@@ -29,7 +29,7 @@ bool part_name_skip(ckpt_str *name, const char *text, uint64_t *number)
     ckpt_str digits = str_skip(*name, strlen(text)), after = digits;
     while (after.len && after.ptr[0] >= '0' && after.ptr[0] <= '9')
         after = str_skip(after, 1);
-    digits.len -= after.len; /* bounded: AFTER is its end */
+    digits.len -= after.len;
     bool found = str_starts(*name, str_c(text)) && str_uint(digits, number);
     *name = found ? after : *name;
     return found;
@@ -159,7 +159,7 @@ void part_file_set_step(ckpt_file *f, const char *prefix)
     for (ckpt_str left = str_c(f->folder); left.len;) {
         size_t n = str_find(left, STR_LIT("/"), 0);
         ckpt_str name = str_of(left.ptr, n < left.len ? n : left.len);
-        left = str_skip(left, name.len + 1); /* bounded: in the path */
+        left = str_skip(left, name.len + 1);
         if (str_starts(name, str_c(prefix)) && str_uint(str_skip(name, strlen(prefix)), &f->ranks.step))
             f->ranks.has_step = true;
     }

@@ -64,7 +64,7 @@ ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, str
     if (slash == SIZE_MAX || !str_uint(str_of(pid->key.ptr, slash), &i) || i >= f->nparts)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "storage {%.*s} is not in {=one of the files}",
                     STR_ARG(pid->key));
-    CKPT_TRY(file_storage_find(f->parts[i], str_skip(pid->key, slash + 1), &at, err)); /* bounded: found */
+    CKPT_TRY(file_storage_find(f->parts[i], str_skip(pid->key, slash + 1), &at, err));
     if (at == CKPT_NO_STORAGE)
         return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=storage %.*s} is {missing}", STR_ARG(pid->key));
     const struct storage *from = &f->parts[i]->table.storages[at];

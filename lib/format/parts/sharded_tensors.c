@@ -10,7 +10,7 @@ bool is_row_major(const ckpt_tensor *t)
     for (uint32_t d = t->ndim; t->stride && COUNT_DOWN(d);) {
         if (t->shape[d] > 1 && t->stride[d] != run)
             return false;
-        run *= t->shape[d]; /* bounded: table_add_row computed its bytes */
+        run *= t->shape[d];
     }
     return true;
 }
@@ -35,7 +35,7 @@ static ckpt_status find_tensor(struct sharded_tensors *all, ckpt_str name, const
     uint32_t i;
     CKPT_TRY_ALLOC(map_put(all->index_of, name, (uint32_t)all->ntensors, &i), all->err);
     if (i == MAP_NONE) {
-        i = (uint32_t)all->ntensors; /* bounded: a map has < 2^32 */
+        i = (uint32_t)all->ntensors;
         const struct sharded_tensor first = {
             .joined = {name, (ckpt_dtype)t->dtype, t->ndim, shape, CKPT_NO_STORAGE, NULL}};
         if (!arena_push(all->f->a, &all->tensors, &all->ntensors, &all->cap, &first, sizeof first))
@@ -57,13 +57,13 @@ static ckpt_status note_shard(struct sharded_tensors *all, const struct sharded_
                               const uint64_t *offset, const uint64_t *size, bool *is_new)
 {
     uint32_t before;
-    size_t half = tensor->joined.ndim * sizeof *offset; /* bounded: OFFSET is an array in memory */
+    size_t half = tensor->joined.ndim * sizeof *offset;
     uint64_t *key = arena_array(all->f->a, 2 * (uint64_t)tensor->joined.ndim + 1, sizeof *key);
     CKPT_TRY_ALLOC(key, all->err);
     key[0] = (uint64_t)(tensor - all->tensors);
     if (half) {
         memcpy(key + 1, offset, half);
-        memcpy(key + 1 + tensor->joined.ndim, size, half); /* bounded: of 2 ndim + 1 */
+        memcpy(key + 1 + tensor->joined.ndim, size, half);
     }
     if (!map_put(all->seen_shards, str_of((const char *)key, 2 * half + sizeof *key), 0, &before))
         return fail_memory(all->err);
@@ -141,7 +141,7 @@ ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const str
     struct storage s = {.key = t->name, .dtype = (uint8_t)t->dtype, .pieces_have_crcs = pieces_have_crcs};
     CKPT_TRY(pieces_source(f->a, p, &s.src, &s.off, err));
     (void)checked_product(p->shape, p->ndim, &s.nbytes);
-    s.nbytes *= p->width; /* bounded: pieces_source refuses more */
+    s.nbytes *= p->width;
     return table_add_storage(&f->table, &s, &t->storage, err);
 }
 

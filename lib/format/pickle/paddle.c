@@ -285,11 +285,11 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *tens
         if (!piece[i].src || piece[i].src->size % d->bytes)
             return graph_fail(g, tensor->slices[i],
                               "slice {%" PRIu32 "} is not {=an array of whole elements}", i);
-        box[2 * (size_t)i] = *total; /* bounded: twice as many are allocated */
+        box[2 * (size_t)i] = *total;
         box[2 * (size_t)i + 1] = piece[i].src->size / d->bytes;
         piece[i].offset = &box[2 * (size_t)i];
         piece[i].size = &box[2 * (size_t)i + 1];
-        *total += box[2 * (size_t)i + 1]; /* bounded: the bytes are in the file */
+        *total += box[2 * (size_t)i + 1];
     }
     return CKPT_OK;
 }
@@ -312,7 +312,7 @@ static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *tenso
         return graph_fail(g, tensor->shape,
                           "slices of {%" PRIu64 " elements}, OriginShape has {=%" PRIu64 "}", total,
                           elements);
-    s.nbytes = total * p.width; /* bounded: the bytes are in the file */
+    s.nbytes = total * p.width;
     s.key = arena_printf(g->f->a, "slices@%" PRIu64, value_offset(tensor->shape));
     CKPT_TRY_ALLOC(s.key.ptr, g->err);
     CKPT_TRY(pieces_source(g->f->a, &p, &s.src, &s.off, g->err));

@@ -35,7 +35,7 @@ static ckpt_status write_header(ckpt_plan *p, uint64_t data_offset, map *seen, b
             continue; /* the tie is in the metadata */
         if (i || meta)
             buf_byte(out, ',');
-        /* bounded: the reader found that each storage begins after the header and ends in the file */
+        /* the reader found that each storage begins after the header and ends in the file */
         uint64_t begin = t->storages[x.storage].off - data_offset, end = begin + x.nbytes;
         safetensors_put_entry(out, p->entries[i].name, &x, (ckpt_dtype)x.dtype, begin, end);
     }
@@ -63,7 +63,7 @@ ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *
     uint64_t room = load_u64le(length);
     map *seen = map_new(p->nentries);
     buf_init(&b, SAFETENSORS_MAX_HEADER * 2u);
-    /* bounded: the reader saw the header inside the file */
+    /* the reader saw the header inside the file */
     ckpt_status st = seen ? write_header(p, room + 8, seen, &b, err) : fail_memory(err);
     map_free(seen);
     if (st == CKPT_OK)

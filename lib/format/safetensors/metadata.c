@@ -56,8 +56,8 @@ static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *e
     h->len = load_u64le(length);
     if (h->len > SAFETENSORS_MAX_HEADER)
         return fail_changed(err);
-    h->text = malloc((size_t)h->len + 1);       /* bounded: by the format */
-    arena *a = arena_new(h->len + PARSER_ROOM); /* bounded: by the format */
+    h->text = malloc((size_t)h->len + 1);
+    arena *a = arena_new(h->len + PARSER_ROOM);
     ckpt_status st = h->text && a ? source_read(f->src, 8, h->text, (size_t)h->len, err) : fail_memory(err);
     if (st == CKPT_OK) {
         json_scan j;
@@ -81,7 +81,6 @@ static void write_header(buf *b, const struct old_header *h, const ckpt_pair *pa
     buf_byte(b, '}');
     if (!has_metadata && h->has_tensors)
         buf_byte(b, ',');
-    /* bounded: the scan found them in this order */
     buf_put(b, h->text + unchanged_begin, h->object_end - unchanged_begin);
 }
 
@@ -106,7 +105,7 @@ static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, const c
     unsigned char length[8];
     uint64_t data_begin, size;
     CKPT_TRY(source_read(f->src, 0, length, sizeof length, err));
-    data_begin = 8 + load_u64le(length); /* bounded: make_header read the header from the file */
+    data_begin = 8 + load_u64le(length); /* make_header read the header from the file */
     store_u64le(length, header->len);
     CKPT_TRY(checked_add(8 + (uint64_t)header->len, f->src->size - data_begin, &size)
                  ? sink_reserve(out, size, err)

@@ -95,7 +95,7 @@ static ckpt_status read_dtype(struct header *h, struct header_entry *x)
 
 static ckpt_status read_dimension(struct header *h, struct header_entry *x)
 {
-    size_t want = (size_t)x->ndim + 1; /* bounded: by the header's length */
+    size_t want = (size_t)x->ndim + 1;
     uint64_t *grown = arena_grow(h->temp, h->shape, x->ndim, &h->cap_shape, want, sizeof *grown);
     if (!grown)
         return fail_memory(h->err);
@@ -103,7 +103,7 @@ static ckpt_status read_dimension(struct header *h, struct header_entry *x)
     if (!json_get_uint(&h->j, &grown[x->ndim]))
         return json_fail(&h->j, "tensor \"%.*s\" has a size of {%.*s}; sizes are {=whole numbers below 2^64}",
                          STR_ARG(x->name), STR_ARG(h->j.str));
-    x->ndim++; /* bounded: by the header's length */
+    x->ndim++;
     return CKPT_OK;
 }
 
@@ -119,7 +119,7 @@ static ckpt_status read_shape(struct header *h, struct header_entry *x)
     if (!x->shape)
         return fail_memory(h->err);
     if (x->ndim)
-        memcpy(x->shape, h->shape, x->ndim * sizeof *x->shape); /* bounded: it was just allocated */
+        memcpy(x->shape, h->shape, x->ndim * sizeof *x->shape);
     return CKPT_OK;
 }
 
@@ -183,16 +183,13 @@ static ckpt_status read_array(struct header *h, struct header_entry *x)
     return json_expect(&h->j, JSON_ARRAY_END, "a tensor's array", "[dtype, shape, data_offsets]");
 }
 
-static uint64_t get_event_pos(const struct header *h)
-{
-    return source_pos(h->f->src, 8 + h->j.event_at); /* bounded: by the header's length */
-}
+static uint64_t get_event_pos(const struct header *h) { return source_pos(h->f->src, 8 + h->j.event_at); }
 
 /* keep_text - returns the current text, terminated by a NUL, for as long as the file lives. A long text is
  * not copied: then the header is kept. .ptr is NULL: no memory. */
 static ckpt_str keep_text(struct header *h)
 {
-    char *end = (char *)(uintptr_t)h->j.str.ptr + h->j.str.len; /* bounded: inside what the scan has passed */
+    char *end = (char *)(uintptr_t)h->j.str.ptr + h->j.str.len;
     if (h->j.str.len <= MAX_COPIED)
         return arena_str(h->f->a, h->j.str);
     h->keeps_text = true;
@@ -225,7 +222,7 @@ static ckpt_status resume_after_fault(struct header *h, struct header_entry *x, 
  * Adds each to OUT, which has room for MAX; false: the text has another form. */
 static bool read_usual_numbers(ckpt_str *text, uint64_t *out, uint32_t max, uint32_t *n)
 {
-    const char *at = text->ptr, *end = at + text->len; /* bounded: it is in memory */
+    const char *at = text->ptr, *end = at + text->len;
     *n = 0;
     if (str_take(text, STR_LIT("]")))
         return true;
@@ -233,7 +230,7 @@ static bool read_usual_numbers(ckpt_str *text, uint64_t *out, uint32_t max, uint
         const char *first = at, *last = end - at < 18 ? end : at + 18;
         uint64_t number = 0;
         for (unsigned digit; at < last && (digit = (unsigned char)*at - '0') < 10; at++)
-            number = number * 10 + digit; /* bounded: 18 digits */
+            number = number * 10 + digit;
         if (at == first || at == end || (at - first > 1 && *first == '0'))
             return false;
         out[(*n)++] = number;
@@ -272,12 +269,12 @@ static bool read_usual_entry(struct header *h, struct header_entry *x)
     x->shape = arena_array(h->temp, ndim, sizeof *x->shape);
     if (!x->shape)
         return false;
-    memcpy(x->shape, shape, ndim * sizeof *shape); /* bounded: USUAL_DIMS */
+    memcpy(x->shape, shape, ndim * sizeof *shape);
     x->ndim = ndim;
     x->dtype = (uint16_t)dtype;
     x->begin = offsets[0];
     x->end = offsets[1];
-    json_pass_value(&h->j, rest.len - text.len); /* bounded: TEXT is the end of REST */
+    json_pass_value(&h->j, rest.len - text.len);
     return true;
 }
 
@@ -387,8 +384,7 @@ static ckpt_status read_other_value(struct header *h, ckpt_str key, enum json_ev
         return st;
     }
     CKPT_TRY(json_skip(&h->j, e));
-    *text = arena_str(h->f->a,
-                      str_of((const char *)h->j.text + begin, h->j.pos - begin)); /* bounded: scanned */
+    *text = arena_str(h->f->a, str_of((const char *)h->j.text + begin, h->j.pos - begin));
     if (!text->ptr)
         return fail_memory(h->err);
     file_notice(h->f, "the value of \"%.*s\" in the metadata is no text: its JSON text is kept",
@@ -527,10 +523,10 @@ static ckpt_status check_size(const struct header *h, const struct header_entry 
 static ckpt_status is_zero(const struct header *h, uint64_t begin, uint64_t end, bool *zero)
 {
     *zero = false;
-    if (end > h->data_size || end - begin > PADDING_MAX) /* bounded: BEGIN comes before END */
+    if (end > h->data_size || end - begin > PADDING_MAX)
         return CKPT_OK;
-    uint64_t at = h->f->data_offset + begin;                         /* bounded: in the file */
-    return source_is_zero(h->f->src, at, end - begin, zero, h->err); /* bounded: as above */
+    uint64_t at = h->f->data_offset + begin;
+    return source_is_zero(h->f->src, at, end - begin, zero, h->err);
 }
 
 /* check_padding - handles the failure that bytes from START to the beginning of X belong to no tensor:
@@ -611,10 +607,9 @@ static ckpt_status check_entries(struct header *h)
     if (h->f->salvage) {
         bool is_of_r = h->f->metadata && value_get(h->f->metadata, R_KEY); /* then an R object follows */
         if (!is_of_r)
-            salvage_note_stray(h->f, h->data_size - end, "tensor"); /* bounded: end < data_size */
+            salvage_note_stray(h->f, h->data_size - end, "tensor");
         return CKPT_OK;
     }
-    /* bounded: end < data_size */
     uint64_t at = h->f->check ? source_pos(h->f->src, h->f->data_offset + end) : CKPT_NO_OFFSET;
     (void)fail(h->err, CKPT_EFORMAT, at, "{%llu unreferenced bytes} after {=the last tensor}",
                LL(h->data_size - end));
@@ -642,7 +637,7 @@ static ckpt_status add_tensor(struct kit *k, struct header *h, const struct head
                            .t = {.name = x->name, .dtype = x->dtype, .ndim = x->ndim, .shape = x->shape},
                            .described_at = x->pos,
                            .src = h->f->src,
-                           .src_offset = h->f->data_offset + x->begin, /* bounded: checked, or lost */
+                           .src_offset = h->f->data_offset + x->begin,
                            .nbytes = x->end - x->begin};
     if (dtype_info((ckpt_dtype)x->dtype)->safetensors_dim_factor == 2)
         CKPT_TRY(halve_last_size(x, h->err));
@@ -766,9 +761,9 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(st);
     file_raise_budget(f, n);
     f->dots_are_literal = true;
-    f->data_offset = 8 + n; /* bounded: in the file */
+    f->data_offset = 8 + n;
     struct header h = {.f = f, .data_size = f->src->size - f->data_offset, .err = err};
-    h.text = arena_new(UINT64_MAX); /* bounded: by the header's length, as is the next */
+    h.text = arena_new(UINT64_MAX); /* by the header's length, as is the next */
     h.temp = arena_new(UINT64_MAX);
     char *text = h.text && h.temp ? arena_alloc(h.text, (size_t)n) : NULL;
     st = text ? source_read(f->src, 8, text, (size_t)n, err) : fail_memory(err);

@@ -207,7 +207,7 @@ static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
         const ckpt_tensor t = flat_get_tensor(w, x);
         if (i || h->nmeta)
             buf_byte(b, ',');
-        uint64_t end = x->begin + flat_item_nbytes(w, x); /* bounded: flat_lay_out_item() added them */
+        uint64_t end = x->begin + flat_item_nbytes(w, x); /* flat_lay_out_item() added them */
         safetensors_put_entry(b, x->name, &t, plan_dtype(w->p, x->row), x->begin, end);
     }
     buf_byte(b, '}');

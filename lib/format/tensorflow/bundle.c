@@ -120,7 +120,7 @@ static ckpt_status read_fields(struct bundle *b, cursor c, struct entry *entry, 
             entry->size = f.value;
         else if (proto_is(&f, 6, PROTO_FIXED32))
             entry->crc = sstable_unmask((uint32_t)f.value);
-        entry->nslices += proto_is(&f, SLICES_FIELD, PROTO_BYTES); /* bounded: by the message */
+        entry->nslices += proto_is(&f, SLICES_FIELD, PROTO_BYTES);
     }
     return c.bad ? fail(b->err, CKPT_EFORMAT, pos, "{malformed} {=entry}") : CKPT_OK;
 }
@@ -374,7 +374,7 @@ static ckpt_status make_pieces(struct bundle *b, const struct entry *entry, stru
             continue;
         CKPT_TRY(make_piece(b, entry, f.bytes, &pieces[*n]));
         *complete = *complete && pieces[*n].src;
-        ++*n; /* bounded: as many as were counted */
+        ++*n;
     }
     return CKPT_OK;
 }
@@ -446,8 +446,7 @@ struct naming {
 static void name_by_path(struct entry *entry)
 {
     if (str_ends(entry->key, STR_LIT(ATTRIBUTE_SUFFIX)) && entry->key.len > strlen(ATTRIBUTE_SUFFIX))
-        entry->name = str_of(entry->key.ptr,
-                             entry->key.len - strlen(ATTRIBUTE_SUFFIX)); /* bounded: it is longer */
+        entry->name = str_of(entry->key.ptr, entry->key.len - strlen(ATTRIBUTE_SUFFIX));
 }
 
 /* name_by_variable - called by tf_read_object_graph; USER is a struct naming. Names the entry KEY after its
@@ -485,7 +484,7 @@ static ckpt_status read_graph(struct bundle *b, const struct entry *entry, curso
     file_raise_budget(b->f, entry->size);
     ckpt_status st = tf_strings_source(b->f->a, &bytes, 1, &src, b->err);
     if (st == CKPT_OK) {
-        size_t n = (size_t)(src->size - 8); /* bounded: the length of the string is before it */
+        size_t n = (size_t)(src->size - 8); /* the length of the string is before it */
         text = arena_alloc(b->f->a, n);
         st = text ? source_read(src, 8, text, n, b->err) : fail_memory(b->err);
         *c = cursor_of(text, n, source_pos(bytes.src, bytes.at));
@@ -564,7 +563,7 @@ static void set_prefix(struct bundle *b)
 {
     b->prefix = name_of(b->f);
     if (str_ends(b->prefix, STR_LIT(".index")))
-        b->prefix.len -= strlen(".index"); /* bounded: it ends so */
+        b->prefix.len -= strlen(".index");
 }
 
 static ckpt_status read_bundle(struct bundle *b)

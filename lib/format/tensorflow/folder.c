@@ -55,7 +55,7 @@ static unsigned char read_octal(ckpt_str s, size_t *n)
 {
     unsigned v = 0;
     for (*n = 0; *n < 3 && *n < s.len && s.ptr[*n] >= '0' && s.ptr[*n] <= '7'; ++*n)
-        v = v * 8 + (unsigned)(s.ptr[*n] - '0'); /* bounded: 9 bits */
+        v = v * 8 + (unsigned)(s.ptr[*n] - '0');
     return (unsigned char)v;
 }
 
@@ -76,7 +76,7 @@ static ckpt_str unquote(arena *a, ckpt_str s)
         unsigned char code = read_octal(str_skip(s, i + 1), &digits);
         char c = s.ptr[i + 1];
         out[n++] = digits ? (char)code : c == 'n' ? '\n' : c == 't' ? '\t' : c;
-        i += digits ? 1 + digits : 2; /* bounded: in the text */
+        i += digits ? 1 + digits : 2;
     }
     return i < s.len ? str_of(out, n) : none;
 }
@@ -97,7 +97,7 @@ static bool read_line(struct state *state, ckpt_str line)
     line = recognize_skip_space(line);
     size_t colon = str_find(line, STR_LIT(":"), 0);
     ckpt_str key = str_of(line.ptr, colon < line.len ? colon : 0),
-             value = recognize_skip_space(str_skip(line, key.len + 1)); /* bounded: in memory */
+             value = recognize_skip_space(str_skip(line, key.len + 1));
     if (str_is(key, "all_model_checkpoint_timestamps"))
         return add_time(state, value);
     bool latest = str_is(key, "model_checkpoint_path");
@@ -111,7 +111,7 @@ static bool read_line(struct state *state, ckpt_str line)
 
 static ckpt_status read_state(source *src, struct state *state, ckpt_error *err)
 {
-    size_t n = (size_t)src->size; /* bounded: used only up to STATE_MAX */
+    size_t n = (size_t)src->size;
     char *text = src->size <= STATE_MAX ? arena_alloc(state->a, n) : NULL;
     if (src->size > STATE_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
@@ -125,7 +125,7 @@ static ckpt_status read_state(source *src, struct state *state, ckpt_error *err)
         if (!read_line(state, line))
             return fail(err, CKPT_EFORMAT, (uint64_t)(line.ptr - text),
                         "{a line} that does not have the form {=name: \"value\"}");
-        left = str_skip(left, line.len + 1); /* bounded: the line is in memory */
+        left = str_skip(left, line.len + 1);
     }
     return state->latest.len
                ? CKPT_OK

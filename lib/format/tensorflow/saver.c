@@ -85,7 +85,7 @@ static bool fits_type(const struct tf_dtype *type, uint64_t v)
         return true;
     if (!is_signed)
         return v >> bits == 0;
-    int64_t x = (int64_t)v, max = (INT64_C(1) << (bits - 1)) - 1; /* bounded: below 64 bits */
+    int64_t x = (int64_t)v, max = (INT64_C(1) << (bits - 1)) - 1;
     return x >= -max - 1 && x <= max;
 }
 
@@ -127,7 +127,7 @@ static ckpt_status put_packed(struct values *values, cursor c)
     if (c.left % width)
         return fail(values->err, CKPT_EFORMAT, c.pos, "{%zu bytes} of numbers of {=%u bytes} each", c.left,
                     width);
-    values->count += c.left / width; /* bounded: by the message */
+    values->count += c.left / width;
     return spool_write(values->to, c.p, c.left, values->err);
 }
 
@@ -172,7 +172,7 @@ static ckpt_status put_slice(const struct saved_slice *slice, cursor value, spoo
 {
     struct values values = {.type = slice->type, .to = to, .err = err};
     bool is_complex = slice->type->field == SCOMPLEX_VAL || slice->type->field == DCOMPLEX_VAL;
-    uint64_t want = slice->elements * (is_complex ? 2 : 1); /* bounded: their bytes fit 64 bits */
+    uint64_t want = slice->elements * (is_complex ? 2 : 1);
     CKPT_TRY(put_tensor_proto(&values, find_message(find_message(value, 2), 3)));
     return values.count == want ? CKPT_OK
                                 : fail(err, CKPT_EFORMAT, value.pos,
@@ -359,7 +359,7 @@ static ckpt_status add_numbers(struct saver *s, struct saved_tensor *tensor, str
     size_t made = 0;
     for (; st == CKPT_OK && made < tensor->nslices; made++) {
         struct saved_slice *slice = tensor->slices[made];
-        slice->block.size = slice->elements * tensor->type->width; /* bounded: inside of the tensor */
+        slice->block.size = slice->elements * tensor->type->width;
         p[made] = (struct piece){.offset = slice->box.offset, .size = slice->box.size};
         st = source_blocks(s->cache, &slice->block, 1, &slice->decoder, &p[made].src, s->err);
     }
@@ -463,7 +463,7 @@ static bool is_saver_table(source *src)
     ckpt_error ignored;
     struct sstable t;
     bool fits = src->size < UINT64_MAX >> 8;
-    arena *a = arena_new(fits ? src->size * 16 + 65536 : UINT64_MAX); /* bounded: 60 bits */
+    arena *a = arena_new(fits ? src->size * 16 + 65536 : UINT64_MAX);
     bool is_table = a && sstable_has_magic(src) && sstable_open(src, a, &t, &ignored) == CKPT_OK &&
                     t.nblocks && begins_with_meta(&t);
     arena_free(a);

@@ -105,18 +105,17 @@ static ckpt_status dequantized_read(source *s, uint64_t off, void *to, size_t n,
     unsigned char *out = to, stored[AT_ONCE * 2], number[4];
     double code[AT_ONCE];
     while (n) {
-        uint64_t first = off / 4, left = s->size / 4 - first; /* bounded: the read is inside of the source */
+        uint64_t first = off / 4, left = s->size / 4 - first;
         size_t skip = (size_t)(off % 4), count = left < AT_ONCE ? (size_t)left : AT_ONCE;
         count = count < n / 4 + 2 ? count : n / 4 + 2;
-        CKPT_TRY(
-            source_read(d->codes, d->at + first * width, stored, count * width, err)); /* bounded: as FIRST */
+        CKPT_TRY(source_read(d->codes, d->at + first * width, stored, count * width, err));
         number_decode(d->stored, stored, count, code);
         for (size_t i = 0; i < count && n; i++, skip = 0) {
             size_t take = 4 - skip < n ? 4 - skip : n;
             store_dequantized(d, code[i], number);
             memcpy(out, number + skip, take);
             out += take;
-            off += take; /* bounded: up to the size */
+            off += take;
             n -= take;
         }
     }
@@ -134,7 +133,7 @@ static const struct source_ops dequantized_ops = {.read_at = dequantized_read, .
 /* dequantize - returns a source of the numbers of W, whose codes are at AT of CODES; NULL: no memory. */
 static source *dequantize(const struct tfjs_weight *w, source *codes, uint64_t at)
 {
-    uint64_t size = w->count * 4; /* bounded: measure_weight */
+    uint64_t size = w->count * 4;
     if (w->stored == CKPT_DT_F16)
         return convert_source_f32(codes, at, CKPT_DT_F16, false, size);
     struct dequantized_source *d = calloc(1, sizeof *d);
@@ -198,7 +197,7 @@ static ckpt_status join_shards(struct tfjs *m, struct tfjs_group *g)
     uint64_t at;
     arena *a = m->f->a;
     struct piece *pieces = arena_array(a, g->nshards, sizeof *pieces);
-    uint64_t *boxes = arena_array(a, 2 * (uint64_t)g->nshards, sizeof *boxes); /* bounded: in memory */
+    uint64_t *boxes = arena_array(a, 2 * (uint64_t)g->nshards, sizeof *boxes);
     CKPT_TRY_ALLOC(pieces && boxes, m->err);
     for (size_t i = 0; i < g->nshards; i++, boxes += 2) {
         boxes[0] = g->shards[i].begin;
@@ -316,7 +315,7 @@ static ckpt_status measure_texts(struct tfjs *m, const struct tfjs_group *g, str
     for (uint64_t i = 0; i < w->count && !r.status; i++)
         (void)reader_skip(&r, reader_u32(&r));
     ckpt_status st = r.status;
-    w->nbytes = r.pos - w->offset; /* bounded: the reader began there */
+    w->nbytes = r.pos - w->offset;
     reader_free(&r);
     return st;
 }
@@ -359,19 +358,19 @@ static ckpt_status make_texts(struct tfjs *m, const struct tfjs_weight *w, sourc
                               source **out)
 {
     reader r;
-    uint64_t size, longer = (8 - TEXT_LENGTH) * w->count; /* bounded: the files have all lengths */
+    uint64_t size, longer = (8 - TEXT_LENGTH) * w->count;
     size_t room;
     CKPT_TRY_ALLOC(checked_add(w->nbytes, longer, &size) && checked_size(size, &room), m->err);
     unsigned char *bytes = arena_alloc(m->f->a, room), *to = bytes;
     CKPT_TRY_ALLOC(bytes, m->err);
-    CKPT_TRY(reader_init(&r, src, at, at + w->nbytes, m->err)); /* bounded: inside of SRC */
+    CKPT_TRY(reader_init(&r, src, at, at + w->nbytes, m->err));
     for (uint64_t i = 0; i < w->count && !r.status; i++) {
         uint32_t n = reader_u32(&r);
         uint64_t text = r.pos;
         store_u64le(to, n);
         if (reader_skip(&r, n))
             r.status = source_read(src, text, to + 8, n, m->err);
-        to += 8 + (size_t)n; /* bounded: the lengths are those that measure_texts read */
+        to += 8 + (size_t)n; /* the lengths are those that measure_texts read */
     }
     ckpt_status st = r.status;
     reader_free(&r);
@@ -389,7 +388,7 @@ static ckpt_status find_values(struct tfjs *m, const struct tfjs_group *g, const
     source *stored = shard       ? source_ref(shard->file->src)
                      : g->joined ? source_ref(g->joined)
                                  : source_mem("", 0, CKPT_NO_OFFSET);
-    t->src_offset = shard ? w->offset - shard->begin : w->offset; /* bounded: find_shard */
+    t->src_offset = shard ? w->offset - shard->begin : w->offset;
     t->src_file = shard ? &shard->extra : NULL;
     *own = stored;
     if (!stored || (!w->is_quantized && w->dtype != CKPT_DT_NAMED)) {
@@ -450,7 +449,7 @@ static uint64_t count_intact(const struct tfjs_group *g)
     while (n < g->nshards && g->shards[n].file->src->size == first)
         n++;
     for (size_t i = 1; i <= n && i < g->nshards && (n > 1 || first == SHARD_SIZE); i++)
-        intact += g->shards[i].file->src->size; /* bounded: g->size */
+        intact += g->shards[i].file->src->size;
     return intact;
 }
 

@@ -168,7 +168,7 @@ static ckpt_status find_dtype(struct tensorizer *r, const struct entry *e, struc
 {
     struct numpy_dtype numpy = {.kind = 0};
     size_t nul = str_find(e->dtype, STR_LIT("\0"), 0);
-    ckpt_str name = nul == SIZE_MAX ? STR_LIT("") : str_skip(e->dtype, nul + 1); /* bounded: in the dtype */
+    ckpt_str name = nul == SIZE_MAX ? STR_LIT("") : str_skip(e->dtype, nul + 1);
     ckpt_dtype found = CKPT_DT_NONE;
     if (name.len)
         found = dtype_by_name(name);
@@ -191,7 +191,7 @@ static bool take_crc(cursor *c, unsigned char *sums, size_t size, uint32_t *crc)
     bool found = false;
     for (size_t n = cursor_u8(c); n && !c->bad; n--) {
         uint8_t type = cursor_u8(c), length = cursor_u8(c);
-        size_t at = size - c->left; /* bounded: C reads SUMS */
+        size_t at = size - c->left;
         const unsigned char *value = cursor_take(c, length);
         if (!value)
             break;
@@ -199,7 +199,7 @@ static bool take_crc(cursor *c, unsigned char *sums, size_t size, uint32_t *crc)
             *crc = load_u32le(value);
             found = true;
         }
-        memset(sums + at, 0, length); /* bounded: cursor_take found them */
+        memset(sums + at, 0, length);
     }
     return found && !c->bad;
 }
@@ -209,7 +209,7 @@ static bool take_crc(cursor *c, unsigned char *sums, size_t size, uint32_t *crc)
 static ckpt_status read_header(struct tensorizer *r, const struct entry *e, bool *found, uint32_t *crc)
 {
     source *src = r->f->src;
-    uint64_t size = e->values - e->header; /* bounded: checked here */
+    uint64_t size = e->values - e->header;
     if (e->values < e->header || size < 8 || size > MAX_HEADER)
         return fail(r->err, CKPT_EFORMAT, e->at,
                     "{a header at 0x%" PRIx64 ", values at 0x%" PRIx64
@@ -231,7 +231,7 @@ static ckpt_status read_header(struct tensorizer *r, const struct entry *e, bool
     if (c.bad || stored_size != size || !str_eq(name, e->name) || !str_eq(dtype, e->dtype))
         return fail(r->err, CKPT_EFORMAT, source_pos(src, e->header),
                     "a header that is {not that} of {=its entry}");
-    size_t sums_size = sums.left, at = (size_t)size - c.left - sums_size; /* bounded: in the header */
+    size_t sums_size = sums.left, at = (size_t)size - c.left - sums_size;
     *found = take_crc(&sums, header + at, sums_size, crc);
     if (*found)
         *crc ^= crc_combine(CRC_32, crc32_update(0, header, (size_t)size), 0, e->nbytes);

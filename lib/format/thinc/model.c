@@ -49,10 +49,8 @@ static size_t skip_value(const struct thinc *t, size_t i)
 {
     for (uint64_t left = 1; left; left--, i++) {
         const struct msgpack_value *v = &t->values[i];
-        uint64_t contents = v->kind == MSGPACK_ARRAY ? v->count
-                            : v->kind == MSGPACK_MAP ? 2 * v->count /* bounded: in t->values */
-                                                     : 0;
-        left += contents; /* bounded: in t->values */
+        uint64_t contents = v->kind == MSGPACK_ARRAY ? v->count : v->kind == MSGPACK_MAP ? 2 * v->count : 0;
+        left += contents;
     }
     return i;
 }
@@ -63,7 +61,7 @@ static ckpt_status read_text(const struct thinc *t, size_t i, ckpt_str *out)
 {
     const struct msgpack_value *v = &t->values[i];
     size_t n = (v->kind == MSGPACK_TEXT || v->kind == MSGPACK_BYTES) && v->n <= TEXT_MAX ? (size_t)v->n : 0;
-    char *text = arena_alloc(t->f->a, n + 1); /* bounded: TEXT_MAX */
+    char *text = arena_alloc(t->f->a, n + 1);
     CKPT_TRY_ALLOC(text, t->err);
     *out = str_of(text, n);
     return source_read(t->f->src, v->data, text, n, t->err);
@@ -120,8 +118,8 @@ static ckpt_status read_shape(const struct thinc *t, size_t i, struct kit_tensor
     if (ok && !shape)
         return fail_memory(t->err);
     for (uint32_t k = 0; ok && k < list->count; k++) {
-        ok = list[k + 1].kind == MSGPACK_UINT; /* bounded: they follow LIST */
-        shape[k] = list[k + 1].bits;           /* bounded: as above */
+        ok = list[k + 1].kind == MSGPACK_UINT;
+        shape[k] = list[k + 1].bits;
     }
     out->t.ndim = ok ? (uint32_t)list->count : 0;
     out->t.shape = shape;

@@ -79,8 +79,8 @@ static ckpt_status push_value(struct mobile *m, uint32_t index, const struct pen
 {
     arena *a = m->b.a;
     ckpt_str name = ARENA_CONCAT(a, parent->name, str_c(parent->name.len ? "." : ""),
-                                 key); /* bounded: a key has at most 2^20 bytes */
-    const struct pending_value p = {index, parent->depth + 1, name}; /* bounded: by max_depth */
+                                 key); /* a key has at most 2^20 bytes */
+    const struct pending_value p = {index, parent->depth + 1, name};
     return name.ptr && ARENA_PUSH(a, m, stack, &p) ? CKPT_OK : fail_memory(m->b.err);
 }
 

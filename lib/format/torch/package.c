@@ -19,7 +19,7 @@ static bool find_package_top(const zip *z, ckpt_str *top)
         ckpt_str name = z->entries[i].name;
         const ckpt_str modules = STR_LIT("/.data/extern_modules");
         if (str_ends(name, modules) && str_find(name, STR_LIT("/"), 0) == name.len - modules.len) {
-            *top = str_of(name.ptr, name.len - modules.len + 1); /* bounded: it ends in MODULES */
+            *top = str_of(name.ptr, name.len - modules.len + 1);
             return true;
         }
     }

@@ -105,7 +105,6 @@ static ckpt_status load_code(struct script *s, ckpt_str module, ckpt_str *out)
 static bool find_class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
 {
     for (size_t at = 0; (at = str_find(code, STR_LIT("class "), at)) != SIZE_MAX; at++) {
-        /* bounded: str_find found six bytes there */
         ckpt_str rest = str_skip(code, at + 6);
         if ((at && code.ptr[at - 1] != '\n') || !str_starts(rest, name) || rest.len == name.len ||
             (rest.ptr[name.len] != '(' && rest.ptr[name.len] != ':'))
@@ -124,7 +123,6 @@ static bool find_list(ckpt_str body, ckpt_str key, ckpt_str *out)
     size_t at = str_find(body, key, 0);
     if (at == SIZE_MAX)
         return false;
-    /* bounded: str_find found the key there */
     ckpt_str rest = str_skip(body, at + key.len);
     size_t end = str_find(rest, STR_LIT("]"), 0), line_end = str_find(rest, STR_LIT("\n"), 0);
     if (end == SIZE_MAX || end > line_end)
@@ -137,14 +135,11 @@ static bool find_list(ckpt_str body, ckpt_str key, ckpt_str *out)
 static bool put_names(map *role_of, ckpt_str list, enum role role)
 {
     for (size_t at = 0; (at = str_find(list, STR_LIT("\""), at)) != SIZE_MAX;) {
-        /* bounded: at < len */
         size_t end = str_find(list, STR_LIT("\""), at + 1);
         if (end == SIZE_MAX)
             return true;
-        /* bounded: at < end < len */
         if (!map_put(role_of, str_of(list.ptr + at + 1, end - at - 1), role, NULL))
             return false;
-        /* bounded: end < len */
         at = end + 1;
     }
     return true;

@@ -52,7 +52,7 @@ bool script_json_find_top(const zip *z, ckpt_str *top)
         const ckpt_str model = STR_LIT("/model.json");
         if (!str_ends(name, model) || str_find(name, STR_LIT("/"), 0) != name.len - model.len)
             continue;
-        *top = str_of(name.ptr, name.len - model.len + 1); /* bounded: it ends in MODEL */
+        *top = str_of(name.ptr, name.len - model.len + 1);
         if (torch_has_folder(z, *top, "tensors/"))
             return true;
     }

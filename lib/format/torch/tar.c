@@ -100,8 +100,8 @@ ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *v, bool is_ten
     *out = (struct torch_tar_numbers){0};
     CKPT_TRY(source_read(src, pos, count_bytes, sizeof count_bytes, err));
     out->count = is_tensor ? load_u32le(count_bytes) : load_u64le(count_bytes);
-    out->offset = pos + sizeof count_bytes;                   /* bounded: just read */
-    uint64_t n = is_tensor ? 2 * out->count + 1 : out->count; /* bounded: a tensor's has 32 bits */
+    out->offset = pos + sizeof count_bytes;
+    uint64_t n = is_tensor ? 2 * out->count + 1 : out->count;
     uint64_t end;
     bool is_size_known = dtype != CKPT_DT_NONE && dtype_bytes(dtype, n, &out->nbytes) &&
                          checked_add(out->offset, out->nbytes, &end);
@@ -198,7 +198,7 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
         return n.offset ? add_keyed_lost_storage(t, key, n.count, &storage) : st;
     storage.off = n.offset;
     storage.nbytes = n.nbytes;
-    *pos = n.offset + n.nbytes; /* bounded: in the member */
+    *pos = n.offset + n.nbytes;
     storage.key = arena_printf(t->f->a, "%lld", (long long)key);
     CKPT_TRY(storage.key.ptr ? CKPT_OK : fail_memory(t->err));
     storage.src = source_ref(s);
@@ -219,7 +219,7 @@ static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_v
         return fail_entry_format(t, s, v, "a storage view must be",
                                  "(key, root, offset, elements) inside its root");
     struct tar_object o = {.storage = root->storage, .numel = (uint64_t)numel};
-    o.offset = root->offset + (uint64_t)offset; /* bounded: each view is within its root */
+    o.offset = root->offset + (uint64_t)offset;
     return add_object(t, key, &o);
 }
 
@@ -243,7 +243,7 @@ static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const ui
     for (uint32_t i = 0; i < n; i++) {
         d[i] = reader_u64(r);
         if (d[i] > INT64_MAX)
-            return fail(t->err, CKPT_EFORMAT, source_pos(r->src, r->pos - 8), /* bounded: just read */
+            return fail(t->err, CKPT_EFORMAT, source_pos(r->src, r->pos - 8),
                         "a size or stride must be {=0 or more}, found {%lld}", (long long)d[i]);
     }
     *out = d;
@@ -258,9 +258,9 @@ static ckpt_status read_geometry(struct tar_file *t, source *s, const ckpt_value
     struct torch_tar_numbers n;
     ckpt_tensor *tensor = &o->row.t;
     CKPT_TRY(torch_tar_read_numbers(s, entry, true, *pos, &n, t->err));
-    *pos = n.offset + n.nbytes; /* bounded: in the member */
+    *pos = n.offset + n.nbytes;
     CKPT_TRY(reader_init(&r, s, n.offset, *pos, t->err));
-    tensor->ndim = (uint32_t)n.count; /* bounded: 32 bits */
+    tensor->ndim = (uint32_t)n.count;
     ckpt_status st = read_dims(t, &r, tensor->ndim, &tensor->shape);
     if (st == CKPT_OK)
         st = read_dims(t, &r, tensor->ndim, &tensor->stride);

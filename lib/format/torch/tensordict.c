@@ -85,11 +85,10 @@ static ckpt_status read_leaf(struct tensordict *r, const ckpt_value *leaf, struc
                     "the dtype {\"%.*s\"}; {=those of torch} are read", STR_ARG(dtype));
     uint64_t elements, need;
     if (checked_product(t->t.shape, t->t.ndim, &elements) && dtype_bytes(found, elements, &need) &&
-        need <= end - t->src_offset) /* bounded: compared above */
+        need <= end - t->src_offset)
         return CKPT_OK;
     return fail(r->err, CKPT_EFORMAT, value_offset(leaf),
-                "{%" PRIu64 " bytes} are fewer than {=dtype and shape} take",
-                end - t->src_offset); /* bounded: compared above */
+                "{%" PRIu64 " bytes} are fewer than {=dtype and shape} take", end - t->src_offset);
 }
 
 /* make_name - returns the name for the leaf KEY. .ptr NULL: no memory. */
@@ -213,9 +212,9 @@ static bool find_metadata(source *src, uint64_t *at, uint64_t *n)
         source_read(src, src->size - TAIL_SIZE, tail, sizeof tail, &ignored) != CKPT_OK)
         return false;
     *n = load_u64le(tail);
-    if (*n < sizeof head || *n > src->size - TAIL_SIZE) /* bounded: compared above */
+    if (*n < sizeof head || *n > src->size - TAIL_SIZE)
         return false;
-    *at = src->size - TAIL_SIZE - *n; /* bounded: compared above */
+    *at = src->size - TAIL_SIZE - *n;
     return source_read(src, *at, head, sizeof head, &ignored) == CKPT_OK &&
            memcmp(head, BEGINNING, sizeof head) == 0;
 }

@@ -196,7 +196,7 @@ static uint64_t count_storage_elements(const struct storage *s, ckpt_dtype dtype
 {
     const struct dtype_info *d = dtype_info(dtype);
     return s->nbytes / d->block_bytes *
-           d->block_elems; /* bounded: plan_storage_cast checked the size after the cast */
+           d->block_elems; /* plan_storage_cast checked the size after the cast */
 }
 
 ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,

@@ -44,7 +44,6 @@ static ckpt_status name_old_pickle(const zip *z, ckpt_str name, ckpt_str *out, c
         char suffix[4] = "old";
         if (k)
             (void)snprintf(suffix, sizeof suffix, "o%02u", k);
-        /* bounded: the name ends in data.pkl */
         ckpt_str candidate = ARENA_CONCAT(z->a, str_of(name.ptr, name.len - 3), str_c(suffix));
         CKPT_TRY_ALLOC(candidate.ptr, err);
         if (candidate.len == name.len && zip_find(z, candidate) < 0) {
@@ -72,7 +71,7 @@ static ckpt_status rewrite_pickle(ckpt_plan *p, struct torch_archive *ta, size_t
 {
     bool literal = file_needs_protocol_3(p->file);
     struct pickle_hooks hooks = {.user = p, .keep_entry = plan_edit_entry, .has_literal_names = literal};
-    size_t size = (size_t)ta->z->entries[i].usize; /* bounded: it was read into memory */
+    size_t size = (size_t)ta->z->entries[i].usize;
     bool fits_in_place;
     buf b;
     buf_init(&b, SIZE_MAX / 2);

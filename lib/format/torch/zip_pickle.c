@@ -247,7 +247,6 @@ static void put_ordered_dict(pickle_writer *pw)
 
 static ckpt_status put_shape(pickle_writer *pw, const ckpt_tensor *t, ckpt_error *err)
 {
-    /* bounded: ndim has 32 bits */
     uint64_t *stride = calloc((size_t)t->ndim + 1, sizeof *stride), product = 1;
     CKPT_TRY_ALLOC(stride, err);
     for (uint32_t k = t->ndim; COUNT_DOWN(k);) {
@@ -473,7 +472,7 @@ static bool add_view_offset(struct torch_writer *w, struct rebuild_call *r, uint
     int64_t off;
     if (!value_integer(r->args[1], &off) || off < 0)
         return false;
-    uint64_t sum = (uint64_t)off + offset; /* bounded: both were int64_t */
+    uint64_t sum = (uint64_t)off + offset;
     if (sum > INT64_MAX)
         return false;
     r->args[1] = value_int(w->p->a, (int64_t)sum); /* NULL: rewrite_args fails */

@@ -57,7 +57,7 @@ static size_t name_storage(size_t number, char name[ZIP_NAME])
     const ckpt_str text = format_number(number, digits);
     memcpy(name, DATA, strlen(DATA));
     memcpy(name + strlen(DATA), text.ptr, text.len);
-    name[strlen(DATA) + text.len] = '\0'; /* bounded: ZIP_NAME, by far */
+    name[strlen(DATA) + text.len] = '\0';
     return strlen(DATA) + text.len;
 }
 
@@ -80,8 +80,8 @@ static struct copy_item get_copy_item(const void *user, size_t i)
     return (struct copy_item){.storage = copy->w->storages[i],
                               .from = cast ? cast->from : CKPT_DT_NONE,
                               .to = cast ? cast->to : CKPT_DT_NONE,
-                              .offset = header + copy->header_sizes[i], /* bounded: in the archive */
-                              .crc_offset = header + ZIP_LOCAL_CRC};    /* bounded: in the archive */
+                              .offset = header + copy->header_sizes[i],
+                              .crc_offset = header + ZIP_LOCAL_CRC};
 }
 
 static ckpt_status put_member_header(const void *user, size_t i, buf *out, ckpt_error *err)
@@ -106,7 +106,7 @@ static ckpt_status reserve_items(struct archive_copy *copy, ckpt_error *err)
         describe_member(copy, i, &member);
         CKPT_TRY(zip_writer_reserve_member(copy->zw, &member, err));
         copy->header_offsets[i] = member.header_offset;
-        /* bounded: a local header has a name and an extra field of at most 64 KiB */
+        /* a local header has a name and an extra field of at most 64 KiB */
         copy->header_sizes[i] = (uint32_t)(member.data_offset - member.header_offset);
     }
     return CKPT_OK;

@@ -92,14 +92,14 @@ static ckpt_status add_piece(struct assembly *array, const uint64_t *at, const s
     uint32_t n = array->meta.ndim;
     struct piece *added = arena_append(array->a, &array->pieces, &array->npieces, &array->cap_pieces,
                                        sizeof *added);
-    uint64_t *box = arena_array(array->a, 2 * (uint64_t)n, sizeof *box); /* bounded: ZARR_DIMS */
+    uint64_t *box = arena_array(array->a, 2 * (uint64_t)n, sizeof *box);
     CKPT_TRY_ALLOC(added && box, array->err);
     uint64_t bytes = array->meta.element_size;
     for (uint32_t k = 0; k < n; k++) {
-        uint64_t left = array->meta.shape[k] - at[k]; /* bounded: the chunk begins inside the array */
+        uint64_t left = array->meta.shape[k] - at[k];
         box[k] = at[k];
         box[n + k] = left < array->meta.chunk_shape[k] ? left : array->meta.chunk_shape[k];
-        bytes *= box[n + k]; /* bounded: fewer than all bytes of the array */
+        bytes *= box[n + k];
     }
     array->missing_bytes -= bytes < array->missing_bytes ? bytes : array->missing_bytes;
     *added = (struct piece){box, box + n, array->stride, chunk->src, chunk->offset};
@@ -124,16 +124,16 @@ static ckpt_status add_shard(struct assembly *array, const uint64_t *at, const s
     for (uint64_t i = 0; i < meta->chunks_in_shard; i++) {
         bool inside = list[i].at != UINT64_MAX; /* else the chunk is missing */
         for (uint32_t k = 0; k < meta->ndim; k++) {
-            begin[k] = at[k] + grid[k]; /* bounded: both are below 2^63 */
+            begin[k] = at[k] + grid[k];
             inside = inside && begin[k] < meta->shape[k];
         }
-        /* bounded: zarr_read_index refuses a chunk that ends after the shard */
+        /* zarr_read_index refuses a chunk that ends after the shard */
         const struct stored_chunk chunk = {shard->src, shard->offset + list[i].at, list[i].nbytes,
                                            shard->file};
         if (inside)
             CKPT_TRY(add_piece(array, begin, &chunk));
         for (uint32_t k = meta->ndim; COUNT_DOWN(k);) {
-            grid[k] += meta->chunk_shape[k]; /* bounded: below 2^63, as above */
+            grid[k] += meta->chunk_shape[k];
             if (grid[k] < meta->key_shape[k])
                 break;
             grid[k] = 0;

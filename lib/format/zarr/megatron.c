@@ -73,7 +73,7 @@ static bool begins_array(const struct megatron_zarr *m, ckpt_str key, ckpt_str f
 static ckpt_status read_array(struct megatron_zarr *m, ckpt_str folder)
 {
     ckpt_value *node = NULL;
-    ckpt_str tensor = arena_str(m->arrays.f->a, str_of(folder.ptr, folder.len - 1)); /* bounded: a '/' */
+    ckpt_str tensor = arena_str(m->arrays.f->a, str_of(folder.ptr, folder.len - 1));
     const struct zarr_source from = {&m->store, folder, tensor, MISSING_FAULT};
     m->array = folder;
     CKPT_TRY(tensor.ptr ? zarr_add_array(&m->arrays, &from, &node) : fail_memory(m->arrays.err));
@@ -91,7 +91,7 @@ static ckpt_status read_entry(struct megatron_zarr *m, ckpt_str key)
     if (!folder.len || !str_starts(name, STR_LIT("shard_")) || !str_ends(name, value))
         return CKPT_OK;
     CKPT_TRY(read_value(m, key, &node));
-    return put_node(m, str_of(key.ptr, key.len - value.len), node); /* bounded: it ends so */
+    return put_node(m, str_of(key.ptr, key.len - value.len), node);
 }
 
 /* report_no_common - reports that common.pt, which Megatron-LM always writes, is missing: the tensors can be

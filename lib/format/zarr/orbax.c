@@ -194,8 +194,7 @@ static ckpt_status read_path(struct orbax *orbax, const ckpt_value *keys, ckpt_p
     if (!keys || keys->type != CKPT_V_LIST || nkeys > orbax->f->limits.max_depth - 2)
         return fail(orbax->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%u keys}; {=0 to %u} are read", nkeys,
                     orbax->f->limits.max_depth - 2);
-    ckpt_path_elem *path = *out = arena_array(orbax->f->a, (uint64_t)nkeys + before,
-                                              sizeof *path); /* bounded: in memory */
+    ckpt_path_elem *path = *out = arena_array(orbax->f->a, (uint64_t)nkeys + before, sizeof *path);
     CKPT_TRY_ALLOC(path, orbax->err);
     path[0].str = STR_LIT(""); /* begins all paths, because the item itself may be a list or a single value */
     if (orbax->is_named)
@@ -229,7 +228,7 @@ static ckpt_status read_entry(struct orbax *orbax, const ckpt_value *v)
     CKPT_TRY(read_path(orbax, get_field(v, "key_metadata"), &path, &n));
     if (!value_text(get_field(get_field(v, "value_metadata"), "value_type"), &type))
         return fail(orbax->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a value without {a} {=value_type}");
-    ckpt_str name = path_join(orbax->f->a, path + before, n - before); /* bounded: read_path made them */
+    ckpt_str name = path_join(orbax->f->a, path + before, n - before);
     CKPT_TRY_ALLOC(name.ptr, orbax->err);
     CKPT_TRY(read_value(orbax, name, type, &node));
     return node ? nested_put(&orbax->tree, path, n, node, orbax->err) : CKPT_OK;

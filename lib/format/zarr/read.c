@@ -61,7 +61,7 @@ static bool is_file_of_node(ckpt_str key, const char *name, ckpt_str *prefix)
 {
     if (!str_ends(key, str_c(name)))
         return false;
-    *prefix = str_of(key.ptr, key.len - strlen(name)); /* bounded: the key ends in it */
+    *prefix = str_of(key.ptr, key.len - strlen(name));
     return !prefix->len || str_ends(*prefix, STR_LIT("/"));
 }
 

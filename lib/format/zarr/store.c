@@ -180,7 +180,7 @@ ckpt_status store_open(struct store *s, bool is_ocdbt)
         return open_folder(s);
     CKPT_TRY(open_file(s, &manifest, s->err));
     CKPT_TRY(ocdbt_read(&s->db, manifest.src, s->err));
-    check_count(s->f->check, s->db.nodes_read + 1, s->db.stored_bytes); /* bounded: 1 for the manifest */
+    check_count(s->f->check, s->db.nodes_read + 1, s->db.stored_bytes);
     return CKPT_OK;
 }
 
@@ -206,7 +206,7 @@ ckpt_status store_find_bytes(struct store *s, size_t i, source **src, uint64_t *
     *at = e->bytes ? 0 : e->at;
     *n = e->n;
     if (e->bytes) {
-        *src = source_mem(e->bytes, (size_t)e->n, CKPT_NO_OFFSET); /* bounded: in memory */
+        *src = source_mem(e->bytes, (size_t)e->n, CKPT_NO_OFFSET);
         return *src ? CKPT_OK : fail_memory(s->err);
     }
     CKPT_TRY(ocdbt_open_file(&s->db, e->file, &file, s->err));
