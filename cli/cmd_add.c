@@ -14,8 +14,8 @@ static const char *prefix;
 
 static ckpt_status add_prefix(ckpt_plan *p, ckpt_error *err) { return ckpt_plan_add(p, prefix, err); }
 
-int run_add(int n, char **operand)
+int run_add(int count, char **operand)
 {
     prefix = operand[0];
-    return edit_run("add", n - 1, operand + 1, add_prefix, prefix);
+    return edit_run("add", count - 1, operand + 1, add_prefix, prefix);
 }

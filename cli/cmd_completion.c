@@ -9,16 +9,17 @@ static const struct opt options[] = {
 const struct cmd cmd_completion = {
     "completion", "bash|zsh|fish", "print completion rules for a shell", options, 1, 1, run_completion};
 
-/* print_quoted - prints S for use inside single quotes, with a backslash before each character of SPECIAL. */
-static void print_quoted(const char *s, const char *special)
+/* print_quoted - prints TEXT for use inside single quotes, with a backslash before each character of
+ * SPECIAL. */
+static void print_quoted(const char *text, const char *special)
 {
-    for (; *s; s++) {
-        if (*s == '\'')
+    for (; *text; text++) {
+        if (*text == '\'')
             fputs("'\\''", stdout);
-        else if (strchr(special, *s))
-            printf("\\%c", *s);
+        else if (strchr(special, *text))
+            printf("\\%c", *text);
         else
-            putchar(*s);
+            putchar(*text);
     }
 }
 
@@ -63,27 +64,28 @@ static const struct {
     {"P", WORDS, "module.|_orig_mod.|model."},
 };
 
-/* argument_kind - returns what the shell proposes for the argument of O. For WORDS, sets *LIST to them. */
-static enum argument_kind argument_kind(const struct opt *o, const char **list)
+/* argument_kind - returns what the shell proposes for the argument of OPTION. For WORDS, sets *LIST to
+ * them. */
+static enum argument_kind argument_kind(const struct opt *option, const char **list)
 {
-    *list = o->arg;
-    if (o->type == OPT_CHOICE)
+    *list = option->arg;
+    if (option->type == OPT_CHOICE)
         return WORDS;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kinds[i].arg, o->arg) == 0) {
+        if (strcmp(kinds[i].arg, option->arg) == 0) {
             *list = kinds[i].words;
             return kinds[i].kind;
         }
     return ANYTHING;
 }
 
-/* print_argument - prints what proposes the argument of O: for words, these between BEFORE and AFTER, else
- * the text of its kind. */
-static void print_argument(const struct opt *o, const char *before, const char *after,
+/* print_argument - prints what proposes the argument of OPTION: for words, these between BEFORE and AFTER,
+ * else the text of its kind. */
+static void print_argument(const struct opt *option, const char *before, const char *after,
                            const char *const texts[ROOTS + 1])
 {
     const char *list;
-    enum argument_kind kind = argument_kind(o, &list);
+    enum argument_kind kind = argument_kind(option, &list);
     fputs(kind == WORDS ? before : texts[kind], stdout);
     if (kind == WORDS) {
         print_words(list);
@@ -137,17 +139,17 @@ static const char bash_functions[] =
     "    echo auto\n"
     "    _ckpt_names | " CONTAINERS_AWK "\n}\n";
 
-static void print_bash_option(const struct opt *o)
+static void print_bash_option(const struct opt *option)
 {
     static const char *const texts[] = {
         [ANYTHING] = ") return ;;\n",
         [A_FILE] = ") _ckpt_lines \"$cur\" < <(compgen -f -- \"$cur\"); return ;;\n",
         [NAMES] = ") _ckpt_lines \"$cur\" < <(_ckpt_names); return ;;\n",
         [ROOTS] = ") _ckpt_lines \"$cur\" < <(_ckpt_roots); return ;;\n"};
-    printf("        --%s", o->name);
-    if (o->letter)
-        printf("|-%c", o->letter);
-    print_argument(o, ") COMPREPLY=($(compgen -W '", "' -- \"$cur\")); return ;;\n", texts);
+    printf("        --%s", option->name);
+    if (option->letter)
+        printf("|-%c", option->letter);
+    print_argument(option, ") COMPREPLY=($(compgen -W '", "' -- \"$cur\")); return ;;\n", texts);
 }
 
 static void print_bash_command(const struct cmd *cmd)
@@ -201,37 +203,37 @@ static void print_bash(void)
 
 /* --------------------------------------------------------------------- zsh */
 
-static void print_zsh_argument(const struct opt *o)
+static void print_zsh_argument(const struct opt *option)
 {
     static const char *const texts[] = {
         [ANYTHING] = ":", [A_FILE] = ":_files", [NAMES] = ":_ckpt_names", [ROOTS] = ":_ckpt_roots"};
     const char *list;
-    if (argument_kind(o, &list) != WORDS) {
+    if (argument_kind(option, &list) != WORDS) {
         putchar(':');
-        print_quoted(o->arg, "[]:");
+        print_quoted(option->arg, "[]:");
     }
-    print_argument(o, ":word:(", ")", texts);
+    print_argument(option, ":word:(", ")", texts);
 }
 
-static void print_zsh_option(const struct opt *o)
+static void print_zsh_option(const struct opt *option)
 {
     struct text help = {0};
-    const char *value = o->arg ? "=" : "";
+    const char *value = option->arg ? "=" : "";
     fputs("            ", stdout);
-    if (o->type == OPT_LIST || o->type == OPT_JOINED)
+    if (option->type == OPT_LIST || option->type == OPT_JOINED)
         fputs("'*'", stdout);
-    else if (o->letter)
-        printf("'(-%c --%s)'", o->letter, o->name);
-    if (o->letter)
-        printf("{-%c%s,--%s%s}'[", o->letter, o->arg ? "+" : "", o->name, value);
+    else if (option->letter)
+        printf("'(-%c --%s)'", option->letter, option->name);
+    if (option->letter)
+        printf("{-%c%s,--%s%s}'[", option->letter, option->arg ? "+" : "", option->name, value);
     else
-        printf("'--%s%s[", o->name, value);
-    opt_help(o, &help);
+        printf("'--%s%s[", option->name, value);
+    opt_help(option, &help);
     print_quoted(help.ptr, "[]:");
     text_free(&help);
     putchar(']');
-    if (o->arg)
-        print_zsh_argument(o);
+    if (option->arg)
+        print_zsh_argument(option);
     fputs("' \\\n", stdout);
 }
 
@@ -281,25 +283,25 @@ static void print_zsh(void)
 
 /* -------------------------------------------------------------------- fish */
 
-static void print_fish_argument(const struct opt *o)
+static void print_fish_argument(const struct opt *option)
 {
     static const char *const texts[] = {[ANYTHING] = " -x",
                                         [A_FILE] = " -r",
                                         [NAMES] = " -x -a '(__ckpt_names)'",
                                         [ROOTS] = " -x -a '(__ckpt_roots)'"};
-    print_argument(o, " -x -a '", "'", texts);
+    print_argument(option, " -x -a '", "'", texts);
 }
 
-static void print_fish_option(const struct cmd *cmd, const struct opt *o)
+static void print_fish_option(const struct cmd *cmd, const struct opt *option)
 {
     struct text help = {0};
-    printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l %s", cmd->name, o->name);
-    if (o->letter)
-        printf(" -s %c", o->letter);
-    if (o->arg)
-        print_fish_argument(o);
+    printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l %s", cmd->name, option->name);
+    if (option->letter)
+        printf(" -s %c", option->letter);
+    if (option->arg)
+        print_fish_argument(option);
     fputs(" -d \"", stdout);
-    opt_help(o, &help);
+    opt_help(option, &help);
     for (const char *s = help.ptr; *s; s++)
         printf("%s%c", strchr("\"\\$", *s) ? "\\" : "", *s);
     text_free(&help);
@@ -334,9 +336,9 @@ static void print_fish(void)
     }
 }
 
-int run_completion(int n, char **operand)
+int run_completion(int count, char **operand)
 {
-    (void)n;
+    (void)count;
     if (strcmp(operand[0], "bash") == 0)
         print_bash();
     else if (strcmp(operand[0], "zsh") == 0)

@@ -186,58 +186,59 @@ static int convert_opened(ckpt_file *f, ckpt_plan *p, const char *input, bool is
     return status;
 }
 
-/* convert_inputs - converts INPUTS to OUT: each on its own if N is 1, else merged. */
-static int convert_inputs(int n, char **inputs)
+/* convert_inputs - converts INPUTS to OUT: each on its own if COUNT is 1, else merged. */
+static int convert_inputs(int count, char **inputs)
 {
     ckpt_file *f;
     ckpt_plan *p;
-    if (!edit_open_merged_plan(n, inputs, writing.root, &f, &p))
+    if (!edit_open_merged_plan(count, inputs, writing.root, &f, &p))
         return EXIT_TROUBLE;
-    int status = convert_opened(f, p, inputs[0], n > 1);
+    int status = convert_opened(f, p, inputs[0], count > 1);
     ckpt_plan_free(p);
     close_input(f);
     return status;
 }
 
 /* convert_each - converts each of INPUTS to a file of its own in the folder OUT. */
-static int convert_each(int n, char **inputs)
+static int convert_each(int count, char **inputs)
 {
     int status = EXIT_OK;
-    if (!output_check_each(n, inputs, false))
+    if (!output_check_each(count, inputs, false))
         return EXIT_TROUBLE;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         int code = convert_inputs(1, &inputs[i]);
         status = code > status ? code : status;
     }
     return status;
 }
 
-/* fail_many_files - refuses N operands without -o: the last may be an output, or an input to be replaced. */
-static int fail_many_files(int n, char **operand)
+/* fail_many_files - refuses COUNT operands without -o: the last may be an output, or an input to be
+ * replaced. */
+static int fail_many_files(int count, char **operand)
 {
     struct text hint = {0};
     text_add(&hint, "ckpt convert");
-    for (int i = 0; i < n; i++) {
-        text_add(&hint, i == n - 1 ? " -o " : " ");
+    for (int i = 0; i < count; i++) {
+        text_add(&hint, i == count - 1 ? " -o " : " ");
         text_operand(&hint, operand[i]);
     }
-    bool fits = hint.len < 400 && access(operand[n - 1], F_OK) != 0;
-    for (int i = 0; i < n - 1; i++)
+    bool fits = hint.len < 400 && access(operand[count - 1], F_OK) != 0;
+    for (int i = 0; i < count - 1; i++)
         fits = fits && access(operand[i], F_OK) == 0;
     int status = usage_error_suggest(fits ? hint.ptr : "ckpt convert --help",
                                      "%d files, and no -o OUT: a file gets the tensors of all of them, a "
                                      "folder (DIR/) an output for each",
-                                     n);
+                                     count);
     text_free(&hint);
     return status;
 }
 
-int run_convert(int n, char **operand)
+int run_convert(int count, char **operand)
 {
-    if (n == 2 && !writing.output)
-        writing.output = operand[--n];
-    if (n > 1 && !writing.output)
-        return fail_many_files(n, operand);
+    if (count == 2 && !writing.output)
+        writing.output = operand[--count];
+    if (count > 1 && !writing.output)
+        return fail_many_files(count, operand);
     if (!writing.output || !*writing.output)
         return usage_error("convert", "no output given: ckpt convert IN OUT, or -o OUT");
     const char *slash = strrchr(writing.output, '/');
@@ -252,5 +253,6 @@ int run_convert(int n, char **operand)
                            "--shards is for --to=dcp; --max-shard-size SIZE divides other formats");
     if (!check_casts())
         return EXIT_TROUBLE;
-    return n > 1 && output_is_folder(NULL) ? convert_each(n, operand) : convert_inputs(n, operand);
+    return count > 1 && output_is_folder(NULL) ? convert_each(count, operand)
+                                               : convert_inputs(count, operand);
 }

@@ -46,28 +46,28 @@ static const struct opt options[] = {
 const struct cmd cmd_diff = {"diff", "A B",   "compare two checkpoints, of any two formats", options, 1,
                              9,      run_diff};
 
-static int collect_event(void *user, const ckpt_diff_event *e)
+static int collect_event(void *user, const ckpt_diff_event *event)
 {
     struct report *r = user;
-    if (e->what == CKPT_DIFF_SAME && !e->within_tolerance)
+    if (event->what == CKPT_DIFF_SAME && !event->within_tolerance)
         return 0;
     r->events = mem_make_room(r->events, r->n, sizeof *r->events);
-    r->events[r->n++] = *e;
+    r->events[r->n++] = *event;
     return 0;
 }
 
-static int collect_value(void *user, const ckpt_diff_value *e)
+static int collect_value(void *user, const ckpt_diff_value *value)
 {
     struct report *r = user;
     r->values = mem_make_room(r->values, r->nvalues, sizeof *r->values);
-    r->values[r->nvalues++] = *e;
+    r->values[r->nvalues++] = *value;
     return 0;
 }
 
-static ckpt_status compare_files(struct report *r, ckpt_error *err)
+static ckpt_status compare_files(struct report *report, ckpt_error *err)
 {
-    r->totals = (ckpt_diff_totals)CKPT_INIT(ckpt_diff_totals);
-    r->value_totals = (ckpt_diff_value_totals)CKPT_INIT(ckpt_diff_value_totals);
+    report->totals = (ckpt_diff_totals)CKPT_INIT(ckpt_diff_totals);
+    report->value_totals = (ckpt_diff_value_totals)CKPT_INIT(ckpt_diff_value_totals);
     diff_options.globs = opts.globs.items;
     diff_options.nglobs = opts.globs.n;
     diff_options.threads = ui_jobs();
@@ -79,34 +79,38 @@ static ckpt_status compare_files(struct report *r, ckpt_error *err)
     opts.order = opts.order >= 0 ? opts.order : opts.top ? BY_REL_L2 : BY_NAME;
     diff_options.norms = opts.wide || ui.json || records_option() || opts.order == BY_REL_L2;
     progress_begin("comparing");
-    ckpt_status s = ckpt_diff(r->a, r->b, &diff_options, collect_event, r, &r->totals, err);
+    ckpt_status s = ckpt_diff(report->a, report->b, &diff_options, collect_event, report, &report->totals,
+                              err);
     progress_wipe();
     if (s == CKPT_OK && !opts.tensors_only && !opts.keys_only)
-        s = ckpt_diff_values(r->a, r->b, &diff_options, collect_value, r, &r->value_totals, err);
-    report_sort(r, (enum diff_order)opts.order);
+        s = ckpt_diff_values(report->a, report->b, &diff_options, collect_value, report,
+                             &report->value_totals, err);
+    report_sort(report, (enum diff_order)opts.order);
     if (opts.top)
-        report_limit_changed(r, opts.top);
+        report_limit_changed(report, opts.top);
     return s;
 }
 
 /* notice_not_compared - prints a notice if only one side has values other than tensors, because none are
  * compared then and "same" would be wrong. */
-static void notice_not_compared(const struct report *r)
+static void notice_not_compared(const struct report *report)
 {
-    const ckpt_diff_value_totals *v = &r->value_totals;
+    const ckpt_diff_value_totals *v = &report->value_totals;
     if (v->compared || v->in_a == v->in_b)
         return;
-    print_notice(v->in_a ? r->name_b : r->name_a, "holds no values: those of %s (%llu) are not compared",
-                 escape_name(str_of(v->in_a ? r->name_a : r->name_b)),
+    print_notice(v->in_a ? report->name_b : report->name_a,
+                 "holds no values: those of %s (%llu) are not compared",
+                 escape_name(str_of(v->in_a ? report->name_a : report->name_b)),
                  (unsigned long long)(v->in_a + v->in_b));
 }
 
-/* is_module - returns true if V has the attributes that every nn.Module has. */
-static bool is_module(const ckpt_value *v)
+/* is_module - returns true if VALUE has the attributes that every nn.Module has. */
+static bool is_module(const ckpt_value *value)
 {
     const ckpt_value *key, *val;
     unsigned found = 0;
-    for (size_t i = 0; ckpt_value_get_type(v) == CKPT_V_CALL && ckpt_value_item(v, i, &key, &val); i++) {
+    for (size_t i = 0; ckpt_value_get_type(value) == CKPT_V_CALL && ckpt_value_item(value, i, &key, &val);
+         i++) {
         ckpt_str name = key ? ckpt_value_str(key) : str_of("");
         found += str_is_equal(name, str_of("_parameters")) || str_is_equal(name, str_of("_buffers")) ||
                  str_is_equal(name, str_of("_modules"));
@@ -126,39 +130,39 @@ static bool holds_module(const ckpt_file *f)
 
 /* notice_modules - prints a notice if both sides hold whole modules, because only their state dicts are
  * compared, and modules that are "same" may compute something else. */
-static void notice_modules(const struct report *r)
+static void notice_modules(const struct report *report)
 {
-    if (!opts.tensors_only && !opts.keys_only && holds_module(r->a) && holds_module(r->b))
-        print_notice(r->name_a, "of a whole module only the state dict is compared, not its settings, "
-                                "such as stride or training");
+    if (!opts.tensors_only && !opts.keys_only && holds_module(report->a) && holds_module(report->b))
+        print_notice(report->name_a, "of a whole module only the state dict is compared, not its settings, "
+                                     "such as stride or training");
 }
 
-static int print_report(const struct report *r)
+static int print_report(const struct report *report)
 {
     print.for_programs = ui.json || opts.markdown;
     if (ui.json)
-        report_json(r);
+        report_json(report);
     else if (records_option())
-        report_records(r);
+        report_records(report);
     else if (opts.markdown)
-        report_markdown(r);
+        report_markdown(report);
     else if (!ui.quiet)
-        report_text(r);
+        report_text(report);
     if (!ui.json && !ui.quiet)
-        report_prefix_hint(r);
-    notice_not_compared(r);
-    notice_modules(r);
-    if (!report_is_complete(r))
-        report_incomplete(r);
-    return !report_is_complete(r) ? EXIT_TROUBLE : report_is_equal(r) ? EXIT_OK : EXIT_NO;
+        report_prefix_hint(report);
+    notice_not_compared(report);
+    notice_modules(report);
+    if (!report_is_complete(report))
+        report_incomplete(report);
+    return !report_is_complete(report) ? EXIT_TROUBLE : report_is_equal(report) ? EXIT_OK : EXIT_NO;
 }
 
-static void close_report(struct report *r, void (*close_side)(ckpt_file *f))
+static void close_report(struct report *report, void (*close_side)(ckpt_file *f))
 {
-    free(r->events);
-    free(r->values);
-    close_side(r->a);
-    close_side(r->b);
+    free(report->events);
+    free(report->values);
+    close_side(report->a);
+    close_side(report->b);
 }
 
 /* open_side - opens PATH, which may be a list of names only with --keys-only. NULL: an error was printed. */
@@ -173,13 +177,13 @@ static ckpt_file *open_side(const char *path)
     return NULL;
 }
 
-static int diff_files(const char *a, const char *b)
+static int diff_files(const char *left, const char *right)
 {
-    struct report r = {.name_a = a, .name_b = b};
+    struct report r = {.name_a = left, .name_b = right};
     ckpt_error err;
     int status = EXIT_TROUBLE;
-    r.a = open_side(a);
-    r.b = r.a ? open_side(b) : NULL;
+    r.a = open_side(left);
+    r.b = r.a ? open_side(right) : NULL;
     if (r.b)
         status = compare_files(&r, &err) == CKPT_OK ? print_report(&r) : report_error(&err, NULL);
     close_report(&r, close_input);
@@ -223,15 +227,15 @@ enum { PATH, OLD_FILE, OLD_HEX, OLD_MODE, NEW_FILE, NEW_HEX, NEW_MODE, NEW_PATH,
 
 /* git_diff - runs as git's external diff. If git passes only a path, that path is unmerged. Always returns 0,
  * because git stops at a nonzero exit code. */
-static int git_diff(int n, char **operand)
+static int git_diff(int count, char **operand)
 {
     ui.pipe_may_close = true;
     signal(SIGPIPE, SIG_IGN); /* git would fail if SIGPIPE ended its driver when a pager quits */
-    if (n != 1 && n <= NEW_MODE)
-        return usage_error("diff",
-                           "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", n);
-    const char *path = escape_name(str_of(operand[n == GIT_OPERANDS ? NEW_PATH : PATH]));
-    if (n == 1) {
+    if (count != 1 && count <= NEW_MODE)
+        return usage_error(
+            "diff", "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", count);
+    const char *path = escape_name(str_of(operand[count == GIT_OPERANDS ? NEW_PATH : PATH]));
+    if (count == 1) {
         print_text(stdout, "* Unmerged path %s\n", path);
         return EXIT_OK;
     }
@@ -255,14 +259,14 @@ static int check_diff_output(void)
     return status;
 }
 
-int run_diff(int n, char **operand)
+int run_diff(int count, char **operand)
 {
     if (opts.git)
-        return git_diff(n, operand);
+        return git_diff(count, operand);
     int status = check_diff_output();
     if (status != EXIT_OK)
         return status;
-    if (n != 2)
+    if (count != 2)
         return usage_error("diff", "diff needs two files, A and B");
     if (opts.keys_only && (opts.top || opts.order > BY_NAME))
         return usage_error("diff", "--keys-only compares no data: leave --%s out", opts.top ? "top" : "sort");

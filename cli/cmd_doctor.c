@@ -87,9 +87,10 @@ static void add_input(struct text *out, const struct job *job)
 }
 
 /* add_output - adds a file name that does not exist; for convert, with a suffix that selects a format. */
-static void add_output(struct text *out, const struct job *job, const struct advice *a, const char *suffix)
+static void add_output(struct text *out, const struct job *job, const struct advice *advice,
+                       const char *suffix)
 {
-    bool convert = a->fix.action == CKPT_FIX_CONVERT;
+    bool convert = advice->fix.action == CKPT_FIX_CONVERT;
     if (!suffix && convert && !output_path_format(job->path))
         suffix = ".pt";
     text_new_name(out, "fixed", job->path, suffix);
@@ -101,13 +102,15 @@ struct names {
     const char *suffix; /* of the output */
 };
 
-/* add_command - adds the command line of A, with the names that NAMES selects and the texts of A's fix. */
-static void add_command(struct text *out, const struct job *job, const struct advice *a, struct names names)
+/* add_command - adds the command line of ADVICE, with the names that NAMES selects and the texts of A's
+ * fix. */
+static void add_command(struct text *out, const struct job *job, const struct advice *advice,
+                        struct names names)
 {
     enum { INPUT, OUTPUT, ROOT, FORMAT, PACKING, PLACEHOLDERS };
     static const char *const placeholders[] = {"FILE", "OUT", "ROOT", "FORMAT", "PACKING"};
-    const char *const texts[] = {NULL, NULL, a->fix.root, a->fix.format, a->fix.packing};
-    for (const char *p = a->command->line; *p;) {
+    const char *const texts[] = {NULL, NULL, advice->fix.root, advice->fix.format, advice->fix.packing};
+    for (const char *p = advice->command->line; *p;) {
         size_t i = INPUT;
         while (i < PLACEHOLDERS && strncmp(p, placeholders[i], strlen(placeholders[i])) != 0)
             i++;
@@ -116,24 +119,24 @@ static void add_command(struct text *out, const struct job *job, const struct ad
         else if (i == INPUT && names.input)
             add_input(out, job);
         else if (i == OUTPUT && names.output)
-            add_output(out, job, a, names.suffix);
+            add_output(out, job, advice, names.suffix);
         else
             text_add(out, texts[i] ? texts[i] : "-"); /* "-": the pipe */
         p += i < PLACEHOLDERS ? strlen(placeholders[i]) : 1;
     }
 }
 
-/* add_fix_command - adds the command line for the fix of D, and no other fix. */
-static void add_fix_command(struct text *out, const struct job *job, const ckpt_diagnosis *d)
+/* add_fix_command - adds the command line for the fix of DIAGNOSIS, and no other fix. */
+static void add_fix_command(struct text *out, const struct job *job, const ckpt_diagnosis *diagnosis)
 {
-    struct advice a = find_advice(d->fix);
-    add_command(out, job, &a, (struct names){true, true, d->fix->suffix});
+    struct advice a = find_advice(diagnosis->fix);
+    add_command(out, job, &a, (struct names){true, true, diagnosis->fix->suffix});
 }
 
-/* record_step - records the fix of D for add_all_fixes(). */
-static void record_step(struct job *job, const ckpt_diagnosis *d)
+/* record_step - records the fix of DIAGNOSIS for add_all_fixes(). */
+static void record_step(struct job *job, const ckpt_diagnosis *diagnosis)
 {
-    struct advice a = find_advice(d->fix);
+    struct advice a = find_advice(diagnosis->fix);
     if (!a.command || a.command->step == NSTEPS)
         return;
     if (!job->steps[a.command->step].fix.root) /* a convert with --root also does what one without does */
@@ -162,80 +165,81 @@ static bool add_all_fixes(struct text *out, const struct job *job, const char *f
     return nsteps > 1;
 }
 
-static void diagnosis_json(const struct job *job, const ckpt_diagnosis *d)
+static void diagnosis_json(const struct job *job, const ckpt_diagnosis *diagnosis)
 {
     json *row = json_add_object(job->diagnoses, NULL);
     struct text fix = {0};
-    json_text(row, "code", d->id);
-    json_text(row, "level", d->problem ? "problem" : "note");
-    json_text(row, "message", d->text);
-    if (d->first[0])
-        json_text(row, "first", d->first);
-    if (find_advice(d->fix).command) {
-        add_fix_command(&fix, job, d);
+    json_text(row, "code", diagnosis->id);
+    json_text(row, "level", diagnosis->problem ? "problem" : "note");
+    json_text(row, "message", diagnosis->text);
+    if (diagnosis->first[0])
+        json_text(row, "first", diagnosis->first);
+    if (find_advice(diagnosis->fix).command) {
+        add_fix_command(&fix, job, diagnosis);
         json_text(row, "fix", fix.ptr);
     }
-    if (d->hint[0])
-        json_text(row, "hint", d->hint);
+    if (diagnosis->hint[0])
+        json_text(row, "hint", diagnosis->hint);
     text_free(&fix);
 }
 
-static int collect_diagnosis(void *user, const ckpt_diagnosis *d)
+static int collect_diagnosis(void *user, const ckpt_diagnosis *diagnosis)
 {
     struct job *job = user;
-    struct text *out = d->problem ? &job->problems : &job->notes;
-    record_step(job, d);
+    struct text *out = diagnosis->problem ? &job->problems : &job->notes;
+    record_step(job, diagnosis);
     if (job->diagnoses) {
-        diagnosis_json(job, d);
+        diagnosis_json(job, diagnosis);
         return 0;
     }
-    text_addf(out, "%s  %s%s%s%s  %s\n", ui.prefix, style_on(d->problem ? RED : YELLOW),
-              d->problem ? "" : "note: ", d->id, style_off(d->problem ? RED : YELLOW), d->text);
-    if (d->first[0])
-        text_addf(out, "%s    first: %s\n", ui.prefix, d->first);
-    if (find_advice(d->fix).command) {
+    text_addf(out, "%s  %s%s%s%s  %s\n", ui.prefix, style_on(diagnosis->problem ? RED : YELLOW),
+              diagnosis->problem ? "" : "note: ", diagnosis->id, style_off(diagnosis->problem ? RED : YELLOW),
+              diagnosis->text);
+    if (diagnosis->first[0])
+        text_addf(out, "%s    first: %s\n", ui.prefix, diagnosis->first);
+    if (find_advice(diagnosis->fix).command) {
         text_addf(out, "%s    fix: ", ui.prefix);
-        add_fix_command(out, job, d);
+        add_fix_command(out, job, diagnosis);
         text_add(out, "\n");
-    } else if (d->hint[0]) {
-        text_addf(out, "%s    %s\n", ui.prefix, d->hint);
+    } else if (diagnosis->hint[0]) {
+        text_addf(out, "%s    %s\n", ui.prefix, diagnosis->hint);
     }
     return 0;
 }
 
-static void print_doctor_text(const struct job *job, const ckpt_doctor_result *r)
+static void print_doctor_text(const struct job *job, const ckpt_doctor_result *result)
 {
     struct text t = {0};
     text_addf(&t, "%s: ", escape_name(str_of(job->path)));
-    if (r->problems) {
-        text_noun(&t, r->problems, "problem", "problems");
+    if (result->problems) {
+        text_noun(&t, result->problems, "problem", "problems");
     } else {
-        text_addf(&t, "healthy, %s, %s", r->format ? r->format : "",
-                  show_noun(r->tensors, "tensor", "tensors"));
-        if (r->unread)
-            text_addf(&t, " (%llu not read)", (unsigned long long)r->unread);
-        text_addf(&t, ", %s", show_size(r->bytes));
+        text_addf(&t, "healthy, %s, %s", result->format ? result->format : "",
+                  show_noun(result->tensors, "tensor", "tensors"));
+        if (result->unread)
+            text_addf(&t, " (%llu not read)", (unsigned long long)result->unread);
+        text_addf(&t, ", %s", show_size(result->bytes));
     }
     print_text(stdout, "%s\n%s%s", t.ptr, job->problems.len ? job->problems.ptr : "",
                job->notes.len ? job->notes.ptr : "");
     text_clear(&t);
     text_addf(&t, "  all at once: ");
-    if (add_all_fixes(&t, job, r->format))
+    if (add_all_fixes(&t, job, result->format))
         line_put(&t);
     text_free(&t);
 }
 
-static void print_doctor_json(const struct job *job, const ckpt_doctor_result *r)
+static void print_doctor_json(const struct job *job, const ckpt_doctor_result *result)
 {
     struct text fix = {0};
-    json_format(job->document, r->format);
-    json_bool(job->document, "healthy", r->problems == 0);
+    json_format(job->document, result->format);
+    json_bool(job->document, "healthy", result->problems == 0);
     json *total = json_add_object(job->document, "total");
-    json_u64(total, "tensors", r->tensors);
-    json_u64(total, "unread", r->unread);
-    json_u64(job->document, "bytes", r->bytes);
-    json_u64(job->document, "read", r->read);
-    if (add_all_fixes(&fix, job, r->format))
+    json_u64(total, "tensors", result->tensors);
+    json_u64(total, "unread", result->unread);
+    json_u64(job->document, "bytes", result->bytes);
+    json_u64(job->document, "read", result->read);
+    if (add_all_fixes(&fix, job, result->format))
         json_text(job->document, "fix", fix.ptr);
     json_line(job->document, stdout);
     text_free(&fix);
@@ -272,9 +276,9 @@ static int diagnose_file(const char *path)
     return status;
 }
 
-int run_doctor(int n, char **operand)
+int run_doctor(int count, char **operand)
 {
     if (opts.quick && opts.finite)
         return usage_error("doctor", "--finite reads the data, --quick does not; choose one");
-    return files_each(n, operand, FILES_LINES, diagnose_file);
+    return files_each(count, operand, FILES_LINES, diagnose_file);
 }

@@ -100,10 +100,10 @@ static ckpt_status digest_all(struct job *job, ckpt_error *err)
     return s == CKPT_OK ? ckpt_digest_file(job->f, job->algorithm, job->digests, job->file_digest, err) : s;
 }
 
-static void print_hash_text(const struct job *job, const uint32_t *rows, size_t n)
+static void print_hash_text(const struct job *job, const uint32_t *rows, size_t count)
 {
     struct text out = {0};
-    for (size_t i = 0; i < n && !opts.total; i++) {
+    for (size_t i = 0; i < count && !opts.total; i++) {
         const ckpt_tensor t = tensor_at(job->f, rows[i]);
         if (!t.has_data)
             continue;
@@ -120,11 +120,11 @@ static void print_hash_text(const struct job *job, const uint32_t *rows, size_t 
     text_free(&out);
 }
 
-/* tensor_as_hashed - returns row I with the dtype in which it is hashed. */
-static ckpt_tensor tensor_as_hashed(const struct job *job, uint32_t i)
+/* tensor_as_hashed - returns row INDEX with the dtype in which it is hashed. */
+static ckpt_tensor tensor_as_hashed(const struct job *job, uint32_t index)
 {
-    ckpt_tensor t = tensor_at(job->f, i);
-    ckpt_dtype dtype = ckpt_digest_dtype(job->f, i);
+    ckpt_tensor t = tensor_at(job->f, index);
+    ckpt_dtype dtype = ckpt_digest_dtype(job->f, index);
     if (dtype != t.dtype) {
         t.dtype = (uint16_t)dtype;
         t.nbytes = t.elements * (ckpt_dtype_bits(dtype) / 8);
@@ -132,14 +132,14 @@ static ckpt_tensor tensor_as_hashed(const struct job *job, uint32_t i)
     return t;
 }
 
-static void print_hash_json(const struct job *job, const uint32_t *rows, size_t n)
+static void print_hash_json(const struct job *job, const uint32_t *rows, size_t count)
 {
     json *head = json_schema("ckpt.hash.v1"), *tail = json_object();
     json_text(head, "file", ckpt_file_path(job->f));
     json_text(head, "format", ckpt_file_format(job->f));
     json_text(head, "algorithm", job->algorithm == CKPT_XXH3 ? "xxh3-128" : "sha256");
     json_begin_rows(head, "tensors", stdout);
-    for (size_t i = 0; i < n && !opts.total; i++) {
+    for (size_t i = 0; i < count && !opts.total; i++) {
         const ckpt_tensor t = tensor_as_hashed(job, rows[i]);
         json *row = json_object();
         json_tensor(row, &t);
@@ -195,13 +195,13 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* find_name_digits - returns the *N digits that torch.hub would find in the name of PATH, or NULL. */
-static const char *find_name_digits(const char *path, size_t *n)
+/* find_name_digits - returns the *COUNT digits that torch.hub would find in the name of PATH, or NULL. */
+static const char *find_name_digits(const char *path, size_t *count)
 {
     for (const char *dash = strchr(base_name(path), '-'); dash; dash = strchr(dash + 1, '-')) {
-        *n = strspn(dash + 1, "0123456789abcdef");
-        if (dash[1 + *n] == '.')
-            return *n ? dash + 1 : NULL;
+        *count = strspn(dash + 1, "0123456789abcdef");
+        if (dash[1 + *count] == '.')
+            return *count ? dash + 1 : NULL;
     }
     return NULL;
 }
@@ -355,7 +355,7 @@ static int check_name_digits(const char *path)
     return same ? EXIT_OK : EXIT_NO;
 }
 
-int run_hash(int n, char **operand)
+int run_hash(int count, char **operand)
 {
     int (*hash_bytes)(const char *) = opts.file_sha256      ? print_file_hash
                                       : opts.payload_sha256 ? print_payload_hash
@@ -374,5 +374,5 @@ int run_hash(int n, char **operand)
         return usage_error("hash", "--xxh3, --cast, --total, --ignore-crc, --glob and --root are about "
                                    "tensors, not a file's bytes");
     print.for_programs = ui.json || (!ui.tty && (opts.file_sha256 || opts.hub_name)); /* sha256sum -c, mv */
-    return files_each(n, operand, FILES_LINES, hash_bytes ? hash_bytes : hash_file);
+    return files_each(count, operand, FILES_LINES, hash_bytes ? hash_bytes : hash_file);
 }

@@ -86,12 +86,12 @@ static void exec_page_viewer(const char *section, const char *page, struct text 
     execlp("nroff", "nroff", "-mandoc", path->ptr, (char *)NULL);
 }
 
-int run_help(int n, char **operand)
+int run_help(int count, char **operand)
 {
     struct text path = {0};
     char page[64];
     int status = EXIT_OK;
-    if (n == 0) {
+    if (count == 0) {
         cmd_overview(stdout);
         return EXIT_OK;
     }

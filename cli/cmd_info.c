@@ -73,18 +73,19 @@ static bool is_below_optimizer_or_copy(const struct facts *facts, ckpt_str name)
     return is_below_any;
 }
 
-/* find_dtype_slot - returns the index in by_dtype of T's dtype; DTYPE_SLOTS: it is none that is known. */
-static size_t find_dtype_slot(struct facts *facts, const ckpt_tensor *t)
+/* find_dtype_slot - returns the index in by_dtype of TENSOR's dtype; DTYPE_SLOTS: it is none that is
+ * known. */
+static size_t find_dtype_slot(struct facts *facts, const ckpt_tensor *tensor)
 {
-    if (t->dtype >= DTYPES)
+    if (tensor->dtype >= DTYPES)
         return DTYPE_SLOTS;
-    for (size_t i = 0; t->dtype_name && i < MAX_NAMED_DTYPES; i++) {
+    for (size_t i = 0; tensor->dtype_name && i < MAX_NAMED_DTYPES; i++) {
         if (!facts->dtype_names[i])
-            facts->dtype_names[i] = t->dtype_name;
-        if (strcmp(facts->dtype_names[i], t->dtype_name) == 0)
+            facts->dtype_names[i] = tensor->dtype_name;
+        if (strcmp(facts->dtype_names[i], tensor->dtype_name) == 0)
             return DTYPES + i;
     }
-    return t->dtype;
+    return tensor->dtype;
 }
 
 static const char *get_dtype_name(const struct facts *facts, size_t slot)
@@ -92,11 +93,11 @@ static const char *get_dtype_name(const struct facts *facts, size_t slot)
     return slot < DTYPES ? ckpt_dtype_name((ckpt_dtype)slot) : facts->dtype_names[slot - DTYPES];
 }
 
-/* is_scalar - returns true if T is a numpy scalar near the top of the file, such as the best score that
+/* is_scalar - returns true if TENSOR is a numpy scalar near the top of the file, such as the best score that
  * training scripts save. */
-static bool is_scalar(const ckpt_tensor *t)
+static bool is_scalar(const ckpt_tensor *tensor)
 {
-    return t->kind == CKPT_NDARRAY && !t->ndim && t->has_data && t->npath <= 1;
+    return tensor->kind == CKPT_NDARRAY && !tensor->ndim && tensor->has_data && tensor->npath <= 1;
 }
 
 static void count_tensors(struct facts *facts)
@@ -259,11 +260,12 @@ static void add_fix(const struct facts *facts, const ckpt_wrapper *wrapper, bool
     text_new_name(out, "fixed", ckpt_file_path(facts->f), get_output_suffix(facts));
 }
 
-/* add_prefix - adds PREFIX, which N of ALL tensors have, and WHERE, the name of their mapping or empty. */
-static void add_prefix(struct text *out, ckpt_str prefix, uint64_t n, uint64_t all, ckpt_str where)
+/* add_prefix - adds PREFIX, which COUNT of ALL tensors have, and WHERE, the name of their mapping or
+ * empty. */
+static void add_prefix(struct text *out, ckpt_str prefix, uint64_t count, uint64_t all, ckpt_str where)
 {
-    text_addf(out, "%s   on %s%s", escape_name(prefix), n == all ? "all " : "", show_count(n));
-    if (n != all)
+    text_addf(out, "%s   on %s%s", escape_name(prefix), count == all ? "all " : "", show_count(count));
+    if (count != all)
         text_addf(out, " of %s", show_count(all));
     if (where.len)
         text_addf(out, " of %s", escape_name(where));
@@ -281,12 +283,12 @@ static void print_wrappers(const struct facts *facts, struct text *out)
     }
 }
 
-/* take - removes PREFIX from the beginning of *S; false: *S begins otherwise. */
-static bool take(ckpt_str *s, ckpt_str prefix)
+/* take - removes PREFIX from the beginning of *TEXT; false: *TEXT begins otherwise. */
+static bool take(ckpt_str *text, ckpt_str prefix)
 {
-    bool begins = str_begins(*s, prefix);
+    bool begins = str_begins(*text, prefix);
     if (begins)
-        *s = (ckpt_str){s->ptr + prefix.len, s->len - prefix.len};
+        *text = (ckpt_str){text->ptr + prefix.len, text->len - prefix.len};
     return begins;
 }
 
@@ -443,11 +445,11 @@ static enum interest interest_of(const ckpt_leaf *leaf)
     return found;
 }
 
-/* add_value - adds V, cut if it is long; `ckpt show` prints all of it. */
-static void add_value(struct text *out, const ckpt_value *v)
+/* add_value - adds VALUE, cut if it is long; `ckpt show` prints all of it. */
+static void add_value(struct text *out, const ckpt_value *value)
 {
     size_t begin = out->len, end = begin + MAX_VALUE_BYTES;
-    text_value(out, v, MAX_VALUE_NODES);
+    text_value(out, value, MAX_VALUE_NODES);
     if (out->len <= end)
         return;
     while (end > begin && (out->ptr[end] & 0xc0) == 0x80) /* within a UTF-8 sequence */
@@ -524,9 +526,9 @@ static void print_info_metadata(const struct facts *facts, struct text *out)
         line_put(out);
 }
 
-static int compare_elements(const void *a, const void *b)
+static int compare_elements(const void *left, const void *right)
 {
-    const struct totals *x = *(const struct totals *const *)a, *y = *(const struct totals *const *)b;
+    const struct totals *x = *(const struct totals *const *)left, *y = *(const struct totals *const *)right;
     if (x->elements != y->elements)
         return x->elements > y->elements ? -1 : 1;
     return x < y ? -1 : x > y;
@@ -611,9 +613,9 @@ static void print_info_text(const struct facts *facts)
     text_free(&out);
 }
 
-static void wrappers_json(json *j, const struct facts *facts)
+static void wrappers_json(json *object, const struct facts *facts)
 {
-    json *list = json_add_array(j, "wrappers");
+    json *list = json_add_array(object, "wrappers");
     for (size_t i = 0; i < facts->info.nwrappers; i++) {
         const ckpt_wrapper *wrapper = ckpt_wrapper_at(facts->f, i);
         json *item = json_add_object(list, NULL);
@@ -628,9 +630,9 @@ static void wrappers_json(json *j, const struct facts *facts)
 
 /* mappings_json - adds all mappings that are weights, averaged ones too, with the prefix that their keys
  * share. */
-static void mappings_json(json *j, const struct facts *facts)
+static void mappings_json(json *object, const struct facts *facts)
 {
-    json *list = json_add_array(j, "mappings");
+    json *list = json_add_array(object, "mappings");
     for (size_t i = 0; i < facts->info.nweights; i++) {
         const ckpt_weights *weights = ckpt_weights_at(facts->f, i);
         json *item = json_add_object(list, NULL);
@@ -647,20 +649,20 @@ static void mappings_json(json *j, const struct facts *facts)
     }
 }
 
-static void weights_json(json *j, const struct facts *facts)
+static void weights_json(json *object, const struct facts *facts)
 {
     if (!facts->info.has_weights) {
-        json_null(j, "weights_root");
+        json_null(object, "weights_root");
         return;
     }
-    json_str(j, "weights_root", facts->info.weights_root);
-    json_str(j, "weights_why", facts->info.weights_why);
-    json_totals(j, "weights", facts->weights.tensors, facts->weights.elements, facts->weights.bytes);
+    json_str(object, "weights_root", facts->info.weights_root);
+    json_str(object, "weights_why", facts->info.weights_why);
+    json_totals(object, "weights", facts->weights.tensors, facts->weights.elements, facts->weights.bytes);
 }
 
-static void aliases_json(json *j, const ckpt_file *f)
+static void aliases_json(json *object, const ckpt_file *f)
 {
-    json *list = json_add_array(j, "aliases");
+    json *list = json_add_array(object, "aliases");
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
         const ckpt_tensor t = tensor_at(f, i);
         if (t.alias_of == CKPT_NO_TENSOR)
@@ -669,30 +671,30 @@ static void aliases_json(json *j, const ckpt_file *f)
     }
 }
 
-static void optimizer_json(json *j, const ckpt_info *info)
+static void optimizer_json(json *object, const ckpt_info *info)
 {
     if (!info->optimizer.len) {
-        json_null(j, "optimizer");
+        json_null(object, "optimizer");
         return;
     }
-    json *item = json_add_object(j, "optimizer");
+    json *item = json_add_object(object, "optimizer");
     json_str(item, "where", info->optimizer_path);
     json_str(item, "summary", info->optimizer);
 }
 
-static void info_values_json(json *j, const struct facts *facts)
+static void info_values_json(json *object, const struct facts *facts)
 {
-    json *list = json_add_array(j, "values");
+    json *list = json_add_array(object, "values");
     const ckpt_leaf *leaf;
     for (size_t i = 0; (leaf = ckpt_leaf_at(facts->f, i)); i++)
         if (leaf->npath <= MAX_VALUE_DEPTH && !is_in_optimizer(facts, leaf))
             json_leaf(json_add_object(list, NULL), leaf);
-    json_u64(j, "values_left_out", count_deep_leaves(facts));
+    json_u64(object, "values_left_out", count_deep_leaves(facts));
 }
 
-static void quantized_json(json *j, const ckpt_file *f)
+static void quantized_json(json *object, const ckpt_file *f)
 {
-    json *list = json_add_array(j, "quantized");
+    json *list = json_add_array(object, "quantized");
     const ckpt_quantized *q;
     for (size_t i = 0; (q = ckpt_quantized_at(f, i)); i++) {
         json *item = json_add_object(list, NULL);
@@ -701,23 +703,23 @@ static void quantized_json(json *j, const ckpt_file *f)
     }
 }
 
-static void adapter_json(json *j, const ckpt_adapter *adapter)
+static void adapter_json(json *object, const ckpt_adapter *adapter)
 {
     if (!adapter)
         return;
-    json *item = json_add_object(j, "adapter");
+    json *item = json_add_object(object, "adapter");
     json_text(item, "kind", "LoRA");
     json_u64(item, "modules", adapter->modules);
     json_u64(item, "rank_min", adapter->rank_min);
     json_u64(item, "rank_max", adapter->rank_max);
 }
 
-static void ranks_json(json *j, const ckpt_ranks *ranks)
+static void ranks_json(json *object, const ckpt_ranks *ranks)
 {
     struct parallel_axis axis[3];
     if (!ranks)
         return;
-    json *item = json_add_object(j, "ranks");
+    json *item = json_add_object(object, "ranks");
     if (ranks->ranks)
         json_u64(item, "count", ranks->ranks);
     for (size_t i = 0, n = parallel_axes(ranks, axis); i < n; i++)
@@ -768,39 +770,39 @@ static void print_info_json(const struct facts *facts)
 
 /* ----------------------------------------------------------------- records */
 
-static void add_totals_fields(struct record *r, const struct totals *sum)
+static void add_totals_fields(struct record *record, const struct totals *sum)
 {
-    record_field_uint(r, sum->tensors);
-    record_field_uint(r, sum->elements);
-    record_field_uint(r, sum->bytes);
+    record_field_uint(record, sum->tensors);
+    record_field_uint(record, sum->elements);
+    record_field_uint(record, sum->bytes);
 }
 
 /* add_dtypes_field - adds a field such as "float32:11028 int64:2", by the number of elements. */
-static void add_dtypes_field(struct record *r, const struct facts *facts)
+static void add_dtypes_field(struct record *record, const struct facts *facts)
 {
     const char *gap = "";
     for (size_t d = 1; d < DTYPE_SLOTS; d++) {
         if (!facts->by_dtype[d].tensors)
             continue;
-        text_addf(&r->text, "%s%s:%" PRIu64, gap, get_dtype_name(facts, d), facts->by_dtype[d].elements);
+        text_addf(&record->text, "%s%s:%" PRIu64, gap, get_dtype_name(facts, d), facts->by_dtype[d].elements);
         gap = " ";
     }
-    record_field(r);
+    record_field(record);
 }
 
 /* add_prefix_field - adds a field with the prefixes that certainly come from a wrapper. */
-static void add_prefix_field(struct record *r, const struct facts *facts)
+static void add_prefix_field(struct record *record, const struct facts *facts)
 {
     const char *gap = "";
     for (size_t i = 0; i < facts->info.nwrappers; i++) {
         const ckpt_wrapper *wrapper = ckpt_wrapper_at(facts->f, i);
         if (!wrapper->certain)
             continue;
-        text_add(&r->text, gap);
-        text_name(&r->text, wrapper->prefix);
+        text_add(&record->text, gap);
+        text_name(&record->text, wrapper->prefix);
         gap = " ";
     }
-    record_field(r);
+    record_field(record);
 }
 
 static void print_info_record(const struct facts *facts)
@@ -849,12 +851,12 @@ static int print_info(const char *path)
     return status;
 }
 
-int run_info(int n, char **operand)
+int run_info(int count, char **operand)
 {
     int status = records_check("info");
     if (status == EXIT_OK && records.header && !records_option())
         status = usage_error("info", "--header is for --tsv and --csv");
     if (status != EXIT_OK)
         return status;
-    return files_each(n, operand, records_option() ? FILES_COLUMN : FILES_BLOCKS, print_info);
+    return files_each(count, operand, records_option() ? FILES_COLUMN : FILES_BLOCKS, print_info);
 }

@@ -38,33 +38,33 @@ static const struct opt options[] = {
 
 const struct cmd cmd_ls = {"ls", "FILE…", "list the tensors of checkpoints", options, 1, NO_LIMIT, run_ls};
 
-static void add_stride_list(struct text *out, const ckpt_tensor *t, const char *between)
+static void add_stride_list(struct text *out, const ckpt_tensor *tensor, const char *between)
 {
-    uint64_t *strides = mem_new(t->ndim, sizeof *strides), contiguous = 1;
-    for (uint32_t i = t->ndim; i-- > 0;) {
-        strides[i] = t->stride ? t->stride[i] : contiguous;
-        contiguous *= t->shape[i] ? t->shape[i] : 1;
+    uint64_t *strides = mem_new(tensor->ndim, sizeof *strides), contiguous = 1;
+    for (uint32_t i = tensor->ndim; i-- > 0;) {
+        strides[i] = tensor->stride ? tensor->stride[i] : contiguous;
+        contiguous *= tensor->shape[i] ? tensor->shape[i] : 1;
     }
-    text_dims(out, strides, t->ndim, between);
+    text_dims(out, strides, tensor->ndim, between);
     free(strides);
 }
 
-static void add_tie_cell(struct text *out, const ckpt_file *f, const ckpt_tensor *t)
+static void add_tie_cell(struct text *out, const ckpt_file *f, const ckpt_tensor *tensor)
 {
-    if (t->alias_of == CKPT_NO_TENSOR)
+    if (tensor->alias_of == CKPT_NO_TENSOR)
         return;
     text_add(out, "= ");
-    text_name(out, ckpt_tensor_name(f, t->alias_of));
+    text_name(out, ckpt_tensor_name(f, tensor->alias_of));
 }
 
-static void add_remark(struct text *out, const ckpt_tensor *t)
+static void add_remark(struct text *out, const ckpt_tensor *tensor)
 {
     const char *gap = "";
-    if (t->kind != CKPT_DENSE) {
-        text_add(out, ckpt_kind_name((ckpt_kind)t->kind));
+    if (tensor->kind != CKPT_DENSE) {
+        text_add(out, ckpt_kind_name((ckpt_kind)tensor->kind));
         gap = " ";
     }
-    ckpt_str texts[] = {t->klass, t->location, t->note};
+    ckpt_str texts[] = {tensor->klass, tensor->location, tensor->note};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (!texts[i].len)
             continue;
@@ -72,38 +72,39 @@ static void add_remark(struct text *out, const ckpt_tensor *t)
         text_name(out, texts[i]);
         gap = " ";
     }
-    if (t->conj)
+    if (tensor->conj)
         text_addf(out, "%sconj", gap);
-    if (t->neg)
+    if (tensor->neg)
         text_addf(out, "%sneg", gap);
 }
 
-/* add_storage - adds the shard that has the storage S of T, and the key of S unless that is T's name. */
-static void add_storage(struct text *out, const ckpt_tensor *t, const ckpt_storage *s)
+/* add_storage - adds the shard that has the storage STORAGE of TENSOR, and the key of STORAGE unless that is
+ * TENSOR's name. */
+static void add_storage(struct text *out, const ckpt_tensor *tensor, const ckpt_storage *storage)
 {
-    text_name(out, s->file);
-    if (s->file.len && str_is_equal(s->key, t->name))
+    text_name(out, storage->file);
+    if (storage->file.len && str_is_equal(storage->key, tensor->name))
         return;
-    text_add(out, s->file.len ? ":" : "");
-    text_name(out, s->key);
+    text_add(out, storage->file.len ? ":" : "");
+    text_name(out, storage->key);
 }
 
-static void add_long_cells(struct table *table, const ckpt_file *f, const ckpt_tensor *t)
+static void add_long_cells(struct table *table, const ckpt_file *f, const ckpt_tensor *tensor)
 {
     ckpt_storage s = CKPT_INIT(ckpt_storage);
-    bool has_storage = ckpt_storage_at(f, t->storage, &s);
+    bool has_storage = ckpt_storage_at(f, tensor->storage, &s);
     if (has_storage)
-        add_storage(&table->text, t, &s);
+        add_storage(&table->text, tensor, &s);
     table_cell(table);
     if (has_storage)
-        text_uint(&table->text, t->storage_offset);
+        text_uint(&table->text, tensor->storage_offset);
     table_cell(table);
-    if (t->has_shape && has_storage)
-        add_stride_list(&table->text, t, ", ");
+    if (tensor->has_shape && has_storage)
+        add_stride_list(&table->text, tensor, ", ");
     table_cell(table);
-    add_tie_cell(&table->text, f, t);
+    add_tie_cell(&table->text, f, tensor);
     table_cell(table);
-    add_remark(&table->text, t);
+    add_remark(&table->text, tensor);
     table_cell(table);
 }
 
@@ -126,35 +127,35 @@ struct form {
     struct table_cells cells;
 };
 
-static bool has_form(const ckpt_tensor *t, const struct form *form)
+static bool has_form(const ckpt_tensor *tensor, const struct form *form)
 {
-    return form->shape == t->shape && form->dtype == t->dtype && form->kind == t->kind &&
-           form->dtype_name == t->dtype_name && form->nbytes == t->nbytes &&
-           form->has_shape == t->has_shape && form->has_data == t->has_data;
+    return form->shape == tensor->shape && form->dtype == tensor->dtype && form->kind == tensor->kind &&
+           form->dtype_name == tensor->dtype_name && form->nbytes == tensor->nbytes &&
+           form->has_shape == tensor->has_shape && form->has_data == tensor->has_data;
 }
 
-static void add_form_cells(struct table *table, struct form forms[FORMS], const ckpt_tensor *t)
+static void add_form_cells(struct table *table, struct form forms[FORMS], const ckpt_tensor *tensor)
 {
-    struct form *form = &forms[((uintptr_t)t->shape / 16 + t->dtype) % FORMS];
-    if (has_form(t, form)) {
+    struct form *form = &forms[((uintptr_t)tensor->shape / 16 + tensor->dtype) % FORMS];
+    if (has_form(tensor, form)) {
         table_repeat_cells(table, &form->cells, 3);
         return;
     }
-    *form = (struct form){.shape = t->shape,
-                          .dtype_name = t->dtype_name,
-                          .nbytes = t->nbytes,
-                          .dtype = t->dtype,
-                          .kind = t->kind,
-                          .has_shape = t->has_shape,
-                          .has_data = t->has_data,
+    *form = (struct form){.shape = tensor->shape,
+                          .dtype_name = tensor->dtype_name,
+                          .nbytes = tensor->nbytes,
+                          .dtype = tensor->dtype,
+                          .kind = tensor->kind,
+                          .has_shape = tensor->has_shape,
+                          .has_data = tensor->has_data,
                           .cells = form->cells};
     size_t start = table->cell_start;
-    text_dtype(&table->text, t);
+    text_dtype(&table->text, tensor);
     table_cell(table);
-    text_shape(&table->text, t);
+    text_shape(&table->text, tensor);
     table_cell(table);
-    if (t->has_data)
-        text_size(&table->text, t->nbytes);
+    if (tensor->has_data)
+        text_size(&table->text, tensor->nbytes);
     else
         text_add(&table->text, "-");
     table_cell(table);
@@ -182,35 +183,36 @@ static void add_tensor_rows(struct table *table, const void *user)
         text_free(&forms[i].cells.text);
 }
 
-static void print_ls_table(const ckpt_file *f, const uint32_t *rows, size_t n)
+static void print_ls_table(const ckpt_file *f, const uint32_t *rows, size_t count)
 {
     struct table table = {.columns = opts.wide ? 9 : 4, .right = {false, false, false, true, true, true}};
-    table_flow(&table, add_tensor_rows, &(struct listing){f, rows, n}, stdout, ui.tty || records.header);
+    table_flow(&table, add_tensor_rows, &(struct listing){f, rows, count}, stdout, ui.tty || records.header);
     table_free(&table);
 }
 
-static void add_long_fields(struct record *r, const ckpt_file *f, const ckpt_tensor *t)
+static void add_long_fields(struct record *record, const ckpt_file *f, const ckpt_tensor *tensor)
 {
     ckpt_storage s = CKPT_INIT(ckpt_storage);
-    bool has_storage = ckpt_storage_at(f, t->storage, &s);
-    record_field_name(r, has_storage ? s.key : (ckpt_str){0});
-    record_field_uint(r, t->storage_offset);
-    if (t->has_shape && has_storage)
-        add_stride_list(&r->text, t, ",");
-    record_field(r);
-    record_field_name(r, t->alias_of != CKPT_NO_TENSOR ? ckpt_tensor_name(f, t->alias_of) : (ckpt_str){0});
-    text_add(&r->text, ckpt_kind_name((ckpt_kind)t->kind));
-    record_field(r);
-    record_field_name(r, t->location);
+    bool has_storage = ckpt_storage_at(f, tensor->storage, &s);
+    record_field_name(record, has_storage ? s.key : (ckpt_str){0});
+    record_field_uint(record, tensor->storage_offset);
+    if (tensor->has_shape && has_storage)
+        add_stride_list(&record->text, tensor, ",");
+    record_field(record);
+    record_field_name(record, tensor->alias_of != CKPT_NO_TENSOR ? ckpt_tensor_name(f, tensor->alias_of)
+                                                                 : (ckpt_str){0});
+    text_add(&record->text, ckpt_kind_name((ckpt_kind)tensor->kind));
+    record_field(record);
+    record_field_name(record, tensor->location);
 }
 
-static void print_ls_records(const ckpt_file *f, const uint32_t *rows, size_t n)
+static void print_ls_records(const ckpt_file *f, const uint32_t *rows, size_t count)
 {
     static const char *const titles[] = {"name",   "dtype",  "bytes", "shape", "storage",
                                          "offset", "stride", "alias", "kind",  "location"};
     struct record r = {0};
     records_header(titles, opts.wide ? 10 : 4);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         const ckpt_tensor t = tensor_at(f, rows[i]);
         record_field_name(&r, t.name);
         text_dtype(&r.text, &t);
@@ -272,10 +274,10 @@ static size_t print_values(const ckpt_file *f)
     return n;
 }
 
-static void print_ls_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
+static void print_ls_totals(const ckpt_file *f, const uint32_t *rows, size_t count)
 {
     struct text out = {0};
-    const struct totals sum = totals_of_rows(f, rows, n);
+    const struct totals sum = totals_of_rows(f, rows, count);
     text_totals(&out, &sum, " · ");
     print_text(stdout, "%s%s · %s%s\n", style_on(DIM), out.ptr, ckpt_file_title(f), style_off(DIM));
     text_free(&out);
@@ -298,12 +300,12 @@ static json *ls_head_json(const ckpt_file *f)
     return head;
 }
 
-static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t n)
+static void print_ls_json(const ckpt_file *f, const uint32_t *rows, size_t count)
 {
     struct totals sum = {0};
     json *tail = json_object();
     json_begin_rows(ls_head_json(f), "tensors", stdout);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         const ckpt_tensor t = tensor_at(f, rows[i]);
         totals_add(&sum, &t);
         json_tensor_row(f, rows[i], stdout);
@@ -322,12 +324,12 @@ static void group_name(struct text *out, const struct tree_group *group)
     text_add(out, group->folded ? ".*" : "");
 }
 
-static void print_groups_json(const ckpt_file *f, const struct tree_group *groups, size_t n)
+static void print_groups_json(const ckpt_file *f, const struct tree_group *groups, size_t count)
 {
     struct totals sum = {0};
     json *tail = json_object();
     json_begin_rows(ls_head_json(f), "groups", stdout);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct totals *t = &groups[i].sum;
         json *row = json_object();
         json_str(row, "name", groups[i].name);
@@ -346,12 +348,12 @@ static void print_groups_json(const ckpt_file *f, const struct tree_group *group
     json_end_rows(tail, stdout);
 }
 
-static void print_group_records(const struct tree_group *groups, size_t n)
+static void print_group_records(const struct tree_group *groups, size_t count)
 {
     static const char *const titles[] = {"name", "tensors", "elements", "bytes"};
     struct record r = {0};
     records_header(titles, 4);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         group_name(&r.text, &groups[i]);
         record_field(&r);
         record_field_uint(&r, groups[i].sum.tensors);
@@ -381,24 +383,25 @@ static void add_group_rows(struct table *table, const void *user)
     }
 }
 
-static void print_group_table(const struct tree_group *groups, size_t n)
+static void print_group_table(const struct tree_group *groups, size_t count)
 {
     struct table table = {.columns = 4, .right = {false, true, true, true}};
-    table_flow(&table, add_group_rows, &(struct group_listing){groups, n}, stdout, ui.tty || records.header);
+    table_flow(&table, add_group_rows, &(struct group_listing){groups, count}, stdout,
+               ui.tty || records.header);
     table_free(&table);
 }
 
-static void print_groups(const ckpt_file *f, uint32_t *rows, size_t n)
+static void print_groups(const ckpt_file *f, uint32_t *rows, size_t count)
 {
-    struct tree_group *groups = tree_groups(f, rows, n, opts.depth, &n);
+    struct tree_group *groups = tree_groups(f, rows, count, opts.depth, &count);
     if (opts.order == ORDER_SIZE)
-        tree_sort_groups(groups, n);
+        tree_sort_groups(groups, count);
     if (ui.json)
-        print_groups_json(f, groups, n);
+        print_groups_json(f, groups, count);
     else if (records_option())
-        print_group_records(groups, n);
+        print_group_records(groups, count);
     else
-        print_group_table(groups, n);
+        print_group_table(groups, count);
     free(groups);
 }
 
@@ -451,10 +454,10 @@ static void print_textconv(const char *path)
 
 /* notice_same_names - prints a notice if two tensors have the same joined name, as in {"a": {"b": …},
  * "a.b": …}. Checks this only in natural order, in which such tensors are neighbours. */
-static void notice_same_names(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
+static void notice_same_names(const ckpt_file *f, const char *path, const uint32_t *rows, size_t count)
 {
     ckpt_str a, b = {0};
-    for (size_t i = 0; opts.order == ORDER_NATURAL && i < n; i++) {
+    for (size_t i = 0; opts.order == ORDER_NATURAL && i < count; i++) {
         a = b;
         b = ckpt_tensor_name(f, rows[i]);
         if (!i || !str_is_equal(a, b))
@@ -464,18 +467,18 @@ static void notice_same_names(const ckpt_file *f, const char *path, const uint32
     }
 }
 
-static void print_rows(const ckpt_file *f, uint32_t *rows, size_t n)
+static void print_rows(const ckpt_file *f, uint32_t *rows, size_t count)
 {
     if (opts.as_tree)
-        tree_print(f, rows, n, opts.depth, stdout);
+        tree_print(f, rows, count, opts.depth, stdout);
     else if (opts.depth)
-        print_groups(f, rows, n);
+        print_groups(f, rows, count);
     else if (ui.json)
-        print_ls_json(f, rows, n);
+        print_ls_json(f, rows, count);
     else if (records_option())
-        print_ls_records(f, rows, n);
+        print_ls_records(f, rows, count);
     else
-        print_ls_table(f, rows, n);
+        print_ls_table(f, rows, count);
 }
 
 static int list_file(const char *path)
@@ -528,15 +531,15 @@ static int check_ls_options(void)
     return EXIT_OK;
 }
 
-int run_ls(int n, char **operand)
+int run_ls(int count, char **operand)
 {
     int status = check_ls_options();
     if (status != EXIT_OK)
         return status;
     mem_keep_freed();
-    for (int i = 0; opts.as_text && i < n; i++)
+    for (int i = 0; opts.as_text && i < count; i++)
         print_textconv(operand[i]);
     if (opts.as_text)
         return EXIT_OK;
-    return files_each(n, operand, records_option() ? FILES_COLUMN : FILES_HEADING, list_file);
+    return files_each(count, operand, records_option() ? FILES_COLUMN : FILES_HEADING, list_file);
 }

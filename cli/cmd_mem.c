@@ -68,11 +68,11 @@ struct job {
 
 /* ------------------------------------------------------------------ options */
 
-/* parse_number - returns the number from 1 to UINT32_MAX at S, or 0; *END is set to what follows it. */
-static uint32_t parse_number(const char *s, char **end)
+/* parse_number - returns the number from 1 to UINT32_MAX at TEXT, or 0; *END is set to what follows it. */
+static uint32_t parse_number(const char *text, char **end)
 {
-    unsigned long long n = strtoull(s, end, 10);
-    return *s >= '1' && *s <= '9' && n <= UINT32_MAX ? (uint32_t)n : 0;
+    unsigned long long n = strtoull(text, end, 10);
+    return *text >= '1' && *text <= '9' && n <= UINT32_MAX ? (uint32_t)n : 0;
 }
 
 /* parse_image - parses --image, "224x224" or "224" for a square; false if it is neither. */
@@ -105,10 +105,10 @@ static bool parse_checkpoint(ckpt_mem_run *run)
     return false;
 }
 
-static bool ends_with(const char *s, const char *end)
+static bool ends_with(const char *text, const char *end)
 {
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
 }
 
 /* is_config - returns true if PATH is a config.json, not a checkpoint. */
@@ -219,29 +219,29 @@ static int open_network(struct job *job)
 /* --------------------------------------------------------------------- text */
 
 /* add_bar - adds a bar for PART: 24 columns if PART is ALL, and at least one column if PART is not 0. */
-static void add_bar(struct text *t, uint64_t part, uint64_t all)
+static void add_bar(struct text *text, uint64_t part, uint64_t all)
 {
     unsigned n = all ? (unsigned)((double)part / (double)all * 24 + 0.5) : 0;
     if (!n && part)
         n = 1;
     while (n--)
-        text_add(t, "#");
+        text_add(text, "#");
 }
 
 /* add_amount_row - adds a row to the table: LABEL, size, "exact" or "estimate", and WHERE (NULL: a bar). */
-static void add_amount_row(struct table *table, const char *label, const ckpt_mem_amount *a, uint64_t all,
-                           const char *where)
+static void add_amount_row(struct table *table, const char *label, const ckpt_mem_amount *amount,
+                           uint64_t all, const char *where)
 {
-    if (!a->known)
+    if (!amount->known)
         return;
     table_row(table, strcmp(label, "total") == 0 ? BOLD : PLAIN);
     table_cellf(table, "%s", label);
-    table_cellf(table, "%s", show_size(a->bytes));
-    table_cellf(table, "%s", a->exact ? "exact" : "estimate");
+    table_cellf(table, "%s", show_size(amount->bytes));
+    table_cellf(table, "%s", amount->exact ? "exact" : "estimate");
     if (where)
         text_add(&table->text, where);
     else
-        add_bar(&table->text, a->bytes, all);
+        add_bar(&table->text, amount->bytes, all);
     table_cell(table);
 }
 
@@ -424,13 +424,13 @@ static void print_code(const struct job *job)
         print_joined_blocks(job);
 }
 
-static void amount_json(json *parent, const char *key, const ckpt_mem_amount *a)
+static void amount_json(json *parent, const char *key, const ckpt_mem_amount *mem_amount)
 {
-    if (!a->known)
+    if (!mem_amount->known)
         return;
     json *amount = json_add_object(parent, key);
-    json_u64(amount, "bytes", a->bytes);
-    json_bool(amount, "exact", a->exact);
+    json_u64(amount, "bytes", mem_amount->bytes);
+    json_bool(amount, "exact", mem_amount->exact);
 }
 
 static void amounts_json(json *parent, const ckpt_mem_result *result)
@@ -522,14 +522,14 @@ static const struct {
                {"plan", CKPT_MEM_PLAN}};
 #define NCOLUMNS (sizeof columns / sizeof *columns)
 
-/* table_total - sets *TOTAL to the memory for batch N in column I. Returns the exit code. */
-static int table_total(const struct job *job, uint64_t n, size_t i, uint64_t *total)
+/* table_total - sets *TOTAL to the memory for batch COUNT in column INDEX. Returns the exit code. */
+static int table_total(const struct job *job, uint64_t count, size_t index, uint64_t *total)
 {
     ckpt_error err;
     ckpt_mem_result result = {.struct_size = sizeof result};
     ckpt_mem_run run = job->run;
-    run.batch = n;
-    run.checkpoint = columns[i].checkpoint;
+    run.batch = count;
+    run.checkpoint = columns[index].checkpoint;
     ckpt_status st = run.checkpoint == CKPT_MEM_PLAN ? ckpt_mem_plan(job->mem, &run, 0, &result, &err)
                                                      : ckpt_mem_estimate(job->mem, &run, &result, &err);
     *total = result.total.bytes;
@@ -658,14 +658,14 @@ static int compute_and_print(struct job *job)
     return opts.fits && !job->plan_fits ? EXIT_NO : EXIT_OK;
 }
 
-int run_mem(int n, char **operand)
+int run_mem(int count, char **operand)
 {
     if (opts.optimizer && strcmp(opts.optimizer, "list") == 0) {
         for (size_t i = 0; ckpt_mem_optimizer_at(i); i++)
             put_line(ckpt_mem_optimizer_at(i));
         return EXIT_OK;
     }
-    if (!n)
+    if (!count)
         return usage_error("mem", "mem needs FILE");
     struct job job = {.path = operand[0]};
     int status = parse_run(job.path, &job.run);

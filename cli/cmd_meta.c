@@ -43,50 +43,51 @@ struct changes {
     size_t n, nchanged; /* how many keys there are, and how many of them change */
 };
 
-static bool is_same_text(ckpt_str a, ckpt_str b)
+static bool is_same_text(ckpt_str left, ckpt_str right)
 {
-    return (a.ptr != NULL) == (b.ptr != NULL) && str_is_equal(a, b);
+    return (left.ptr != NULL) == (right.ptr != NULL) && str_is_equal(left, right);
 }
 
-static struct change *find_change(struct changes *c, ckpt_str key)
+static struct change *find_change(struct changes *changes, ckpt_str key)
 {
-    for (size_t i = 0; i < c->n; i++)
-        if (is_same_text(c->items[i].key, key))
-            return &c->items[i];
+    for (size_t i = 0; i < changes->n; i++)
+        if (is_same_text(changes->items[i].key, key))
+            return &changes->items[i];
     return NULL;
 }
 
 /* --------------------------------------------------------------- the edits */
 
-static void read_metadata(const ckpt_file *f, struct changes *c, size_t max_new)
+static void read_metadata(const ckpt_file *f, struct changes *changes, size_t max_new)
 {
     ckpt_pair m;
-    c->items = mem_new(ckpt_metadata_count(f) + max_new + 1, sizeof *c->items);
+    changes->items = mem_new(ckpt_metadata_count(f) + max_new + 1, sizeof *changes->items);
     for (size_t i = 0; ckpt_metadata_at(f, i, &m); i++)
-        c->items[c->n++] = (struct change){m.key, m.text, m.text, ckpt_metadata_is_tie(f, i), false};
+        changes->items[changes->n++] = (struct change){m.key, m.text, m.text, ckpt_metadata_is_tie(f, i),
+                                                       false};
 }
 
-/* fail_file_last - reports that the N operands end with FILE, which comes first. */
-static int fail_file_last(int n, char **operand)
+/* fail_file_last - reports that the COUNT operands end with FILE, which comes first. */
+static int fail_file_last(int count, char **operand)
 {
     struct text hint = {0};
-    char **ordered = mem_new((size_t)n, sizeof *ordered);
-    for (int i = 0; i < n; i++)
-        ordered[i] = operand[(i + n - 1) % n];
-    edit_suggest(&hint, NULL, n, ordered);
+    char **ordered = mem_new((size_t)count, sizeof *ordered);
+    for (int i = 0; i < count; i++)
+        ordered[i] = operand[(i + count - 1) % count];
+    edit_suggest(&hint, NULL, count, ordered);
     int status = usage_error_suggest(hint.ptr, "FILE comes first, then KEY=VALUE");
     free(ordered);
     text_free(&hint);
     return status;
 }
 
-/* check_operands - checks that the N operands are FILE and KEY=VALUE…. */
-static int check_operands(int n, char **operand)
+/* check_operands - checks that the COUNT operands are FILE and KEY=VALUE…. */
+static int check_operands(int count, char **operand)
 {
     bool begins_with_pair = strchr(operand[0], '=') && access(operand[0], F_OK) != 0;
-    if (n > 1 && begins_with_pair && access(operand[n - 1], F_OK) == 0)
-        return fail_file_last(n, operand);
-    for (int i = 1; i < n; i++) {
+    if (count > 1 && begins_with_pair && access(operand[count - 1], F_OK) == 0)
+        return fail_file_last(count, operand);
+    for (int i = 1; i < count; i++) {
         const char *eq = strchr(operand[i], '=');
         if (!eq || eq == operand[i])
             return usage_error("meta", "'%s' is not KEY=VALUE; a command with FILE alone prints all keys",
@@ -95,15 +96,15 @@ static int check_operands(int n, char **operand)
     return EXIT_OK;
 }
 
-/* set_all - sets the keys of N operands, "KEY=VALUE" each. */
-static int set_all(struct changes *c, int n, char **operand)
+/* set_all - sets the keys of COUNT operands, "KEY=VALUE" each. */
+static int set_all(struct changes *changes, int count, char **operand)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         const char *eq = strchr(operand[i], '=');
         ckpt_str key = {operand[i], (size_t)(eq - operand[i])};
-        struct change *change = find_change(c, key);
+        struct change *change = find_change(changes, key);
         if (!change) {
-            change = &c->items[c->n++];
+            change = &changes->items[changes->n++];
             *change = (struct change){.key = key};
         }
         if (change->is_given)
@@ -114,11 +115,11 @@ static int set_all(struct changes *c, int n, char **operand)
     return EXIT_OK;
 }
 
-static int unset_all(const char *input, struct changes *c)
+static int unset_all(const char *input, struct changes *changes)
 {
     for (size_t i = 0; i < opts.unset.n; i++) {
         const char *shown = escape_name(str_of(opts.unset.items[i]));
-        struct change *change = find_change(c, str_of(opts.unset.items[i]));
+        struct change *change = find_change(changes, str_of(opts.unset.items[i]));
         if (change && change->is_given)
             return usage_error("meta", "'%s' is given twice", shown);
         if (change)
@@ -151,11 +152,11 @@ static void print_meta_change(struct text *out, const struct change *change)
 }
 
 /* print_meta_text - prints all pairs or, with ONLY_CHANGES, a line for each change. */
-static void print_meta_text(const struct changes *c, bool only_changes)
+static void print_meta_text(const struct changes *changes, bool only_changes)
 {
     struct text out = {0};
-    for (size_t i = 0; i < c->n; i++) {
-        const struct change *change = &c->items[i];
+    for (size_t i = 0; i < changes->n; i++) {
+        const struct change *change = &changes->items[i];
         if (only_changes && !is_same_text(change->from, change->to)) {
             print_meta_change(&out, change);
         } else if (!only_changes) {
@@ -167,46 +168,47 @@ static void print_meta_text(const struct changes *c, bool only_changes)
     text_free(&out);
 }
 
-static void text_or_null(json *parent, const char *key, ckpt_str s)
+static void text_or_null(json *parent, const char *key, ckpt_str text)
 {
-    if (s.ptr)
-        json_str(parent, key, s);
+    if (text.ptr)
+        json_str(parent, key, text);
     else
         json_null(parent, key);
 }
 
-static void list_json(const struct changes *c, json *j)
+static void list_json(const struct changes *changes, json *object)
 {
-    json *list = json_add_array(j, "metadata");
-    for (size_t i = 0; i < c->n; i++)
-        if (c->items[i].to.ptr) {
+    json *list = json_add_array(object, "metadata");
+    for (size_t i = 0; i < changes->n; i++)
+        if (changes->items[i].to.ptr) {
             json *item = json_add_object(list, NULL);
-            json_str(item, "key", c->items[i].key);
-            json_str(item, "value", c->items[i].to);
+            json_str(item, "key", changes->items[i].key);
+            json_str(item, "value", changes->items[i].to);
             /* is_tie is about `from`, not about a new value */
-            if (is_same_text(c->items[i].from, c->items[i].to))
-                json_bool(item, "tie", c->items[i].is_tie);
+            if (is_same_text(changes->items[i].from, changes->items[i].to))
+                json_bool(item, "tie", changes->items[i].is_tie);
         }
 }
 
-static void changes_json(const struct changes *c, json *j)
+static void changes_json(const struct changes *changes, json *object)
 {
-    json *list = json_add_array(j, "changes");
-    for (size_t i = 0; i < c->n; i++)
-        if (!is_same_text(c->items[i].from, c->items[i].to)) {
+    json *list = json_add_array(object, "changes");
+    for (size_t i = 0; i < changes->n; i++)
+        if (!is_same_text(changes->items[i].from, changes->items[i].to)) {
             json *item = json_add_object(list, NULL);
-            json_str(item, "key", c->items[i].key);
-            text_or_null(item, "from", c->items[i].from);
-            text_or_null(item, "to", c->items[i].to);
+            json_str(item, "key", changes->items[i].key);
+            text_or_null(item, "from", changes->items[i].from);
+            text_or_null(item, "to", changes->items[i].to);
         }
 }
 
 /* print_metadata - prints all pairs. If OUTPUT is not NULL (the file that was written; "": none), prints the
  * changes instead; JSON then has all pairs, the changes and OUTPUT. */
-static void print_metadata(const ckpt_file *f, const char *input, const struct changes *c, const char *output)
+static void print_metadata(const ckpt_file *f, const char *input, const struct changes *changes,
+                           const char *output)
 {
     if (!ui.json) {
-        print_meta_text(c, output != NULL);
+        print_meta_text(changes, output != NULL);
         return;
     }
     json *j = json_schema("ckpt.meta.v1");
@@ -220,37 +222,37 @@ static void print_metadata(const ckpt_file *f, const char *input, const struct c
             json_bool(j, "dry_run", true);
         if (writing.in_place)
             json_bool(j, "in_place", true);
-        json_bool(j, "changed", c->nchanged != 0);
-        changes_json(c, j);
+        json_bool(j, "changed", changes->nchanged != 0);
+        changes_json(changes, j);
     }
-    list_json(c, j);
+    list_json(changes, j);
     json_line(j, report_stream(writing.output));
 }
 
 /* is_own_tensor - returns true if F has a tensor called NAME that is not a tie recorded in the metadata. */
-static bool is_own_tensor(const ckpt_file *f, const struct changes *c, ckpt_str name)
+static bool is_own_tensor(const ckpt_file *f, const struct changes *changes, ckpt_str name)
 {
     bool is_tie = false;
-    for (size_t i = 0; i < c->n; i++)
-        is_tie |= c->items[i].is_tie && is_same_text(c->items[i].key, name);
+    for (size_t i = 0; i < changes->n; i++)
+        is_tie |= changes->items[i].is_tie && is_same_text(changes->items[i].key, name);
     return !is_tie && ckpt_tensor_find(f, name) != CKPT_NO_TENSOR;
 }
 
 /* makes_tie - returns true if CHANGE gives a tensor of F one more name. */
-static bool makes_tie(const ckpt_file *f, const struct changes *c, const struct change *change)
+static bool makes_tie(const ckpt_file *f, const struct changes *changes, const struct change *change)
 {
     return change->to.ptr && !is_same_text(change->key, str_of("format")) &&
-           !is_same_text(change->key, str_of("__metadata__")) && is_own_tensor(f, c, change->to) &&
-           !is_own_tensor(f, c, change->key);
+           !is_same_text(change->key, str_of("__metadata__")) && is_own_tensor(f, changes, change->to) &&
+           !is_own_tensor(f, changes, change->key);
 }
 
-static void notice_ties(const ckpt_file *f, const char *input, const struct changes *c)
+static void notice_ties(const ckpt_file *f, const char *input, const struct changes *changes)
 {
-    for (size_t i = 0; i < c->n; i++) {
-        const struct change *change = &c->items[i];
+    for (size_t i = 0; i < changes->n; i++) {
+        const struct change *change = &changes->items[i];
         if (is_same_text(change->from, change->to))
             continue;
-        if (makes_tie(f, c, change))
+        if (makes_tie(f, changes, change))
             print_notice(input, "\"%s\" becomes a second name of the tensor \"%s\"", escape_name(change->key),
                          escape_name(change->to));
         else if (change->is_tie)
@@ -283,14 +285,14 @@ static int check_suffix(const ckpt_file *f, const char *input)
 }
 
 /* hint_copy - makes the hint of ERR the command line that writes a copy of F, called INPUT, with the changes
- * C. */
-static void hint_copy(const ckpt_file *f, const char *input, const struct changes *c, ckpt_error *err)
+ * CHANGES. */
+static void hint_copy(const ckpt_file *f, const char *input, const struct changes *changes, ckpt_error *err)
 {
     struct text hint = {0}, word = {0};
     text_add(&hint, "ckpt meta ");
     text_operand(&hint, input);
-    for (size_t i = 0; i < c->n; i++) {
-        const struct change *change = &c->items[i];
+    for (size_t i = 0; i < changes->n; i++) {
+        const struct change *change = &changes->items[i];
         if (is_same_text(change->from, change->to))
             continue;
         text_clear(&word);
@@ -309,40 +311,40 @@ static void hint_copy(const ckpt_file *f, const char *input, const struct change
     text_free(&word);
 }
 
-static int write_changes(ckpt_file *f, const char *input, const struct changes *c)
+static int write_changes(ckpt_file *f, const char *input, const struct changes *changes)
 {
     ckpt_error err;
     const ckpt_write_options o = edit_write_options();
-    ckpt_pair *pairs = mem_new(c->n + 1, sizeof *pairs);
+    ckpt_pair *pairs = mem_new(changes->n + 1, sizeof *pairs);
     size_t n = 0;
-    for (size_t i = 0; i < c->n; i++)
-        if (c->items[i].to.ptr)
-            pairs[n++] = (ckpt_pair){c->items[i].key, c->items[i].to};
+    for (size_t i = 0; i < changes->n; i++)
+        if (changes->items[i].to.ptr)
+            pairs[n++] = (ckpt_pair){changes->items[i].key, changes->items[i].to};
     /* --check, and --dry-run without an output, rehearse a copy: only -i needs room in the old header */
     const char *copy = writing.output && !writing.check ? writing.output : "-";
-    ckpt_status s = writing.in_place && !c->nchanged
+    ckpt_status s = writing.in_place && !changes->nchanged
                         ? CKPT_OK
                         : ckpt_metadata_write(f, pairs, n, writing.in_place ? NULL : copy, &o, NULL, &err);
     free(pairs);
     if (s == CKPT_EUNSUPPORTED && writing.in_place && !err.hint[0])
-        hint_copy(f, input, c, &err);
+        hint_copy(f, input, changes, &err);
     if (s != CKPT_OK)
         return report_error(&err, input);
-    notice_ties(f, input, c);
+    notice_ties(f, input, changes);
     const char *output = writing.check || (!writing.in_place && !writing.output) ? ""
                          : writing.in_place                                      ? input
                                                                                  : writing.output;
     if (ui.json || !ui.quiet)
-        print_metadata(f, input, c, output);
-    return writing.check && c->nchanged ? EXIT_NO : EXIT_OK;
+        print_metadata(f, input, changes, output);
+    return writing.check && changes->nchanged ? EXIT_NO : EXIT_OK;
 }
 
-int run_meta(int n, char **operand)
+int run_meta(int count, char **operand)
 {
     struct changes c = {0};
     ckpt_recovered what;
-    bool has_edits = n > 1 || opts.unset.n;
-    int status = check_operands(n, operand);
+    bool has_edits = count > 1 || opts.unset.n;
+    int status = check_operands(count, operand);
     if (status == EXIT_OK && has_edits)
         status = edit_check_options("meta", operand[0]);
     if (!has_edits && (writing.output || writing.in_place || writing.check))
@@ -352,8 +354,8 @@ int run_meta(int n, char **operand)
     ckpt_file *f = open_input(operand[0], false);
     if (!f)
         return EXIT_TROUBLE;
-    read_metadata(f, &c, (size_t)n);
-    status = set_all(&c, n - 1, operand + 1);
+    read_metadata(f, &c, (size_t)count);
+    status = set_all(&c, count - 1, operand + 1);
     if (status == EXIT_OK)
         status = unset_all(operand[0], &c);
     for (size_t i = 0; i < c.n; i++)

@@ -26,9 +26,9 @@ static ckpt_status rename_keys(ckpt_plan *p, ckpt_error *err)
     return s;
 }
 
-int run_rename(int n, char **operand)
+int run_rename(int count, char **operand)
 {
     if (!opts.rules.n && !opts.map)
         return usage_error("rename", "rename needs -s 'REGEX=>REPL' or --map JSON");
-    return edit_run("rename", n, operand, rename_keys, NULL);
+    return edit_run("rename", count, operand, rename_keys, NULL);
 }

@@ -93,10 +93,10 @@ static int salvage_file(const char *input)
     return status;
 }
 
-int run_salvage(int n, char **operand)
+int run_salvage(int count, char **operand)
 {
     ckpt_error err;
-    (void)n;
+    (void)count;
     if (!writing.output || !*writing.output)
         return usage_error("salvage", "no output given: use -o OUT");
     if (ckpt_salvage(operand[0], &ui.limits, &salvaged, &err) != CKPT_OK)

@@ -16,24 +16,29 @@ const struct cmd cmd_sanitize = {
     "sanitize", "FILE -o OUT", "keep only tensors and builtin types, for weights_only=True", options, 1,
     1,          run_sanitize};
 
-static const char *loss_reason(const ckpt_sanitized *s)
+static const char *loss_reason(const ckpt_sanitized *sanitized)
 {
-    return !s->path ? "a call that nothing uses" : s->callable.len ? "not plain data" : "no plain tensor";
+    return !sanitized->path          ? "a call that nothing uses"
+           : sanitized->callable.len ? "not plain data"
+                                     : "no plain tensor";
 }
 
-static void print_sanitized(const char *input, const ckpt_sanitized *s, bool would)
+static void print_sanitized(const char *input, const ckpt_sanitized *sanitized, bool would)
 {
-    const char *name = s->name.len ? escape_name(s->name) : s->lost ? "a call that nothing uses" : "the file";
-    const char *type = escape_name(s->type);
-    if (!s->lost) {
+    const char *name = sanitized->name.len ? escape_name(sanitized->name)
+                       : sanitized->lost   ? "a call that nothing uses"
+                                           : "the file";
+    const char *type = escape_name(sanitized->type);
+    if (!sanitized->lost) {
         print_notice(input, "%s (%s) %s %s", name, type, would ? "would become" : "became",
-                     escape_name(s->instead));
+                     escape_name(sanitized->instead));
         return;
     }
-    bool show_callable = s->callable.len && !str_is_equal(s->callable, s->type);
+    bool show_callable = sanitized->callable.len && !str_is_equal(sanitized->callable, sanitized->type);
     print_notice(input, "%s (%s) %s%s%s%s", name, type, would ? "would be left out" : "left out",
-                 s->instead.len ? ", with None in its place" : "", show_callable ? ": loading it needs " : "",
-                 show_callable ? escape_name(s->callable) : "");
+                 sanitized->instead.len ? ", with None in its place" : "",
+                 show_callable ? ": loading it needs " : "",
+                 show_callable ? escape_name(sanitized->callable) : "");
 }
 
 static void print_changes(const ckpt_plan *p, const char *input, bool would)
@@ -46,15 +51,15 @@ static void print_changes(const ckpt_plan *p, const char *input, bool would)
         print_notice(input, "and %zu more; --json lists all", n - MAX_SHOWN);
 }
 
-static json *change_json(json *list, const ckpt_sanitized *s)
+static json *change_json(json *list, const ckpt_sanitized *sanitized)
 {
     json *item = json_add_object(list, NULL);
-    json_str(item, "name", s->name);
-    if (s->path)
-        json_path(item, "path", s->path, s->npath);
+    json_str(item, "name", sanitized->name);
+    if (sanitized->path)
+        json_path(item, "path", sanitized->path, sanitized->npath);
     else
         json_null(item, "path");
-    json_str(item, "type", s->type);
+    json_str(item, "type", sanitized->type);
     return item;
 }
 
@@ -99,11 +104,11 @@ static int sanitize_file(ckpt_file *f, ckpt_plan *p, const char *input)
     return status;
 }
 
-int run_sanitize(int n, char **operand)
+int run_sanitize(int count, char **operand)
 {
     ckpt_file *f;
     ckpt_plan *p;
-    (void)n;
+    (void)count;
     if (!writing.output || !*writing.output)
         return usage_error("sanitize", "no output given: use -o OUT");
     if (!edit_open_plan(operand[0], writing.root, &f, &p))

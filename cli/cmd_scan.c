@@ -64,20 +64,20 @@ struct job {
 
 /* exit_code_of - returns EXIT_TROUBLE if memory ran out, because findings may then be wrong; else EXIT_NO if
  * a finding reaches the level of --fail-on; else EXIT_TROUBLE if not everything was scanned; else EXIT_OK. */
-static int exit_code_of(const ckpt_scan_result *r, ckpt_status st)
+static int exit_code_of(const ckpt_scan_result *result, ckpt_status st)
 {
-    uint64_t failing = r->found[CKPT_SCAN_ERROR];
-    failing += opts.fail_on >= FAIL_ON_WARNING ? r->found[CKPT_SCAN_WARNING] : 0;
-    failing += opts.fail_on >= FAIL_ON_NOTE ? r->found[CKPT_SCAN_NOTE] : 0;
+    uint64_t failing = result->found[CKPT_SCAN_ERROR];
+    failing += opts.fail_on >= FAIL_ON_WARNING ? result->found[CKPT_SCAN_WARNING] : 0;
+    failing += opts.fail_on >= FAIL_ON_NOTE ? result->found[CKPT_SCAN_NOTE] : 0;
     if (failing && st != CKPT_ENOMEM)
         return EXIT_NO;
-    bool all_bytes = r->bytes && r->accounted == r->bytes;
-    return st == CKPT_OK && !r->found[CKPT_SCAN_INCOMPLETE] && all_bytes ? EXIT_OK : EXIT_TROUBLE;
+    bool all_bytes = result->bytes && result->accounted == result->bytes;
+    return st == CKPT_OK && !result->found[CKPT_SCAN_INCOMPLETE] && all_bytes ? EXIT_OK : EXIT_TROUBLE;
 }
 
-static int report_record(void *user, const ckpt_scan_record *r)
+static int report_record(void *user, const ckpt_scan_record *record)
 {
-    ((const struct scan_report *)user)->record(r);
+    ((const struct scan_report *)user)->record(record);
     return 0;
 }
 
@@ -272,12 +272,12 @@ static bool prepare_sandbox(struct job *job)
     return true;
 }
 
-int run_scan(int n, char **operand)
+int run_scan(int count, char **operand)
 {
     struct job job = {.report = opts.sarif ? &scan_sarif
                                 : ui.json  ? &scan_json
                                            : &scan_text,
-                      .several = n > 1 || is_folder(operand[0])};
+                      .several = count > 1 || is_folder(operand[0])};
     uint64_t nunread = 0;
     if (opts.sarif && ui.json)
         return usage_error("scan", "--sarif and --json are two reports; choose one");
@@ -292,7 +292,7 @@ int run_scan(int n, char **operand)
         return EXIT_TROUBLE;
     if (job.report->begin_report)
         job.report->begin_report();
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         struct folder_walk walk = {.file = scan_path, .user = &job};
         walk_folder(&walk, operand[i]);
         print_skipped(&walk, operand[i]);

@@ -34,21 +34,21 @@ const struct cmd cmd_show = {
 
 /* ------------------------------------------------------------------ tensors */
 
-static void print_description(const ckpt_tensor *t, const struct slice *s)
+static void print_description(const ckpt_tensor *tensor, const struct slice *slice)
 {
     struct text out = {0};
-    text_dtype(&out, t);
+    text_dtype(&out, tensor);
     text_add(&out, " ");
-    text_shape(&out, t);
-    if (t->kind != CKPT_DENSE && t->dtype != CKPT_DT_NONE)
-        text_addf(&out, " %s", ckpt_kind_name((ckpt_kind)t->kind));
-    if (t->klass.len)
-        text_addf(&out, " %s", escape_name(t->klass));
-    if (t->note.len)
-        text_addf(&out, ", %s", escape_name(t->note));
-    if (s) {
+    text_shape(&out, tensor);
+    if (tensor->kind != CKPT_DENSE && tensor->dtype != CKPT_DT_NONE)
+        text_addf(&out, " %s", ckpt_kind_name((ckpt_kind)tensor->kind));
+    if (tensor->klass.len)
+        text_addf(&out, " %s", escape_name(tensor->klass));
+    if (tensor->note.len)
+        text_addf(&out, ", %s", escape_name(tensor->note));
+    if (slice) {
         text_add(&out, ", here ");
-        text_dims(&out, s->shape, s->ndim, ", ");
+        text_dims(&out, slice->shape, slice->ndim, ", ");
     }
     put_line(out.ptr);
     text_free(&out);
@@ -75,17 +75,17 @@ static int show_components(const ckpt_file *f, uint32_t row)
     return EXIT_OK;
 }
 
-static void print_tensor_head_json(const ckpt_file *f, const ckpt_tensor *t, const struct slice *s)
+static void print_tensor_head_json(const ckpt_file *f, const ckpt_tensor *tensor, const struct slice *slice)
 {
     json *j = json_schema("ckpt.show.v1");
     json_text(j, "file", ckpt_file_path(f));
-    json_tensor(j, t);
-    json_text(j, "kind", ckpt_kind_name((ckpt_kind)t->kind));
-    if (!s) {
+    json_tensor(j, tensor);
+    json_text(j, "kind", ckpt_kind_name((ckpt_kind)tensor->kind));
+    if (!slice) {
         json_line(j, stdout);
         return;
     }
-    json_u64s(j, "shown", s->shape, s->ndim);
+    json_u64s(j, "shown", slice->shape, slice->ndim);
     json_print_head(j, "data", stdout);
 }
 
@@ -134,25 +134,25 @@ static void add_tensor_cells(struct table *table, const ckpt_file *f, uint32_t r
     table_cell(table);
 }
 
-static void add_item_cells(struct table *table, const ckpt_file *f, const ckpt_value *v)
+static void add_item_cells(struct table *table, const ckpt_file *f, const ckpt_value *value)
 {
     char type[256];
-    uint32_t row = ckpt_value_tensor(v);
+    uint32_t row = ckpt_value_tensor(value);
     if (row != CKPT_NO_TENSOR) {
         add_tensor_cells(table, f, row);
         return;
     }
-    table_cellf(table, "%s", ckpt_value_type_name(v, type, sizeof type));
-    text_value(&table->text, v, 8);
+    table_cellf(table, "%s", ckpt_value_type_name(value, type, sizeof type));
+    text_value(&table->text, value, 8);
     table_cell(table);
 }
 
-static void print_items(const ckpt_file *f, const ckpt_value *v)
+static void print_items(const ckpt_file *f, const ckpt_value *value)
 {
     struct table table = {.columns = 3};
     const ckpt_value *key, *val;
     table_header(&table, NULL);
-    for (size_t i = 0; ckpt_value_item(v, i, &key, &val); i++) {
+    for (size_t i = 0; ckpt_value_item(value, i, &key, &val); i++) {
         table_row(&table, PLAIN);
         if (key)
             text_key(&table.text, key);
@@ -165,12 +165,12 @@ static void print_items(const ckpt_file *f, const ckpt_value *v)
     table_free(&table);
 }
 
-static void print_value_head(const char *title, const ckpt_value *v, size_t n)
+static void print_value_head(const char *title, const ckpt_value *value, size_t count)
 {
     char type[256];
     print_text(stdout, "%s%s%s%s, %s%s\n", style_on(BOLD), title ? escape_name(str_of(title)) : "",
-               title ? "   " : "", ckpt_value_type_name(v, type, sizeof type), show_noun(n, "item", "items"),
-               style_off(BOLD));
+               title ? "   " : "", ckpt_value_type_name(value, type, sizeof type),
+               show_noun(count, "item", "items"), style_off(BOLD));
 }
 
 static void tensor_json(json *parent, const ckpt_file *f, uint32_t row)
@@ -181,71 +181,71 @@ static void tensor_json(json *parent, const ckpt_file *f, uint32_t row)
     json_tensor(json_add_object(parent, "tensor"), &t);
 }
 
-static json *item_json(const ckpt_file *f, const ckpt_value *key, const ckpt_value *v, size_t i)
+static json *item_json(const ckpt_file *f, const ckpt_value *key, const ckpt_value *value, size_t index)
 {
     char type[256];
     json *j = json_object();
-    uint32_t row = ckpt_value_tensor(v);
+    uint32_t row = ckpt_value_tensor(value);
     if (key)
         json_value(j, "key", key);
     else
-        json_u64(j, "key", i);
+        json_u64(j, "key", index);
     if (row != CKPT_NO_TENSOR) {
         tensor_json(j, f, row);
         return j;
     }
-    json_text(j, "type", ckpt_value_type_name(v, type, sizeof type));
-    ckpt_value_type kind = ckpt_value_get_type(v);
-    if (ckpt_value_count(v))
-        json_u64(j, "length", ckpt_value_count(v));
+    json_text(j, "type", ckpt_value_type_name(value, type, sizeof type));
+    ckpt_value_type kind = ckpt_value_get_type(value);
+    if (ckpt_value_count(value))
+        json_u64(j, "length", ckpt_value_count(value));
     if (kind == CKPT_V_LIST || kind == CKPT_V_TUPLE)
-        json_list(j, "value", v);
-    else if (!ckpt_value_count(v))
-        json_value(j, "value", v);
+        json_list(j, "value", value);
+    else if (!ckpt_value_count(value))
+        json_value(j, "value", value);
     return j;
 }
 
-static void value_json(const ckpt_file *f, const char *name, const ckpt_value *v)
+static void value_json(const ckpt_file *f, const char *name, const ckpt_value *value)
 {
     char type[256];
     const ckpt_value *key, *val;
     json *j = json_schema("ckpt.show.v1");
     json_text(j, "file", ckpt_file_path(f));
     json_text(j, "name", name ? name : "");
-    json_text(j, "type", ckpt_value_type_name(v, type, sizeof type));
-    if (!ckpt_value_count(v)) {
-        json_value(j, "value", v);
+    json_text(j, "type", ckpt_value_type_name(value, type, sizeof type));
+    if (!ckpt_value_count(value)) {
+        json_value(j, "value", value);
         json_line(j, stdout);
         return;
     }
     json_begin_rows(j, "items", stdout);
-    for (size_t i = 0; ckpt_value_item(v, i, &key, &val); i++)
+    for (size_t i = 0; ckpt_value_item(value, i, &key, &val); i++)
         json_row(item_json(f, key, val, i), stdout);
     json_end_rows(NULL, stdout);
 }
 
-static int show_node(const ckpt_file *f, const char *name, const ckpt_value *v)
+static int show_node(const ckpt_file *f, const char *name, const ckpt_value *value)
 {
-    size_t n = ckpt_value_count(v);
+    size_t n = ckpt_value_count(value);
     if (ui.json) {
-        value_json(f, name, v);
+        value_json(f, name, value);
     } else if (n) {
-        print_value_head(name ? NULL : ckpt_file_path(f), v, n);
-        print_items(f, v);
+        print_value_head(name ? NULL : ckpt_file_path(f), value, n);
+        print_items(f, value);
     } else {
         struct text out = {0};
-        text_value(&out, v, 10000);
+        text_value(&out, value, 10000);
         put_line(out.ptr ? out.ptr : "");
         text_free(&out);
     }
     return EXIT_OK;
 }
 
-/* show_sliced - shows items of the sequence V for "[3]" or "[1:4]", by Python's rules. */
-static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, const char *slice)
+/* show_sliced - shows items of the sequence VALUE for "[3]" or "[1:4]", by Python's rules. */
+static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *value, const char *slice)
 {
-    ckpt_value_type type = ckpt_value_get_type(v);
-    uint64_t n = ckpt_value_count(v);
+    ckpt_value_type type = ckpt_value_get_type(value);
+    uint64_t n = ckpt_value_count(value);
     struct slice s;
     char why[128];
     const ckpt_value *key, *val;
@@ -257,7 +257,7 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
         return report_failure(CKPT_EUSAGE, ckpt_file_path(f), NULL, "%s", why);
     for (uint64_t i = 0; i < s.axes[0].count && status == EXIT_OK; i++) {
         uint64_t index = s.axes[0].start + i * (uint64_t)s.axes[0].step;
-        if (!ckpt_value_item(v, (size_t)index, &key, &val))
+        if (!ckpt_value_item(value, (size_t)index, &key, &val))
             break;
         uint32_t row = ckpt_value_tensor(val);
         status = row != CKPT_NO_TENSOR ? show_tensor(f, row, NULL) : show_node(f, name, val);
@@ -331,33 +331,33 @@ struct matches {
     int status; /* EXIT_OK, or that of the last match that failed */
 };
 
-static void show_match(struct matches *m, ckpt_str name, const struct found *found)
+static void show_match(struct matches *matches, ckpt_str name, const struct found *found)
 {
     struct text t = {0};
-    if (!globs_pass(name, m->globs, m->nglobs))
+    if (!globs_pass(name, matches->globs, matches->nglobs))
         return;
     if (!ui.json)
-        print_text(stdout, "%s%s%s%s\n", m->nshown ? "\n" : "", style_on(BOLD), escape_name(name),
+        print_text(stdout, "%s%s%s%s\n", matches->nshown ? "\n" : "", style_on(BOLD), escape_name(name),
                    style_off(BOLD));
-    m->nshown++;
+    matches->nshown++;
     text_bytes(&t, name.ptr, name.len);
-    int status = show_found(m->f, t.ptr, found, m->slice);
-    m->status = status == EXIT_OK ? m->status : status;
+    int status = show_found(matches->f, t.ptr, found, matches->slice);
+    matches->status = status == EXIT_OK ? matches->status : status;
     text_free(&t);
 }
 
-/* show_matches - shows every tensor and value whose name passes M's globs; false if there is none. */
-static bool show_matches(struct matches *m)
+/* show_matches - shows every tensor and value whose name passes MATCHES's globs; false if there is none. */
+static bool show_matches(struct matches *matches)
 {
     size_t n;
     ckpt_leaf value;
-    uint32_t *rows = rows_select(m->f, m->globs, m->nglobs, ORDER_NATURAL, &n);
+    uint32_t *rows = rows_select(matches->f, matches->globs, matches->nglobs, ORDER_NATURAL, &n);
     for (size_t i = 0; i < n; i++)
-        show_match(m, ckpt_tensor_name(m->f, rows[i]), &(struct found){rows[i], NULL});
+        show_match(matches, ckpt_tensor_name(matches->f, rows[i]), &(struct found){rows[i], NULL});
     free(rows);
-    for (size_t i = 0; next_value(m->f, &i, &value);)
-        show_match(m, value.name, &(struct found){CKPT_NO_TENSOR, value.value});
-    return m->nshown != 0;
+    for (size_t i = 0; next_value(matches->f, &i, &value);)
+        show_match(matches, value.name, &(struct found){CKPT_NO_TENSOR, value.value});
+    return matches->nshown != 0;
 }
 
 /* show_pattern - shows what matches PATH as a pattern. If nothing does, tries again without its "[slice]". */
@@ -396,13 +396,13 @@ static ckpt_str name_after_prefix(const ckpt_file *f, uint32_t row, const char *
     return (ckpt_str){NULL, 0};
 }
 
-static void below_json(const ckpt_file *f, const char *prefix, const uint32_t *rows, size_t n)
+static void below_json(const ckpt_file *f, const char *prefix, const uint32_t *rows, size_t count)
 {
     json *j = json_schema("ckpt.show.v1");
     json_text(j, "file", ckpt_file_path(f));
     json_text(j, "name", prefix);
     json_begin_rows(j, "items", stdout);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         json *item = json_object();
         json_str(item, "key", name_after_prefix(f, rows[i], prefix));
         tensor_json(item, f, rows[i]);
@@ -411,11 +411,11 @@ static void below_json(const ckpt_file *f, const char *prefix, const uint32_t *r
     json_end_rows(NULL, stdout);
 }
 
-static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *rows, size_t n)
+static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *rows, size_t count)
 {
     struct table table = {.columns = 3};
     table_header(&table, NULL);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         table_row(&table, PLAIN);
         table_cellf(&table, "%s", escape_name(name_after_prefix(f, rows[i], prefix)));
         add_tensor_cells(&table, f, rows[i]);
@@ -511,18 +511,21 @@ static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
     return NULL;
 }
 
-int run_show(int n, char **operand)
+int run_show(int count, char **operand)
 {
     ckpt_str root = {0};
-    if (n > 1 && opts.globs.n)
+    if (count > 1 && opts.globs.n)
         return usage_error("show", "choose a path or --glob; --root selects where to look");
-    if (n > 1 && access(operand[0], F_OK) != 0 && access(operand[1], F_OK) == 0 && !strstr(operand[0], "://"))
+    if (count > 1 && access(operand[0], F_OK) != 0 && access(operand[1], F_OK) == 0 &&
+        !strstr(operand[0], "://"))
         return usage_error_swapped("FILE comes first, then the path in it", operand[1], operand[0]);
-    opts.path = n > 1 ? operand[1] : NULL;
+    opts.path = count > 1 ? operand[1] : NULL;
     ckpt_file *f = open_narrowed(operand[0], &root);
     if (!f)
         return EXIT_TROUBLE;
-    int status = opts.globs.n ? show_globs(f) : n > 1 ? show_path(f, root, operand[1]) : show_top(f, root);
+    int status = opts.globs.n ? show_globs(f)
+                 : count > 1  ? show_path(f, root, operand[1])
+                              : show_top(f, root);
     close_input(f);
     return status;
 }

@@ -45,26 +45,26 @@ struct job {
     ckpt_stats *stats; /* of each row */
 };
 
-static uint64_t count_numbers(const ckpt_stats *s) { return s->finite + s->nan + s->inf; }
+static uint64_t count_numbers(const ckpt_stats *stats) { return stats->finite + stats->nan + stats->inf; }
 
 /* ----------------------------------------------------------------- histogram */
 
-static void add_histogram(struct text *out, const ckpt_stats *s, bool blocks)
+static void add_histogram(struct text *out, const ckpt_stats *stats, bool blocks)
 {
     static const char *const block_bars[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const ascii_bars[] = {"_", ".", ":", "-", "=", "+", "*", "#", "@"};
     uint64_t max_count = 0;
     size_t last = 0;
     for (size_t i = 0; i < CKPT_STAT_BINS; i++) {
-        max_count = s->histogram[i] > max_count ? s->histogram[i] : max_count;
-        last = s->histogram[i] ? i : last;
+        max_count = stats->histogram[i] > max_count ? stats->histogram[i] : max_count;
+        last = stats->histogram[i] ? i : last;
     }
     if (!max_count) {
         text_add(out, "-");
         return;
     }
     for (size_t i = 0; i < CKPT_STAT_BINS && (!blocks || i <= last); i++) {
-        double part = (double)s->histogram[i] / (double)max_count;
+        double part = (double)stats->histogram[i] / (double)max_count;
         text_add(out, (blocks ? block_bars : ascii_bars)[(size_t)ceil(part * 8)]);
     }
 }
@@ -72,16 +72,17 @@ static void add_histogram(struct text *out, const ckpt_stats *s, bool blocks)
 /* ---------------------------------------------------------------------- text */
 
 /* add_extreme - adds the minimum or maximum: integers as they are, others in four digits unless EXACT. */
-static void add_extreme(struct text *out, const ckpt_tensor *t, const ckpt_stats *s, bool max, bool exact)
+static void add_extreme(struct text *out, const ckpt_tensor *tensor, const ckpt_stats *stats, bool max,
+                        bool exact)
 {
-    double x = max ? s->max : s->min;
-    uint64_t bits = max ? s->max_bits : s->min_bits;
+    double x = max ? stats->max : stats->min;
+    uint64_t bits = max ? stats->max_bits : stats->min_bits;
     char number[NUMBER_TEXT_SIZE];
-    if (s->wide && t->dtype == CKPT_DT_I64)
+    if (stats->wide && tensor->dtype == CKPT_DT_I64)
         text_addf(out, "%" PRId64, (int64_t)bits);
-    else if (s->wide)
+    else if (stats->wide)
         text_addf(out, "%" PRIu64, bits);
-    else if (!number_has_fraction((ckpt_dtype)t->dtype))
+    else if (!number_has_fraction((ckpt_dtype)tensor->dtype))
         text_addf(out, "%.0f", x);
     else if (exact)
         text_add(out, real_text(x, false, number));
@@ -145,44 +146,45 @@ static void add_dash_cells(struct table *table, unsigned from, unsigned to)
     }
 }
 
-static void add_real_cell(struct table *table, double x, unsigned column)
+static void add_real_cell(struct table *table, double number, unsigned column)
 {
-    if (isnan(x))
+    if (isnan(number))
         text_add(&table->text, "-");
     else
-        text_addf(&table->text, "%.4g", x);
+        text_addf(&table->text, "%.4g", number);
     end_cell(table, column);
 }
 
-static void add_row_cells(struct table *table, const ckpt_tensor *t, const ckpt_stats *s, bool blocks)
+static void add_row_cells(struct table *table, const ckpt_tensor *tensor, const ckpt_stats *stats,
+                          bool blocks)
 {
-    table_row(table, s->nan || s->inf ? RED : PLAIN);
-    text_name(&table->text, t->name);
+    table_row(table, stats->nan || stats->inf ? RED : PLAIN);
+    text_name(&table->text, tensor->name);
     end_cell(table, NAME);
-    text_dtype(&table->text, t);
+    text_dtype(&table->text, tensor);
     end_cell(table, DTYPE);
-    if (!s->numeric) {
+    if (!stats->numeric) {
         add_dash_cells(table, MIN, HISTOGRAM);
         return;
     }
-    if (s->finite) {
-        add_extreme(&table->text, t, s, false, false);
+    if (stats->finite) {
+        add_extreme(&table->text, tensor, stats, false, false);
         end_cell(table, MIN);
-        add_extreme(&table->text, t, s, true, false);
+        add_extreme(&table->text, tensor, stats, true, false);
         end_cell(table, MAX);
-        add_real_cell(table, s->mean, MEAN);
-        add_real_cell(table, s->std, STD);
-        add_real_cell(table, s->norm, NORM);
+        add_real_cell(table, stats->mean, MEAN);
+        add_real_cell(table, stats->std, STD);
+        add_real_cell(table, stats->norm, NORM);
     } else {
         add_dash_cells(table, MIN, NORM);
     }
-    add_share(&table->text, s->zeros, count_numbers(s));
+    add_share(&table->text, stats->zeros, count_numbers(stats));
     end_cell(table, ZEROS);
-    text_uint(&table->text, s->nan);
+    text_uint(&table->text, stats->nan);
     end_cell(table, NAN_COUNT);
-    text_uint(&table->text, s->inf);
+    text_uint(&table->text, stats->inf);
     end_cell(table, INF_COUNT);
-    add_histogram(&table->text, s, blocks);
+    add_histogram(&table->text, stats, blocks);
     end_cell(table, HISTOGRAM);
 }
 
@@ -223,35 +225,36 @@ static void print_stat_table(const struct job *job)
     table_free(&table);
 }
 
-static void add_real_field(struct record *r, double x)
+static void add_real_field(struct record *record, double value)
 {
     char number[NUMBER_TEXT_SIZE];
-    if (!isnan(x))
-        text_add(&r->text, real_text(x, false, number));
-    record_field(r);
+    if (!isnan(value))
+        text_add(&record->text, real_text(value, false, number));
+    record_field(record);
 }
 
-static void add_extreme_field(struct record *r, const ckpt_tensor *t, const ckpt_stats *s, bool max)
+static void add_extreme_field(struct record *record, const ckpt_tensor *tensor, const ckpt_stats *stats,
+                              bool max)
 {
-    if (s->finite)
-        add_extreme(&r->text, t, s, max, true);
-    record_field(r);
+    if (stats->finite)
+        add_extreme(&record->text, tensor, stats, max, true);
+    record_field(record);
 }
 
-static void add_stat_fields(struct record *r, const ckpt_tensor *t, const ckpt_stats *s)
+static void add_stat_fields(struct record *record, const ckpt_tensor *tensor, const ckpt_stats *stats)
 {
-    record_field_uint(r, count_numbers(s));
-    add_extreme_field(r, t, s, false);
-    add_extreme_field(r, t, s, true);
-    add_real_field(r, s->mean);
-    add_real_field(r, s->std);
-    add_real_field(r, s->norm);
-    record_field_uint(r, s->zeros);
-    record_field_uint(r, s->nan);
-    record_field_uint(r, s->inf);
+    record_field_uint(record, count_numbers(stats));
+    add_extreme_field(record, tensor, stats, false);
+    add_extreme_field(record, tensor, stats, true);
+    add_real_field(record, stats->mean);
+    add_real_field(record, stats->std);
+    add_real_field(record, stats->norm);
+    record_field_uint(record, stats->zeros);
+    record_field_uint(record, stats->nan);
+    record_field_uint(record, stats->inf);
     for (size_t i = 0; i < CKPT_STAT_BINS; i++)
-        text_addf(&r->text, "%s%" PRIu64, i ? "," : "", s->histogram[i]);
-    record_field(r);
+        text_addf(&record->text, "%s%" PRIu64, i ? "," : "", stats->histogram[i]);
+    record_field(record);
 }
 
 static void print_stat_records(const struct job *job)
@@ -345,38 +348,38 @@ static void print_stat_totals(const struct job *job)
     text_free(&out);
 }
 
-static void extreme_json(json *parent, const ckpt_tensor *t, const ckpt_stats *s, bool max)
+static void extreme_json(json *parent, const ckpt_tensor *tensor, const ckpt_stats *stats, bool max)
 {
     const char *key = max ? "max" : "min";
     struct text number = {0};
-    if (number_has_fraction((ckpt_dtype)t->dtype) || !s->finite) {
-        json_real_or_null(parent, key, max ? s->max : s->min);
+    if (number_has_fraction((ckpt_dtype)tensor->dtype) || !stats->finite) {
+        json_real_or_null(parent, key, max ? stats->max : stats->min);
         return;
     }
-    add_extreme(&number, t, s, max, true);
+    add_extreme(&number, tensor, stats, max, true);
     json_raw(parent, key, number.ptr);
     text_free(&number);
 }
 
-static json *stat_row_json(const ckpt_tensor *t, const ckpt_stats *s)
+static json *stat_row_json(const ckpt_tensor *tensor, const ckpt_stats *stats)
 {
     json *row = json_object();
-    json_tensor(row, t);
-    if (!s->numeric) {
+    json_tensor(row, tensor);
+    if (!stats->numeric) {
         json_null(row, "elements");
         return row;
     }
-    json_u64(row, "elements", count_numbers(s));
-    extreme_json(row, t, s, false);
-    extreme_json(row, t, s, true);
-    json_real_or_null(row, "mean", s->mean);
-    json_real_or_null(row, "std", s->std);
-    json_real(row, "norm", s->norm);
-    json_u64(row, "zeros", s->zeros);
-    json_u64(row, "nan", s->nan);
-    json_u64(row, "inf", s->inf);
-    json_u64s(row, "histogram", s->histogram, CKPT_STAT_BINS);
-    json_u64(row, "sampled", s->sampled);
+    json_u64(row, "elements", count_numbers(stats));
+    extreme_json(row, tensor, stats, false);
+    extreme_json(row, tensor, stats, true);
+    json_real_or_null(row, "mean", stats->mean);
+    json_real_or_null(row, "std", stats->std);
+    json_real(row, "norm", stats->norm);
+    json_u64(row, "zeros", stats->zeros);
+    json_u64(row, "nan", stats->nan);
+    json_u64(row, "inf", stats->inf);
+    json_u64s(row, "histogram", stats->histogram, CKPT_STAT_BINS);
+    json_u64(row, "sampled", stats->sampled);
     return row;
 }
 
@@ -402,7 +405,10 @@ static void print_stat_json(const struct job *job)
     json_end_rows(tail, stdout);
 }
 
-static bool is_failed(const ckpt_stats *s) { return (fail_on_nan && s->nan) || (fail_on_inf && s->inf); }
+static bool is_failed(const ckpt_stats *stats)
+{
+    return (fail_on_nan && stats->nan) || (fail_on_inf && stats->inf);
+}
 
 /* keep_failed - removes the rows from JOB that pass --fail-on. */
 static void keep_failed(struct job *job)
@@ -494,12 +500,12 @@ static bool parse_fail_on(void)
     return true;
 }
 
-int run_stat(int n, char **operand)
+int run_stat(int count, char **operand)
 {
     if (!parse_fail_on())
         return usage_error("stat", "--fail-on takes nan, inf or both, as nan,inf; not '%s'", opts.fail_on);
     int status = records_check("stat");
     if (status != EXIT_OK)
         return status;
-    return files_each(n, operand, records_option() ? FILES_COLUMN : FILES_HEADING, stat_file);
+    return files_each(count, operand, records_option() ? FILES_COLUMN : FILES_HEADING, stat_file);
 }

@@ -65,19 +65,19 @@ static int fail_alone(char **operand)
     return status;
 }
 
-int run_strip(int n, char **operand)
+int run_strip(int count, char **operand)
 {
-    const char *stray = n != 2 || writing.in_place ? NULL
-                        : !is_input(operand[0])    ? operand[0]
-                        : !is_input(operand[1])    ? operand[1]
-                                                   : NULL;
+    const char *stray = count != 2 || writing.in_place ? NULL
+                        : !is_input(operand[0])        ? operand[0]
+                        : !is_input(operand[1])        ? operand[1]
+                                                       : NULL;
     if (opts.automatic && stray && !(writing.output && output_is_folder_path(writing.output)))
         return fail_stray(operand, stray == operand[0]);
     if (opts.automatic && opts.anywhere)
         return usage_error("strip", "--anywhere goes with a PREFIX, not with --auto");
-    if (!opts.automatic && n < 2)
+    if (!opts.automatic && count < 2)
         return fail_alone(operand);
     prefix = opts.automatic ? NULL : operand[0];
     int first = opts.automatic ? 0 : 1;
-    return edit_run("strip", n - first, operand + first, strip_prefix, prefix);
+    return edit_run("strip", count - first, operand + first, strip_prefix, prefix);
 }

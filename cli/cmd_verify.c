@@ -41,65 +41,65 @@ struct job {
     struct text hint; /* hint of the first finding that has one */
 };
 
-static void finding_json(const struct job *job, const ckpt_finding *f)
+static void finding_json(const struct job *job, const ckpt_finding *finding)
 {
     json *row = json_add_object(job->findings, NULL);
-    json_text(row, "code", f->id);
-    json_text(row, "file", f->error->file);
-    json_error(row, f->error);
-    if (f->nan || f->inf) {
-        json_u64(row, "nan", f->nan);
-        json_u64(row, "inf", f->inf);
-        json_u64(row, "elements", f->elements);
+    json_text(row, "code", finding->id);
+    json_text(row, "file", finding->error->file);
+    json_error(row, finding->error);
+    if (finding->nan || finding->inf) {
+        json_u64(row, "nan", finding->nan);
+        json_u64(row, "inf", finding->inf);
+        json_u64(row, "elements", finding->elements);
     }
 }
 
-static int print_finding(void *user, const ckpt_finding *f)
+static int print_finding(void *user, const ckpt_finding *finding)
 {
     struct job *job = user;
     struct text line = {0};
     if (job->findings) {
-        finding_json(job, f);
+        finding_json(job, finding);
         return 0;
     }
     progress_wipe();
-    text_error(&line, f->error);
+    text_error(&line, finding->error);
     print_text(stdout, "%s%s%s\n", style_on(RED), line.ptr, style_off(RED));
     text_free(&line);
     if (!job->hint.len)
-        text_add(&job->hint, f->error->hint);
+        text_add(&job->hint, finding->error->hint);
     return 0;
 }
 
-static void summary_json(const struct job *job, const ckpt_verify_result *r)
+static void summary_json(const struct job *job, const ckpt_verify_result *result)
 {
     json *document = job->document;
-    json_format(document, r->format);
-    json_bool(document, "intact", r->findings == 0);
+    json_format(document, result->format);
+    json_bool(document, "intact", result->findings == 0);
     json *total = json_add_object(document, "total");
-    json_u64(total, "tensors", r->tensors);
-    json_u64(total, "records", r->records);
-    json_u64(total, "unread", r->unread);
-    json_u64(document, "bytes", r->bytes);
-    json_u64(document, "read", r->read);
-    json_bool(document, "checksums", r->checksums);
+    json_u64(total, "tensors", result->tensors);
+    json_u64(total, "records", result->records);
+    json_u64(total, "unread", result->unread);
+    json_u64(document, "bytes", result->bytes);
+    json_u64(document, "read", result->read);
+    json_bool(document, "checksums", result->checksums);
     json_line(document, report_stream(opts.write_manifest));
 }
 
-static void print_summary(const struct job *job, const ckpt_verify_result *r)
+static void print_summary(const struct job *job, const ckpt_verify_result *result)
 {
     struct text t = {0};
-    bool has_read = r->records || r->read || !r->tensors;
+    bool has_read = result->records || result->read || !result->tensors;
     text_addf(&t, "%s: %s, %s", escape_name(str_of(job->path)),
-              r->findings ? show_noun(r->findings, "finding", "findings")
-              : has_read  ? "intact"
-                          : "structure intact",
-              show_noun(r->tensors, "tensor", "tensors"));
-    if (r->records)
-        text_addf(&t, ", %s", show_noun(r->records, "checksum", "checksums"));
-    text_addf(&t, ", %s%s", has_read ? show_size(r->read) : "data not", " read");
-    if (r->unread)
-        text_addf(&t, ", %s %s", show_noun(r->unread, "tensor", "tensors"),
+              result->findings ? show_noun(result->findings, "finding", "findings")
+              : has_read       ? "intact"
+                               : "structure intact",
+              show_noun(result->tensors, "tensor", "tensors"));
+    if (result->records)
+        text_addf(&t, ", %s", show_noun(result->records, "checksum", "checksums"));
+    text_addf(&t, ", %s%s", has_read ? show_size(result->read) : "data not", " read");
+    if (result->unread)
+        text_addf(&t, ", %s %s", show_noun(result->unread, "tensor", "tensors"),
                   has_read ? "not read" : "cannot be read");
     print_text(report_stream(opts.write_manifest), "%s\n", t.ptr);
     text_free(&t);
@@ -179,18 +179,18 @@ static bool is_read_once(const char *name)
     return strcmp(name, "-") == 0 || (stat(name, &st) == 0 && S_ISFIFO(st.st_mode));
 }
 
-int run_verify(int n, char **operand)
+int run_verify(int count, char **operand)
 {
     if (opts.manifest && opts.write_manifest)
         return usage_error("verify",
                            "--manifest checks against a list, --write-manifest makes one; choose one");
-    if (opts.write_manifest && n > 1)
+    if (opts.write_manifest && count > 1)
         return usage_error("verify", "--write-manifest takes one file");
     if ((opts.force || opts.xxh3) && !opts.write_manifest)
         return usage_error("verify", "--force and --xxh3 need --write-manifest");
-    if (opts.manifest && n > 1 && is_read_once(opts.manifest))
+    if (opts.manifest && count > 1 && is_read_once(opts.manifest))
         return usage_error("verify", "a manifest from a pipe is read once, for one file; save it first");
     if (opts.manifest && strcmp(opts.manifest, "-") == 0 && strcmp(operand[0], "-") == 0)
         return usage_error("verify", "standard input is either the manifest or the file");
-    return files_each(n, operand, FILES_LINES, verify_file);
+    return files_each(count, operand, FILES_LINES, verify_file);
 }

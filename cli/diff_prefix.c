@@ -5,28 +5,28 @@
 
 #include "diff.h"
 
-/* extra_prefix - returns what the longer of A and B has before the text of the shorter, or "" if they differ
- * in another way. The prefix ends with a dot. *IN_B: B is the longer. */
-static ckpt_str extra_prefix(ckpt_str a, ckpt_str b, bool *in_b)
+/* extra_prefix - returns what the longer of LEFT and RIGHT has before the text of the shorter, or "" if they
+ * differ in another way. The prefix ends with a dot. *IN_B: RIGHT is the longer. */
+static ckpt_str extra_prefix(ckpt_str left, ckpt_str right, bool *in_b)
 {
-    *in_b = b.len > a.len;
-    ckpt_str longer = *in_b ? b : a, shorter = *in_b ? a : b;
+    *in_b = right.len > left.len;
+    ckpt_str longer = *in_b ? right : left, shorter = *in_b ? left : right;
     size_t n = longer.len - shorter.len;
     bool extends = n && longer.ptr[n - 1] == '.' &&
                    str_is_equal((ckpt_str){longer.ptr + n, shorter.len}, shorter);
     return extends ? (ckpt_str){longer.ptr, n} : (ckpt_str){"", 0};
 }
 
-/* find_renamed_prefix - returns the prefix that all renamed tensors have on one side only (in r->b if *IN_B);
- * "" if there is none, or fewer than two were renamed. */
-static ckpt_str find_renamed_prefix(const struct report *r, bool *in_b)
+/* find_renamed_prefix - returns the prefix that all renamed tensors have on one side only (in report->b if
+ * *IN_B); "" if there is none, or fewer than two were renamed. */
+static ckpt_str find_renamed_prefix(const struct report *report, bool *in_b)
 {
     ckpt_str prefix = {"", 0};
     const ckpt_diff_event *e;
     bool longer_in_b;
-    if (r->totals.renamed < 2)
+    if (report->totals.renamed < 2)
         return prefix;
-    for (size_t i = 0; (e = report_next_event(r, CKPT_DIFF_RENAMED, &i));) {
+    for (size_t i = 0; (e = report_next_event(report, CKPT_DIFF_RENAMED, &i));) {
         ckpt_str extra = extra_prefix(e->name, e->other, &longer_in_b);
         bool same = longer_in_b == *in_b && str_is_equal(extra, prefix);
         if (!extra.len || (prefix.len && !same))
@@ -39,23 +39,23 @@ static ckpt_str find_renamed_prefix(const struct report *r, bool *in_b)
 
 /* ------------------------------------------------------------------- by names */
 
-static int compare_bytes(const void *x, const void *y)
+static int compare_bytes(const void *left, const void *right)
 {
-    const ckpt_str *a = x, *b = y;
+    const ckpt_str *a = left, *b = right;
     int c = memcmp(a->ptr, b->ptr, a->len < b->len ? a->len : b->len);
     return c ? c : (a->len > b->len) - (a->len < b->len);
 }
 
-/* list_unmatched - returns the *N names of the events of kind WHAT, sorted by their bytes. */
-static ckpt_str *list_unmatched(const struct report *r, ckpt_diff_what what, size_t *n)
+/* list_unmatched - returns the *COUNT names of the events of kind WHAT, sorted by their bytes. */
+static ckpt_str *list_unmatched(const struct report *report, ckpt_diff_what what, size_t *count)
 {
-    size_t max = (size_t)(what == CKPT_DIFF_ONLY_A ? r->totals.only_a : r->totals.only_b);
+    size_t max = (size_t)(what == CKPT_DIFF_ONLY_A ? report->totals.only_a : report->totals.only_b);
     ckpt_str *names = mem_new(max, sizeof *names);
     const ckpt_diff_event *e;
-    *n = 0;
-    for (size_t i = 0; (e = report_next_event(r, what, &i));)
-        names[(*n)++] = e->name;
-    qsort(names, *n, sizeof *names, compare_bytes);
+    *count = 0;
+    for (size_t i = 0; (e = report_next_event(report, what, &i));)
+        names[(*count)++] = e->name;
+    qsort(names, *count, sizeof *names, compare_bytes);
     return names;
 }
 
@@ -96,12 +96,13 @@ static void count_prefixes(struct prefixes *found, const ckpt_str *longer, size_
     }
 }
 
-struct prefix report_find_prefix(const struct report *r)
+struct prefix report_find_prefix(const struct report *report)
 {
     struct prefixes found = {.n = 0};
     struct prefix best = {.pairs = 1};
     size_t na, nb;
-    ckpt_str *a = list_unmatched(r, CKPT_DIFF_ONLY_A, &na), *b = list_unmatched(r, CKPT_DIFF_ONLY_B, &nb);
+    ckpt_str *a = list_unmatched(report, CKPT_DIFF_ONLY_A, &na),
+             *b = list_unmatched(report, CKPT_DIFF_ONLY_B, &nb);
     count_prefixes(&found, a, na, b, nb, false);
     count_prefixes(&found, b, nb, a, na, true);
     for (size_t i = 0; i < found.n; i++)
@@ -159,12 +160,13 @@ static bool is_list_of_names(const ckpt_file *f) { return strcmp(ckpt_file_forma
 /* add_rename - adds the command that writes the checkpoint with the names of the other side: it takes what is
  * in the container, or strips the prefix, from the file that has it; or, if that is a list of names, adds the
  * prefix in the other. */
-static void add_rename(struct text *hint, const struct report *r, const struct prefix *p, bool is_root)
+static void add_rename(struct text *hint, const struct report *report, const struct prefix *prefix,
+                       bool is_root)
 {
     struct text word = {0}, output = {0};
-    bool strips = !is_list_of_names(p->in_b ? r->b : r->a);
-    const char *path = strips == p->in_b ? r->name_b : r->name_a;
-    text_bytes(&word, p->text.ptr, p->text.len - is_root);
+    bool strips = !is_list_of_names(prefix->in_b ? report->b : report->a);
+    const char *path = strips == prefix->in_b ? report->name_b : report->name_a;
+    text_bytes(&word, prefix->text.ptr, prefix->text.len - is_root);
     text_new_name(&output, "renamed", path, NULL);
     text_add(hint, is_root  ? "\n      to extract them: ckpt convert --root="
                    : strips ? "\n      to remove it: ckpt strip "
@@ -178,49 +180,50 @@ static void add_rename(struct text *hint, const struct report *r, const struct p
     text_free(&output);
 }
 
-/* add_count - adds how many of the names P explains, if it was found by comparing names. */
-static void add_count(struct text *hint, const struct report *r, const struct prefix *p)
+/* add_count - adds how many of the names PREFIX explains, if it was found by comparing names. */
+static void add_count(struct text *hint, const struct report *report, const struct prefix *prefix)
 {
-    uint64_t with = p->in_b ? r->totals.only_b : r->totals.only_a;
-    uint64_t without = p->in_b ? r->totals.only_a : r->totals.only_b;
-    if (!p->pairs || (p->pairs == with && p->pairs == without)) {
+    uint64_t with = prefix->in_b ? report->totals.only_b : report->totals.only_a;
+    uint64_t without = prefix->in_b ? report->totals.only_a : report->totals.only_b;
+    if (!prefix->pairs || (prefix->pairs == with && prefix->pairs == without)) {
         text_add(hint, "hint: the names differ only by a prefix: add ");
         return;
     }
-    if (p->pairs == with)
+    if (prefix->pairs == with)
         text_addf(hint, "hint: all %llu", (unsigned long long)with);
     else
-        text_addf(hint, "hint: %llu of the %llu", (unsigned long long)p->pairs, (unsigned long long)with);
+        text_addf(hint, "hint: %llu of the %llu", (unsigned long long)prefix->pairs,
+                  (unsigned long long)with);
     text_addf(hint, " names only in %s differ only by the prefix %s: add ",
-              escape_name(str_of(p->in_b ? r->name_b : r->name_a)), escape_name(p->text));
+              escape_name(str_of(prefix->in_b ? report->name_b : report->name_a)), escape_name(prefix->text));
 }
 
-void report_prefix_hint(const struct report *r)
+void report_prefix_hint(const struct report *report)
 {
     struct prefix p = {.pairs = 0};
     struct text hint = {0};
     bool has_prefix;
-    const char *names[2] = {r->name_a, r->name_b};
-    p.text = find_renamed_prefix(r, &p.in_b);
+    const char *names[2] = {report->name_a, report->name_b};
+    p.text = find_renamed_prefix(report, &p.in_b);
     bool by_bytes = p.text.len > 0;
     if (!by_bytes)
-        p = report_find_prefix(r);
+        p = report_find_prefix(report);
     if (!p.text.len)
         return;
-    ckpt_file *side = p.in_b ? r->b : r->a;
+    ckpt_file *side = p.in_b ? report->b : report->a;
     bool is_root = is_in_container(side, p.text, &has_prefix);
     bool full = by_bytes && has_prefix; /* else another root or prefix was given, and is to stay */
     if (full)
         text_add(&hint, "hint: the renamed ones differ only by a prefix: ckpt diff ");
     else
-        add_count(&hint, r, &p);
+        add_count(&hint, report, &p);
     add_option(&hint, side, p.text, is_root);
     for (int i = 0; full && i < 2; i++) {
         text_add(&hint, " ");
         text_operand(&hint, names[i]);
     }
-    if (!full && has_prefix && !(is_list_of_names(r->a) && is_list_of_names(r->b)))
-        add_rename(&hint, r, &p, is_root);
+    if (!full && has_prefix && !(is_list_of_names(report->a) && is_list_of_names(report->b)))
+        add_rename(&hint, report, &p, is_root);
     print_text(stderr, "%s\n", hint.ptr);
     text_free(&hint);
 }

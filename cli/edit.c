@@ -19,41 +19,42 @@ static struct {
     const char *root;
 } merged;
 
-static ckpt_status open_merged(const char *path, const ckpt_limits *limits, ckpt_file **f, ckpt_error *err)
+static ckpt_status open_merged(const char *path, const ckpt_limits *limits, ckpt_file **file, ckpt_error *err)
 {
     (void)path;
-    return ckpt_open_merged((const char *const *)merged.paths, (size_t)merged.n, merged.root, limits, f, err);
+    return ckpt_open_merged((const char *const *)merged.paths, (size_t)merged.n, merged.root, limits, file,
+                            err);
 }
 
-bool edit_open_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
+bool edit_open_plan(const char *input, const char *root, ckpt_file **file, ckpt_plan **plan)
 {
     char *path = (char *)(uintptr_t)input;
-    return edit_open_merged_plan(1, &path, root, f, p);
+    return edit_open_merged_plan(1, &path, root, file, plan);
 }
 
-bool edit_open_merged_plan(int n, char **inputs, const char *root, ckpt_file **f, ckpt_plan **p)
+bool edit_open_merged_plan(int count, char **inputs, const char *root, ckpt_file **file, ckpt_plan **plan)
 {
     ckpt_error err;
     const char *input = inputs[0];
     if (!writing.in_place)
         mem_return_freed(); /* each step of rewriting needs much memory and frees it */
-    *p = NULL;
-    merged.n = n;
+    *plan = NULL;
+    merged.n = count;
     merged.paths = inputs;
     merged.root = root;
-    set_merged_inputs(n > 1 ? n : 0, inputs);
-    *f = open_input_by(n > 1 ? open_merged : ckpt_open, input, writing.ignore_crc);
-    if (!*f)
+    set_merged_inputs(count > 1 ? count : 0, inputs);
+    *file = open_input_by(count > 1 ? open_merged : ckpt_open, input, writing.ignore_crc);
+    if (!*file)
         return false;
-    ckpt_status s = ckpt_plan_new(*f, p, &err);
-    ckpt_plan_allow_none(*p, ui.allow_none || writing.check); /* what matches nothing changes nothing */
-    if (s == CKPT_OK && root && n == 1) /* of several, ckpt_open_merged takes what is below the root */
-        s = ckpt_plan_root(*p, root, &err);
+    ckpt_status s = ckpt_plan_new(*file, plan, &err);
+    ckpt_plan_allow_none(*plan, ui.allow_none || writing.check); /* what matches nothing changes nothing */
+    if (s == CKPT_OK && root && count == 1) /* of several, ckpt_open_merged takes what is below the root */
+        s = ckpt_plan_root(*plan, root, &err);
     if (s == CKPT_OK)
         return true;
     report_error(&err, input);
-    ckpt_plan_free(*p);
-    close_input(*f);
+    ckpt_plan_free(*plan);
+    close_input(*file);
     return false;
 }
 
@@ -73,14 +74,15 @@ ckpt_status edit_narrow_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *er
     return flat && !writing.root ? ckpt_plan_root(p, "auto", err) : CKPT_OK;
 }
 
-static bool has_same_reason(const ckpt_dropped *a, const ckpt_dropped *b)
+static bool has_same_reason(const ckpt_dropped *left, const ckpt_dropped *right)
 {
-    return a->why.len == b->why.len && memcmp(a->why.ptr, b->why.ptr, a->why.len) == 0;
+    return left->why.len == right->why.len && memcmp(left->why.ptr, right->why.ptr, left->why.len) == 0;
 }
 
-/* print_dropped_like - prints in one line the values that were left out for the reason of D, number FIRST of
- * them, unless an earlier one had the same reason. */
-static void print_dropped_like(const ckpt_plan *p, const char *input, const ckpt_dropped *d, size_t first)
+/* print_dropped_like - prints in one line the values that were left out for the reason of DROPPED, number
+ * FIRST of them, unless an earlier one had the same reason. */
+static void print_dropped_like(const ckpt_plan *p, const char *input, const ckpt_dropped *dropped,
+                               size_t first)
 {
     enum { MAX_SHOWN = 3 };
     const char *how = writing.dry_run ? "would be left out" : "left out";
@@ -88,7 +90,7 @@ static void print_dropped_like(const ckpt_plan *p, const char *input, const ckpt
     size_t n = 0;
     const ckpt_dropped *other;
     for (size_t i = 0; (other = ckpt_plan_dropped_at(p, i)); i++) {
-        if (!has_same_reason(d, other))
+        if (!has_same_reason(dropped, other))
             continue;
         if (i < first)
             return;
@@ -98,12 +100,13 @@ static void print_dropped_like(const ckpt_plan *p, const char *input, const ckpt
         }
     }
     if (n == 1)
-        print_notice(input, "%s (%s) %s: %s", names.ptr, escape_name(d->type), how, escape_name(d->why));
+        print_notice(input, "%s (%s) %s: %s", names.ptr, escape_name(dropped->type), how,
+                     escape_name(dropped->why));
     else if (n <= MAX_SHOWN)
-        print_notice(input, "%zu values %s: %s (%s)", n, how, escape_name(d->why), names.ptr);
+        print_notice(input, "%zu values %s: %s (%s)", n, how, escape_name(dropped->why), names.ptr);
     else
         print_notice(input, "%zu values %s: %s (%s and %zu more); --json lists them", n, how,
-                     escape_name(d->why), names.ptr, n - MAX_SHOWN);
+                     escape_name(dropped->why), names.ptr, n - MAX_SHOWN);
     text_free(&names);
 }
 
@@ -146,7 +149,7 @@ ckpt_write_options edit_write_options(void)
     };
 }
 
-int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
+int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *result)
 {
     ckpt_error err;
     const char *path = writing.output;
@@ -164,7 +167,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
     if (writing.format && !(o.format = ckpt_write_format(writing.format)))
         return fail_format(writing.format);
     progress_begin("writing");
-    ckpt_status s = ckpt_plan_write(p, path, &o, r, &err);
+    ckpt_status s = ckpt_plan_write(p, path, &o, result, &err);
     progress_wipe();
     print_plan_notices(p, input);
     if (s != CKPT_OK)
@@ -175,7 +178,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r)
 }
 
 /* print_written - prints "OUT   [N files, ]N tensors, SIZE[ in T s]", then the names of several files. */
-static void print_written(const ckpt_write_result *r)
+static void print_written(const ckpt_write_result *result)
 {
     struct text out = {0};
     if (writing.dry_run)
@@ -183,49 +186,49 @@ static void print_written(const ckpt_write_result *r)
     if (strcmp(writing.output, "-") == 0)
         text_add(&out, "standard output");
     else
-        text_name(&out, str_of(r->noutputs == 1 ? r->outputs[0] : writing.output));
+        text_name(&out, str_of(result->noutputs == 1 ? result->outputs[0] : writing.output));
     text_add(&out, "   ");
-    if (r->noutputs > 1)
-        text_addf(&out, "%zu files, ", r->noutputs);
-    text_addf(&out, "%s, %s", show_noun(r->tensors, "tensor", "tensors"), show_size(r->bytes));
+    if (result->noutputs > 1)
+        text_addf(&out, "%zu files, ", result->noutputs);
+    text_addf(&out, "%s, %s", show_noun(result->tensors, "tensor", "tensors"), show_size(result->bytes));
     if (ui.tty && !writing.dry_run)
         text_addf(&out, " in %.2f s", progress_seconds());
     print_text(report_out, "%s\n", out.ptr);
-    for (size_t i = 0; r->noutputs > 1 && i < r->noutputs; i++)
-        print_text(report_out, "  %s\n", escape_name(str_of(r->outputs[i])));
+    for (size_t i = 0; result->noutputs > 1 && i < result->noutputs; i++)
+        print_text(report_out, "  %s\n", escape_name(str_of(result->outputs[i])));
     text_free(&out);
 }
 
 /* ------------------------------------------------------------------ report */
 
 /* make_report - makes {"schema": …, "input", "output": [], "dry_run", "format", "total", "bytes"}. If
- * nothing was written (R NULL), the object ends before "format". */
-static json *make_report(const char *schema, const char *input, const ckpt_write_result *r)
+ * nothing was written (RESULT NULL), the object ends before "format". */
+static json *make_report(const char *schema, const char *input, const ckpt_write_result *result)
 {
     json *j = json_schema(schema);
     json_text(j, "input", input);
     json *list = json_add_array(j, "output");
-    for (size_t i = 0; r && i < r->noutputs; i++)
-        json_text(list, NULL, r->outputs[i]);
+    for (size_t i = 0; result && i < result->noutputs; i++)
+        json_text(list, NULL, result->outputs[i]);
     if (writing.dry_run)
         json_bool(j, "dry_run", true);
-    if (!r)
+    if (!result)
         return j;
-    json_text(j, "format", r->format);
-    json_u64(json_add_object(j, "total"), "tensors", r->tensors);
-    json_u64(j, "bytes", r->bytes);
+    json_text(j, "format", result->format);
+    json_u64(json_add_object(j, "total"), "tensors", result->tensors);
+    json_u64(j, "bytes", result->bytes);
     return j;
 }
 
-void edit_print_result(const char *schema, const char *input, const ckpt_plan *p, const ckpt_write_result *r,
-                       void (*add)(const ckpt_plan *p, json *parent))
+void edit_print_result(const char *schema, const char *input, const ckpt_plan *p,
+                       const ckpt_write_result *result, void (*add)(const ckpt_plan *p, json *parent))
 {
     if (ui.json) {
-        json *j = make_report(schema, input, r);
+        json *j = make_report(schema, input, result);
         add(p, j);
         json_line(j, report_out);
     } else if (!ui.quiet) {
-        print_written(r);
+        print_written(result);
     }
 }
 
@@ -269,10 +272,10 @@ static void mappings_json(const ckpt_plan *p, json *parent)
     }
 }
 
-static void print_edit_json(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
+static void print_edit_json(const ckpt_plan *p, const char *input, const ckpt_write_result *result)
 {
     size_t n = ckpt_plan_rename_count(p), nrenamed_tensors = 0;
-    json *j = make_report("ckpt.edit.v1", input, r);
+    json *j = make_report("ckpt.edit.v1", input, result);
     if (writing.in_place)
         json_bool(j, "in_place", true);
     json_bool(j, "changed", n != 0);
@@ -288,17 +291,17 @@ static void print_edit_json(const ckpt_plan *p, const char *input, const ckpt_wr
     mappings_json(p, j);
     uint64_t ntensors = ckpt_plan_tensor_count(p);
     json_u64(j, "unchanged", ntensors > nrenamed_tensors ? ntensors - nrenamed_tensors : 0);
-    if (r)
+    if (result)
         edit_losses_json(p, j);
     json_line(j, report_out);
 }
 
-/* print_edit_report - prints the names that P changes; R is NULL if nothing was to be written. */
+/* print_edit_report - prints the names that P changes; RESULT is NULL if nothing was to be written. */
 static void print_edit_report(const ckpt_plan *p, const char *input, const char *prefix,
-                              const ckpt_write_result *r)
+                              const ckpt_write_result *result)
 {
     if (ui.json)
-        print_edit_json(p, input, r);
+        print_edit_json(p, input, result);
     else if (!ui.quiet)
         renames_print(p, ckpt_plan_prefix(p) ? ckpt_plan_prefix(p) : prefix, report_out);
 }
@@ -393,9 +396,9 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
     return EXIT_OK;
 }
 
-void edit_suggest(struct text *out, const char *word, int n, char *const *files)
+void edit_suggest(struct text *out, const char *word, int nbytes, char *const *files)
 {
-    opt_command_line(out, word, n, files, NULL);
+    opt_command_line(out, word, nbytes, files, NULL);
     if (writing.output || writing.in_place || writing.check || writing.dry_run)
         return;
     text_add(out, " -o ");
@@ -467,22 +470,22 @@ static int run_one(const char *cmd, const char *input, ckpt_status (*apply)(ckpt
     return status;
 }
 
-int edit_run(const char *cmd, int n, char **inputs, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
+int edit_run(const char *cmd, int nbytes, char **inputs, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
              const char *prefix)
 {
     int status = EXIT_OK;
-    if (n > 1 && !writing.output && !writing.in_place && access(inputs[n - 1], F_OK) != 0)
-        return opt_fail_output(prefix, n - 1, inputs, inputs[n - 1]);
-    if (n > 1 && writing.output && !output_is_folder_path(writing.output))
+    if (nbytes > 1 && !writing.output && !writing.in_place && access(inputs[nbytes - 1], F_OK) != 0)
+        return opt_fail_output(prefix, nbytes - 1, inputs, inputs[nbytes - 1]);
+    if (nbytes > 1 && writing.output && !output_is_folder_path(writing.output))
         return usage_error(cmd,
                            "%d files cannot become one: -o DIR/ puts an output for each into a folder "
                            "(ckpt convert merges)",
-                           n);
-    if (n > 1 && edit_check_options(cmd, inputs[0]) != EXIT_OK)
+                           nbytes);
+    if (nbytes > 1 && edit_check_options(cmd, inputs[0]) != EXIT_OK)
         return EXIT_TROUBLE;
-    if (n > 1 && writing.output && !output_check_each(n, inputs, true))
+    if (nbytes > 1 && writing.output && !output_check_each(nbytes, inputs, true))
         return EXIT_TROUBLE;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < nbytes; i++) {
         int code = run_one(cmd, inputs[i], apply, prefix);
         status = code > status ? code : status;
     }

@@ -55,20 +55,20 @@ extern struct writing writing;
 ckpt_write_options edit_write_options(void);
 /* edit_open_plan - opens INPUT and makes a plan for the part of it at ROOT (NULL: all). Returns false after
  * printing the error. */
-bool edit_open_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
-/* edit_open_merged_plan - does so for the N INPUTS as one checkpoint. */
-bool edit_open_merged_plan(int n, char **inputs, const char *root, ckpt_file **f, ckpt_plan **p);
+bool edit_open_plan(const char *input, const char *root, ckpt_file **file, ckpt_plan **plan);
+/* edit_open_merged_plan - does so for the COUNT INPUTS as one checkpoint. */
+bool edit_open_merged_plan(int count, char **inputs, const char *root, ckpt_file **file, ckpt_plan **plan);
 /* edit_select - applies --keep and --drop to P. */
 ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
 /* edit_check_options - refuses options of CMD that exclude each other, and a missing output. Returns EXIT_OK,
  * or EXIT_TROUBLE after printing a usage error. */
 int edit_check_options(const char *cmd, const char *input);
 /* edit_suggest - adds to OUT a command line as opt_command_line() does, with a new output named after the
- * first of the N files if none was given. */
-void edit_suggest(struct text *out, const char *word, int n, char *const *files);
-/* edit_run - runs CMD (strip, add or rename) on each of the N INPUTS: APPLY edits the plan. PREFIX is named
- * in the report; NULL if the names change in different ways. Returns the exit code. */
-int edit_run(const char *cmd, int n, char **inputs, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
+ * first of the NBYTES files if none was given. */
+void edit_suggest(struct text *out, const char *word, int nbytes, char *const *files);
+/* edit_run - runs CMD (strip, add or rename) on each of the NBYTES INPUTS: APPLY edits the plan. PREFIX is
+ * named in the report; NULL if the names change in different ways. Returns the exit code. */
+int edit_run(const char *cmd, int nbytes, char **inputs, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
              const char *prefix);
 /* edit_recover - if an edit of INPUT by --in-place was interrupted, completes or undoes it. Sets *WHAT to
  * what was done. Returns false after printing the error. */
@@ -77,12 +77,12 @@ bool edit_recover(const char *input, ckpt_recovered *what);
  * tensors only: a flat format, or a set of shards with an index. */
 ckpt_status edit_narrow_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err);
 /* edit_write - writes P to --output and reports what was dropped, aliased or noticed. The caller sets
- * r->struct_size. Returns EXIT_OK or EXIT_TROUBLE. */
-int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *r);
+ * result->struct_size. Returns EXIT_OK or EXIT_TROUBLE. */
+int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *result);
 /* edit_print_result - prints what was written: the JSON document SCHEMA, to which ADD adds its own members,
  * or a line of text. */
-void edit_print_result(const char *schema, const char *input, const ckpt_plan *p, const ckpt_write_result *r,
-                       void (*add)(const ckpt_plan *p, json *parent));
+void edit_print_result(const char *schema, const char *input, const ckpt_plan *p,
+                       const ckpt_write_result *result, void (*add)(const ckpt_plan *p, json *parent));
 /* edit_losses_json - adds the dropped values to PARENT, as "dropped", and the ties, as "aliases". */
 void edit_losses_json(const ckpt_plan *p, json *parent);
 /* edit_dropped_json - adds the dropped values to LIST. */

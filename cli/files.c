@@ -28,9 +28,9 @@ static void add_path(struct path_list *list, const char *dir, const char *name)
     list->items[list->n++] = t.ptr;
 }
 
-static int compare_paths(const void *a, const void *b)
+static int compare_paths(const void *left, const void *right)
 {
-    return ckpt_natural_compare(str_of(*(char *const *)a), str_of(*(char *const *)b));
+    return ckpt_natural_compare(str_of(*(char *const *)left), str_of(*(char *const *)right));
 }
 
 static void free_paths(struct path_list *list)
@@ -158,26 +158,26 @@ void files_unname_lines(struct text *name)
     text_free(name);
 }
 
-static void print_heading(const struct reports *r, const char *path)
+static void print_heading(const struct reports *reports, const char *path)
 {
-    bool separated = r->layout == FILES_HEADING || r->layout == FILES_BLOCKS;
+    bool separated = reports->layout == FILES_HEADING || reports->layout == FILES_BLOCKS;
     if (!separated || !files.several || !ui.tty || ui.json || ui.prefix[0])
         return;
-    if (r->nreported)
+    if (reports->nreported)
         put_text(stdout, "\n");
-    if (r->layout == FILES_BLOCKS || files.no_filename)
+    if (reports->layout == FILES_BLOCKS || files.no_filename)
         return;
     print_text(stdout, "%s%s:%s\n", style_on(BOLD), escape_name(str_of(path)), style_off(BOLD));
 }
 
-static void report_file(struct reports *r, const char *path)
+static void report_file(struct reports *reports, const char *path)
 {
     struct text name = {0};
-    files_name_lines(path, r->layout, files.several, &name);
-    print_heading(r, path);
-    int code = r->process(path);
-    r->status = code > r->status ? code : r->status;
-    r->nreported++;
+    files_name_lines(path, reports->layout, files.several, &name);
+    print_heading(reports, path);
+    int code = reports->process(path);
+    reports->status = code > reports->status ? code : reports->status;
+    reports->nreported++;
     files_unname_lines(&name);
 }
 
@@ -233,22 +233,22 @@ static bool visit_folder(void *user, const char *path)
     return is_one_checkpoint;
 }
 
-static void report_files_below(struct reports *r, const char *path)
+static void report_files_below(struct reports *reports, const char *path)
 {
-    struct folder_walk walk = {.file = visit_file, .folder = visit_folder, .user = r};
-    uint64_t nreported_before = r->nreported;
-    r->nskipped = 0;
+    struct folder_walk walk = {.file = visit_file, .folder = visit_folder, .user = reports};
+    uint64_t nreported_before = reports->nreported;
+    reports->nskipped = 0;
     walk_folder(&walk, path);
     print_skipped(&walk, path);
     if (walk.nunread)
-        r->status = EXIT_TROUBLE;
-    if (r->nskipped)
+        reports->status = EXIT_TROUBLE;
+    if (reports->nskipped)
         print_notice(path,
-                     r->nskipped == 1 ? "skipped %llu file that is not a checkpoint"
-                                      : "skipped %llu files that are not checkpoints",
-                     (unsigned long long)r->nskipped);
-    if (r->nreported == nreported_before)
-        r->status = report_failure(CKPT_ENOTFOUND, path, NULL, "no checkpoint in this folder");
+                     reports->nskipped == 1 ? "skipped %llu file that is not a checkpoint"
+                                            : "skipped %llu files that are not checkpoints",
+                     (unsigned long long)reports->nskipped);
+    if (reports->nreported == nreported_before)
+        reports->status = report_failure(CKPT_ENOTFOUND, path, NULL, "no checkpoint in this folder");
 }
 
 /* has_checkpoints - returns true if the name of any file in the folder PATH has a suffix of checkpoints. */
@@ -265,22 +265,22 @@ static bool has_checkpoints(const char *path)
 
 /* report_operand - reports on PATH. If PATH is a folder with checkpoints, but not a checkpoint itself, prints
  * a hint that recommends -r. */
-static void report_operand(struct reports *r, const char *path)
+static void report_operand(struct reports *reports, const char *path)
 {
-    int status_before = r->status;
-    r->status = EXIT_OK;
+    int status_before = reports->status;
+    reports->status = EXIT_OK;
     ui.last_error = CKPT_OK;
-    report_file(r, path);
+    report_file(reports, path);
     if ((ui.last_error == CKPT_EUSAGE || ui.last_error == CKPT_EUNKNOWN) && has_checkpoints(path))
         print_second_hint(path, "-r takes every checkpoint in it");
-    r->status = status_before > r->status ? status_before : r->status;
+    reports->status = status_before > reports->status ? status_before : reports->status;
 }
 
-int files_each(int n, char **operand, enum files_layout layout, int (*process)(const char *path))
+int files_each(int count, char **operand, enum files_layout layout, int (*process)(const char *path))
 {
-    files.several = n > 1 || files.recursive;
+    files.several = count > 1 || files.recursive;
     struct reports r = {.process = process, .layout = layout};
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         if (files.recursive && is_folder(operand[i]))
             report_files_below(&r, operand[i]);
         else

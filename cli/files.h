@@ -28,9 +28,9 @@ enum files_layout {
     FILES_COLUMN   /* by a first field with the name in each record */
 };
 
-/* files_each - calls PROCESS with each of the N operands, or with -r with each checkpoint below them. Returns
- * the highest exit code that PROCESS returned; EXIT_TROUBLE if -r finds nothing. */
-int files_each(int n, char **operand, enum files_layout layout, int (*process)(const char *path));
+/* files_each - calls PROCESS with each of the COUNT operands, or with -r with each checkpoint below them.
+ * Returns the highest exit code that PROCESS returned; EXIT_TROUBLE if -r finds nothing. */
+int files_each(int count, char **operand, enum files_layout layout, int (*process)(const char *path));
 
 /* files_name_lines - makes each line that line_put prints begin with PATH, if the options and LAYOUT require
  * it. SEVERAL: there may be other files. NAME is empty, and holds the text until files_unname_lines(). */

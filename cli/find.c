@@ -12,16 +12,16 @@
 
 static const char metadata_name[] = "__metadata__";
 
-bool metadata_next(const ckpt_file *f, size_t *i, ckpt_leaf *out)
+bool metadata_next(const ckpt_file *f, size_t *index, ckpt_leaf *out)
 {
     static struct text name;
     static ckpt_path_elem path[2];
     const ckpt_value *key, *value;
     ckpt_pair m = {0};
-    size_t at = *i;
+    size_t at = *index;
     while (ckpt_metadata_at(f, at, &m) && ckpt_metadata_is_tie(f, at))
         at++;
-    *i = at + 1;
+    *index = at + 1;
     if ((ui.root && *ui.root) || !ckpt_value_item(ckpt_file_metadata(f), at, &key, &value))
         return false;
     text_clear(&name);
@@ -34,16 +34,16 @@ bool metadata_next(const ckpt_file *f, size_t *i, ckpt_leaf *out)
     return true;
 }
 
-bool next_value(const ckpt_file *f, size_t *i, ckpt_leaf *out)
+bool next_value(const ckpt_file *f, size_t *index, ckpt_leaf *out)
 {
     size_t nleaves = ckpt_leaf_count(f);
-    if (*i < nleaves) {
-        *out = *ckpt_leaf_at(f, (*i)++);
+    if (*index < nleaves) {
+        *out = *ckpt_leaf_at(f, (*index)++);
         return true;
     }
-    size_t pair = *i - nleaves;
+    size_t pair = *index - nleaves;
     bool found = metadata_next(f, &pair, out);
-    *i = nleaves + pair;
+    *index = nleaves + pair;
     return found;
 }
 
@@ -85,50 +85,52 @@ struct search {
     struct found *out;
 };
 
-static bool is_text(const ckpt_value *v)
+static bool is_text(const ckpt_value *value)
 {
-    return ckpt_value_get_type(v) == CKPT_V_STR || ckpt_value_get_type(v) == CKPT_V_STR8;
+    return ckpt_value_get_type(value) == CKPT_V_STR || ckpt_value_get_type(value) == CKPT_V_STR8;
 }
 
-void text_key(struct text *t, const ckpt_value *key)
+void text_key(struct text *text, const ckpt_value *key)
 {
     if (is_text(key))
-        text_name(t, ckpt_value_str(key));
+        text_name(text, ckpt_value_str(key));
     else
-        text_value(t, key, 20);
+        text_value(text, key, 20);
 }
 
-/* path_component - returns KEY, or index I of a sequence if KEY is NULL, as it is written in a path. */
-static ckpt_str path_component(struct text *t, const ckpt_value *key, size_t i)
+/* path_component - returns KEY, or index INDEX of a sequence if KEY is NULL, as it is written in a path. */
+static ckpt_str path_component(struct text *text, const ckpt_value *key, size_t index)
 {
     if (key && is_text(key))
         return ckpt_value_str(key);
-    text_clear(t);
+    text_clear(text);
     if (key)
-        text_value(t, key, 20);
+        text_value(text, key, 20);
     else
-        text_addf(t, "%zu", i);
-    return (ckpt_str){t->ptr, t->len};
+        text_addf(text, "%zu", index);
+    return (ckpt_str){text->ptr, text->len};
 }
 
-/* find_below - finds the value whose path below V is PATH. A key may hold dots, so each key that PATH begins
- * with is tried. */
-static bool find_below(struct search *s, const ckpt_value *v, ckpt_str path, unsigned depth)
+/* find_below - finds the value whose path below VALUE is PATH. A key may hold dots, so each key that PATH
+ * begins with is tried. */
+static bool find_below(struct search *search, const ckpt_value *value, ckpt_str path, unsigned depth)
 {
     struct text t = {0};
     const ckpt_value *key, *val;
     bool hit = false;
-    for (size_t i = 0; !hit && depth < MAX_DEPTH && s->steps < MAX_STEPS && ckpt_value_item(v, i, &key, &val);
+    for (size_t i = 0;
+         !hit && depth < MAX_DEPTH && search->steps < MAX_STEPS && ckpt_value_item(value, i, &key, &val);
          i++) {
         ckpt_str word = path_component(&t, key, i);
-        s->steps++;
+        search->steps++;
         if (!str_begins(path, word))
             continue;
         if (path.len == word.len) {
-            *s->out = (struct found){ckpt_value_tensor(val), val};
+            *search->out = (struct found){ckpt_value_tensor(val), val};
             hit = true;
         } else if (path.ptr[word.len] == '.') {
-            hit = find_below(s, val, (ckpt_str){path.ptr + word.len + 1, path.len - word.len - 1}, depth + 1);
+            hit = find_below(search, val, (ckpt_str){path.ptr + word.len + 1, path.len - word.len - 1},
+                             depth + 1);
         }
     }
     text_free(&t);

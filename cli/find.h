@@ -27,15 +27,16 @@ bool check_globs(const ckpt_file *f, const char *const *globs, size_t nglobs, bo
  * glob matched in none of them. */
 bool check_globs_of_all(void);
 /* text_key - adds KEY, the key of a mapping, as it is written in a path. */
-void text_key(struct text *t, const ckpt_value *key);
+void text_key(struct text *text, const ckpt_value *key);
 
-/* metadata_next - sets *OUT to the next pair of F's metadata from index *I on that does not record a tie,
- * and moves *I past it. *OUT is valid until the next call. Returns false if there is none, and always with
+/* metadata_next - sets *OUT to the next pair of F's metadata from index *INDEX on that does not record a tie,
+ * and moves *INDEX past it. *OUT is valid until the next call. Returns false if there is none, and always
+ * with
  * --root. */
-bool metadata_next(const ckpt_file *f, size_t *i, ckpt_leaf *out);
-/* next_value - sets *OUT to value *I of F and moves *I past it. The values are the leaves, then the pairs
- * that metadata_next returns. Returns false if there is none. */
-bool next_value(const ckpt_file *f, size_t *i, ckpt_leaf *out);
+bool metadata_next(const ckpt_file *f, size_t *index, ckpt_leaf *out);
+/* next_value - sets *OUT to value *INDEX of F and moves *INDEX past it. The values are the leaves, then the
+ * pairs that metadata_next returns. Returns false if there is none. */
+bool next_value(const ckpt_file *f, size_t *index, ckpt_leaf *out);
 /* metadata_find - returns all metadata for "__metadata__", one value for "__metadata__.KEY", else NULL. */
 const ckpt_value *metadata_find(const ckpt_file *f, ckpt_str name);
 /* metadata_json - adds a list of all pairs, ties included, as "metadata". */

@@ -105,79 +105,84 @@ static bool is_path(const char *word)
            output_path_format(word);
 }
 
-/* is_word - returns true if WORD may stand for WORD in S: a size, a dtype or any name, as s->word is. */
-static bool is_word(const struct suggestion *s, const char *word)
+/* is_word - returns true if WORD may stand for WORD in SUGGESTION: a size, a dtype or any name, as
+ * suggestion->word is. */
+static bool is_word(const struct suggestion *suggestion, const char *word)
 {
-    if (!strstr(s->line, "WORD") || s->given.word || is_path(word))
+    if (!strstr(suggestion->line, "WORD") || suggestion->given.word || is_path(word))
         return false;
-    if (s->word[0] >= '0' && s->word[0] <= '9')
+    if (suggestion->word[0] >= '0' && suggestion->word[0] <= '9')
         return word[0] >= '0' && word[0] <= '9';
-    return !guess_option_value("cast", s->word) || guess_option_value("cast", word);
+    return !guess_option_value("cast", suggestion->word) || guess_option_value("cast", word);
 }
 
 /* get_word - returns WORD, for which is_word is true, as the command takes it. */
-static const char *get_word(const struct suggestion *s, const char *word)
+static const char *get_word(const struct suggestion *suggestion, const char *word)
 {
-    const char *dtype = guess_option_value("cast", s->word) ? guess_option_value("cast", word) : NULL;
+    const char *dtype = guess_option_value("cast", suggestion->word) ? guess_option_value("cast", word)
+                                                                     : NULL;
     return dtype ? dtype : word;
 }
 
-/* takes_file - returns true if WORD is a further file that S reads, and no output. */
-static bool takes_file(const struct suggestion *s, const char *word)
+/* takes_file - returns true if WORD is a further file that SUGGESTION reads, and no output. */
+static bool takes_file(const struct suggestion *suggestion, const char *word)
 {
-    bool has_output = strstr(s->line, "OUT"), takes_many = !has_output || strstr(s->line, "FILES");
-    if (s->given.nfiles == COUNT(s->given.files) || (s->given.word && !is_path(word)))
+    bool has_output = strstr(suggestion->line, "OUT"),
+         takes_many = !has_output || strstr(suggestion->line, "FILES");
+    if (suggestion->given.nfiles == COUNT(suggestion->given.files) ||
+        (suggestion->given.word && !is_path(word)))
         return false;
-    return s->given.nfiles == 0 || (takes_many && (!has_output || access(word, F_OK) == 0));
+    return suggestion->given.nfiles == 0 || (takes_many && (!has_output || access(word, F_OK) == 0));
 }
 
 /* sort_word_option - if the option ARGV[0] of another tool, as in `cast --to bf16` or `split --size=5GB`, has
  * the word for the command as its value, keeps that, and returns how many words it takes; else 0. */
-static int sort_word_option(struct suggestion *s, int argc, char **argv)
+static int sort_word_option(struct suggestion *suggestion, int argc, char **argv)
 {
     const char *equals = strchr(argv[0], '='), *value = equals ? equals + 1 : argc > 1 ? argv[1] : "";
-    bool is_dtype = guess_option_value("cast", s->word) && strncmp(argv[0], "--to", 4) == 0;
-    if ((find_option(s->cmd, argv[0]) && !is_dtype) || !*value || *value == '-' || !is_word(s, value))
+    bool is_dtype = guess_option_value("cast", suggestion->word) && strncmp(argv[0], "--to", 4) == 0;
+    if ((find_option(suggestion->cmd, argv[0]) && !is_dtype) || !*value || *value == '-' ||
+        !is_word(suggestion, value))
         return 0;
-    s->given.word = get_word(s, value);
+    suggestion->given.word = get_word(suggestion, value);
     return equals ? 1 : 2;
 }
 
 /* sort_option - keeps the option ARGV[0], and returns how many words it takes; 0: the command has no such
  * option. */
-static int sort_option(struct suggestion *s, int argc, char **argv)
+static int sort_option(struct suggestion *suggestion, int argc, char **argv)
 {
-    const struct opt *o = find_option(s->cmd, argv[0]);
+    const struct opt *o = find_option(suggestion->cmd, argv[0]);
     bool has_value = argv[0][1] == '-' ? strchr(argv[0], '=') != NULL : argv[0][2] != '\0';
     bool takes_next = o && o->arg && !has_value;
     if (!o || (takes_next && argc < 2))
         return 0;
     if (o->letter == 'o' && takes_next) {
-        s->given.output = argv[1];
+        suggestion->given.output = argv[1];
         return 2;
     }
     for (int i = 0; i < 1 + takes_next; i++) {
-        text_add(&s->given.options, " ");
-        text_shell(&s->given.options, argv[i]);
+        text_add(&suggestion->given.options, " ");
+        text_shell(&suggestion->given.options, argv[i]);
     }
     return 1 + takes_next;
 }
 
-static void sort_given(struct suggestion *s, int argc, char **argv)
+static void sort_given(struct suggestion *suggestion, int argc, char **argv)
 {
-    struct given *g = &s->given;
+    struct given *g = &suggestion->given;
     for (int i = 0, n = 1; i < argc; i += n, n = 1) {
         const char *word = argv[i];
         if (word[0] == '-' && word[1]) {
-            n = sort_word_option(s, argc - i, argv + i);
-            n = n ? n : sort_option(s, argc - i, argv + i);
+            n = sort_word_option(suggestion, argc - i, argv + i);
+            n = n ? n : sort_option(suggestion, argc - i, argv + i);
             g->is_unclear = g->is_unclear || !n;
             n = n ? n : 1;
-        } else if (is_word(s, word)) {
-            g->word = get_word(s, word);
-        } else if (takes_file(s, word)) {
+        } else if (is_word(suggestion, word)) {
+            g->word = get_word(suggestion, word);
+        } else if (takes_file(suggestion, word)) {
             g->files[g->nfiles++] = word;
-        } else if (strstr(s->line, "OUT") && g->nfiles && !g->output) {
+        } else if (strstr(suggestion->line, "OUT") && g->nfiles && !g->output) {
             g->output = word;
         } else {
             g->is_unclear = true;
@@ -186,10 +191,10 @@ static void sort_given(struct suggestion *s, int argc, char **argv)
 }
 
 /* add_output - adds the output that was given, or the name of a new file. The name must select a format. */
-static void add_output(struct text *out, const struct suggestion *s)
+static void add_output(struct text *out, const struct suggestion *suggestion)
 {
-    const struct given *g = &s->given;
-    bool convert = strcmp(s->cmd->name, "convert") == 0;
+    const struct given *g = &suggestion->given;
+    bool convert = strcmp(suggestion->cmd->name, "convert") == 0;
     const char *suffix = convert ? ".safetensors" : ".pt";
     struct text name = {0};
     if (g->nfiles && output_path_format(g->files[0]))
@@ -207,30 +212,30 @@ static void add_output(struct text *out, const struct suggestion *s)
 }
 
 /* add_files - adds the files that were given; if there are none, OPERAND, such as "FILE". */
-static void add_files(struct text *out, const struct suggestion *s, const char *operand)
+static void add_files(struct text *out, const struct suggestion *suggestion, const char *operand)
 {
-    if (!s->given.nfiles)
+    if (!suggestion->given.nfiles)
         text_add(out, operand);
-    for (size_t i = 0; i < s->given.nfiles; i++) {
+    for (size_t i = 0; i < suggestion->given.nfiles; i++) {
         text_add(out, i ? " " : "");
-        text_operand(out, s->given.files[i]);
+        text_operand(out, suggestion->given.files[i]);
     }
 }
 
-/* add_token - adds a space and the N bytes at TOKEN, a word of the template, with what stands for WORD in it;
- * nothing if that is empty. */
-static void add_token(struct text *out, const struct suggestion *s, const char *token, size_t n)
+/* add_token - adds a space and the NBYTES bytes at TOKEN, a word of the template, with what stands for WORD
+ * in it; nothing if that is empty. */
+static void add_token(struct text *out, const struct suggestion *suggestion, const char *token, size_t nbytes)
 {
     struct text filled = {0};
     const char *at = strstr(token, "WORD");
-    size_t before = at && at < token + n ? (size_t)(at - token) : n;
-    const char *word = s->given.word ? s->given.word : s->word;
-    if (before < n && !*word)
+    size_t before = at && at < token + nbytes ? (size_t)(at - token) : nbytes;
+    const char *word = suggestion->given.word ? suggestion->given.word : suggestion->word;
+    if (before < nbytes && !*word)
         return;
     text_bytes(&filled, token, before);
-    if (before < n) {
+    if (before < nbytes) {
         text_add(&filled, word);
-        text_bytes(&filled, at + strlen("WORD"), n - before - strlen("WORD"));
+        text_bytes(&filled, at + strlen("WORD"), nbytes - before - strlen("WORD"));
     }
     text_add(out, " ");
     text_shell(out, filled.ptr);
@@ -238,12 +243,12 @@ static void add_token(struct text *out, const struct suggestion *s, const char *
 }
 
 /* needs_recursive - returns true if a folder was given that is no checkpoint itself. */
-static bool needs_recursive(const struct suggestion *s)
+static bool needs_recursive(const struct suggestion *suggestion)
 {
     ckpt_error ignored;
     ckpt_file *f;
-    for (size_t i = 0; i < s->given.nfiles; i++) {
-        const char *path = s->given.files[i];
+    for (size_t i = 0; i < suggestion->given.nfiles; i++) {
+        const char *path = suggestion->given.files[i];
         if (!is_folder(path))
             continue;
         if (ckpt_open(path, &ui.limits, &f, &ignored) != CKPT_OK)
@@ -253,30 +258,30 @@ static bool needs_recursive(const struct suggestion *s)
     return false;
 }
 
-/* add_command_line - adds the command line of S, or only the words before the first file. */
-static void add_command_line(struct text *out, const struct suggestion *s, bool only_command)
+/* add_command_line - adds the command line of SUGGESTION, or only the words before the first file. */
+static void add_command_line(struct text *out, const struct suggestion *suggestion, bool only_command)
 {
     text_add(out, "ckpt");
-    for (const char *token = s->line; *token; token += strspn(token, " ")) {
+    for (const char *token = suggestion->line; *token; token += strspn(token, " ")) {
         size_t n = strcspn(token, " ");
         bool is_file = strncmp(token, "FILE", 4) == 0, is_output = n == 3 && strncmp(token, "OUT", 3) == 0;
         if (only_command && (is_file || is_output || strncmp(token, "-o", n) == 0))
             break;
         if (is_file) {
             text_add(out, " ");
-            add_files(out, s, n > 4 ? "A B" : "FILE");
+            add_files(out, suggestion, n > 4 ? "A B" : "FILE");
         } else if (is_output) {
             text_add(out, " ");
-            add_output(out, s);
+            add_output(out, suggestion);
         } else {
-            add_token(out, s, token, n);
+            add_token(out, suggestion, token, n);
         }
         token += n;
     }
-    if (!only_command && find_option(s->cmd, "--recursive") && needs_recursive(s))
+    if (!only_command && find_option(suggestion->cmd, "--recursive") && needs_recursive(suggestion))
         text_add(out, " -r");
-    if (!only_command && s->given.options.len)
-        text_add(out, s->given.options.ptr);
+    if (!only_command && suggestion->given.options.len)
+        text_add(out, suggestion->given.options.ptr);
 }
 
 /* is_misspelled - returns true if TYPED may be WORD, of guesses.def, with a typing error. A word of five
@@ -286,36 +291,36 @@ static bool is_misspelled(const char *typed, const char *word)
     return strlen(word) > 5 || guess_distance(typed, word) < 2;
 }
 
-/* find_template - sets LINE and WORD of S to the template for TYPED, and returns true if it comes from
- * guesses.def; else LINE is the name of the command that is nearest, or NULL. */
-static bool find_template(struct suggestion *s, const char *typed)
+/* find_template - sets LINE and WORD of SUGGESTION to the template for TYPED, and returns true if it comes
+ * from guesses.def; else LINE is the name of the command that is nearest, or NULL. */
+static bool find_template(struct suggestion *suggestion, const char *typed)
 {
     struct nearest best = {.typed = typed};
     bool is_listed = false;
     for (size_t i = 0; cmd_list[i]; i++)
         if (replace_if_nearer(&best, cmd_list[i]->name))
-            s->line = cmd_list[i]->name;
+            suggestion->line = cmd_list[i]->name;
     for (size_t i = 0; i < COUNT(command_guesses); i++)
         if (is_misspelled(typed, command_guesses[i].typed) &&
             replace_if_nearer(&best, command_guesses[i].typed)) {
-            s->line = command_guesses[i].line;
-            s->word = command_guesses[i].word;
+            suggestion->line = command_guesses[i].line;
+            suggestion->word = command_guesses[i].word;
             is_listed = true;
         }
     return is_listed;
 }
 
 /* keep_existing_files - drops all but the files that exist: what else was given is not understood. */
-static void keep_existing_files(struct given *g)
+static void keep_existing_files(struct given *this_given)
 {
     size_t n = 0;
-    for (size_t i = 0; i < g->nfiles; i++)
-        if (access(g->files[i], F_OK) == 0)
-            g->files[n++] = g->files[i];
-    g->nfiles = n;
-    g->word = g->output = NULL;
-    text_free(&g->options);
-    g->options = (struct text){0};
+    for (size_t i = 0; i < this_given->nfiles; i++)
+        if (access(this_given->files[i], F_OK) == 0)
+            this_given->files[n++] = this_given->files[i];
+    this_given->nfiles = n;
+    this_given->word = this_given->output = NULL;
+    text_free(&this_given->options);
+    this_given->options = (struct text){0};
 }
 
 /* suggest_command_line - sets OUT to the command line that was probably meant by ARGV, and COMMAND to its

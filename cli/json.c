@@ -34,78 +34,78 @@ json *json_schema(const char *schema)
     return j;
 }
 
-void json_free(json *j) { cJSON_Delete((cJSON *)j); }
+void json_free(json *object) { cJSON_Delete((cJSON *)object); }
 
 /* -------------------------------------------------------------------- text */
 
-/* add_hex_twin - adds the exact bytes of S under "KEY_hex", next to its text under KEY. */
-static void add_hex_twin(json *parent, const char *key, ckpt_str s)
+/* add_hex_twin - adds the exact bytes of TEXT under "KEY_hex", next to its text under KEY. */
+static void add_hex_twin(json *parent, const char *key, ckpt_str text)
 {
     struct text twin = {0}, hex = {0};
     text_addf(&twin, "%s_hex", key);
-    text_hex(&hex, (const uint8_t *)s.ptr, s.len);
+    text_hex(&hex, (const uint8_t *)text.ptr, text.len);
     if (!cJSON_AddItemToObject((cJSON *)parent, twin.ptr, check_item(cJSON_CreateString(hex.ptr))))
         mem_fail();
     text_free(&twin);
     text_free(&hex);
 }
 
-void json_str(json *parent, const char *key, ckpt_str s)
+void json_str(json *parent, const char *key, ckpt_str text)
 {
     static struct text t;
     text_clear(&t);
-    bool exact = text_json_string(&t, s);
+    bool exact = text_json_string(&t, text);
     add_item(parent, key, cJSON_CreateRaw(t.ptr));
     if (!exact && key)
-        add_hex_twin(parent, key, s);
+        add_hex_twin(parent, key, text);
 }
 
-void json_text(json *parent, const char *key, const char *s) { json_str(parent, key, str_of(s)); }
+void json_text(json *parent, const char *key, const char *text) { json_str(parent, key, str_of(text)); }
 
 /* ------------------------------------------------------------------ others */
 
 void json_raw(json *parent, const char *key, const char *raw) { add_item(parent, key, cJSON_CreateRaw(raw)); }
 
-/* add_integer - adds N, or -N. */
-static void add_integer(json *parent, const char *key, uint64_t n, bool is_negative)
+/* add_integer - adds NBYTES, or -N. */
+static void add_integer(json *parent, const char *key, uint64_t nbytes, bool is_negative)
 {
     static struct text t;
     text_clear(&t);
     text_add(&t, is_negative ? "-" : "");
-    text_uint(&t, n);
+    text_uint(&t, nbytes);
     json_raw(parent, key, t.ptr);
 }
 
-void json_u64(json *parent, const char *key, uint64_t n) { add_integer(parent, key, n, false); }
+void json_u64(json *parent, const char *key, uint64_t nbytes) { add_integer(parent, key, nbytes, false); }
 
-static void add_i64(json *parent, const char *key, int64_t n)
+static void add_i64(json *parent, const char *key, int64_t nbytes)
 {
-    add_integer(parent, key, n < 0 ? 0 - (uint64_t)n : (uint64_t)n, n < 0);
+    add_integer(parent, key, nbytes < 0 ? 0 - (uint64_t)nbytes : (uint64_t)nbytes, nbytes < 0);
 }
 
-void json_real(json *parent, const char *key, double d)
+void json_real(json *parent, const char *key, double number)
 {
     char text[NUMBER_TEXT_SIZE];
-    json_raw(parent, key, real_json(d, false, text));
+    json_raw(parent, key, real_json(number, false, text));
 }
 
-void json_real_or_null(json *parent, const char *key, double d)
+void json_real_or_null(json *parent, const char *key, double number)
 {
-    if (isnan(d))
+    if (isnan(number))
         json_null(parent, key);
     else
-        json_real(parent, key, d);
+        json_real(parent, key, number);
 }
 
-void json_hex(json *parent, const char *key, const uint8_t *p, size_t n)
+void json_hex(json *parent, const char *key, const uint8_t *bytes, size_t nbytes)
 {
     struct text hex = {0};
-    text_hex(&hex, p, n);
+    text_hex(&hex, bytes, nbytes);
     json_text(parent, key, hex.ptr ? hex.ptr : "");
     text_free(&hex);
 }
 
-void json_bool(json *parent, const char *key, bool b) { add_item(parent, key, cJSON_CreateBool(b)); }
+void json_bool(json *parent, const char *key, bool flag) { add_item(parent, key, cJSON_CreateBool(flag)); }
 
 void json_null(json *parent, const char *key) { add_item(parent, key, cJSON_CreateNull()); }
 
@@ -123,59 +123,59 @@ json *json_add_array(json *parent, const char *key)
     return (json *)item;
 }
 
-void json_u64s(json *parent, const char *key, const uint64_t *n, size_t count)
+void json_u64s(json *parent, const char *key, const uint64_t *number, size_t count)
 {
     json *array = json_add_array(parent, key);
     for (size_t i = 0; i < count; i++)
-        json_u64(array, NULL, n[i]);
+        json_u64(array, NULL, number[i]);
 }
 
-void json_path(json *parent, const char *key, const ckpt_path_elem *path, uint32_t n)
+void json_path(json *parent, const char *key, const ckpt_path_elem *path, uint32_t count)
 {
     json *array = json_add_array(parent, key);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < count; i++)
         if (path[i].is_int)
             add_i64(array, NULL, path[i].num);
         else
             json_str(array, NULL, path[i].str);
 }
 
-/* add_as_text - adds V as a string, as `ckpt show` prints it, but a large integer as a number. */
-static void add_as_text(json *parent, const char *key, const ckpt_value *v)
+/* add_as_text - adds VALUE as a string, as `ckpt show` prints it, but a large integer as a number. */
+static void add_as_text(json *parent, const char *key, const ckpt_value *value)
 {
     enum { MAX_NODES = 10000 };
     struct text t = {0};
-    text_value(&t, v, MAX_NODES);
-    if (ckpt_value_get_type(v) == CKPT_V_BIGINT && t.len && t.ptr[strspn(t.ptr, "-0123456789")] == '\0')
+    text_value(&t, value, MAX_NODES);
+    if (ckpt_value_get_type(value) == CKPT_V_BIGINT && t.len && t.ptr[strspn(t.ptr, "-0123456789")] == '\0')
         json_raw(parent, key, t.ptr);
     else
         json_text(parent, key, t.ptr);
     text_free(&t);
 }
 
-/* is_unloaded_text - returns true if V is a text that was not loaded because of its length:
+/* is_unloaded_text - returns true if VALUE is a text that was not loaded because of its length:
  * ckpt_value_str() is empty, but its printed form is not. */
-static bool is_unloaded_text(const ckpt_value *v)
+static bool is_unloaded_text(const ckpt_value *value)
 {
     char shown[8];
-    return ckpt_value_str(v).len == 0 && ckpt_value_text(v, 1, shown, sizeof shown) > 2;
+    return ckpt_value_str(value).len == 0 && ckpt_value_text(value, 1, shown, sizeof shown) > 2;
 }
 
-void json_value(json *parent, const char *key, const ckpt_value *v)
+void json_value(json *parent, const char *key, const ckpt_value *value)
 {
-    switch (v ? ckpt_value_get_type(v) : CKPT_V_NONE) {
+    switch (value ? ckpt_value_get_type(value) : CKPT_V_NONE) {
     case CKPT_V_NONE: json_null(parent, key); break;
-    case CKPT_V_BOOL: json_bool(parent, key, ckpt_value_bool(v)); break;
-    case CKPT_V_INT: add_i64(parent, key, ckpt_value_int(v)); break;
-    case CKPT_V_FLOAT: json_real(parent, key, ckpt_value_float(v)); break;
+    case CKPT_V_BOOL: json_bool(parent, key, ckpt_value_bool(value)); break;
+    case CKPT_V_INT: add_i64(parent, key, ckpt_value_int(value)); break;
+    case CKPT_V_FLOAT: json_real(parent, key, ckpt_value_float(value)); break;
     case CKPT_V_STR:
     case CKPT_V_STR8:
-        if (is_unloaded_text(v))
-            add_as_text(parent, key, v);
+        if (is_unloaded_text(value))
+            add_as_text(parent, key, value);
         else
-            json_str(parent, key, ckpt_value_str(v));
+            json_str(parent, key, ckpt_value_str(value));
         break;
-    default: add_as_text(parent, key, v);
+    default: add_as_text(parent, key, value);
     }
 }
 
@@ -186,9 +186,9 @@ struct open_list {
     size_t next; /* the item that is added next */
 };
 
-static bool is_list(const ckpt_value *v)
+static bool is_list(const ckpt_value *value)
 {
-    ckpt_value_type type = v ? ckpt_value_get_type(v) : CKPT_V_NONE;
+    ckpt_value_type type = value ? ckpt_value_get_type(value) : CKPT_V_NONE;
     return type == CKPT_V_LIST || type == CKPT_V_TUPLE;
 }
 
@@ -217,14 +217,14 @@ void json_list(json *parent, const char *key, const ckpt_value *list)
         add_item(parent, key, (cJSON *)open[0].array);
 }
 
-void json_tensor(json *parent, const ckpt_tensor *t)
+void json_tensor(json *parent, const ckpt_tensor *tensor)
 {
-    json_str(parent, "name", t->name);
-    json_path(parent, "path", t->path, t->npath);
-    if (t->dtype != CKPT_DT_NONE)
-        json_text(parent, "dtype", ckpt_tensor_dtype_name(t));
-    if (t->has_shape)
-        json_u64s(parent, "shape", t->shape, t->ndim);
+    json_str(parent, "name", tensor->name);
+    json_path(parent, "path", tensor->path, tensor->npath);
+    if (tensor->dtype != CKPT_DT_NONE)
+        json_text(parent, "dtype", ckpt_tensor_dtype_name(tensor));
+    if (tensor->has_shape)
+        json_u64s(parent, "shape", tensor->shape, tensor->ndim);
 }
 
 void json_alias(json *list, ckpt_str name, ckpt_str of)
@@ -268,16 +268,17 @@ json *json_totals(json *parent, const char *key, uint64_t tensors, uint64_t elem
 
 /* ---------------------------------------------------------------- printing */
 
-/* print_item - prints J without its first SKIP_START and its last SKIP_END characters, and frees J. */
-static void print_item(json *j, size_t skip_start, size_t skip_end, FILE *stream)
+/* print_item - prints OBJECT without its first SKIP_START and its last SKIP_END characters, and frees
+ * OBJECT. */
+static void print_item(json *object, size_t skip_start, size_t skip_end, FILE *stream)
 {
-    char *text = cJSON_PrintBuffered((cJSON *)j, 512, 0);
+    char *text = cJSON_PrintBuffered((cJSON *)object, 512, 0);
     if (!text)
         mem_fail();
     size_t n = strlen(text);
     fwrite(text + skip_start, 1, n - skip_start - skip_end, stream);
     cJSON_free(text);
-    json_free(j);
+    json_free(object);
 }
 
 void json_error(json *parent, const ckpt_error *err)
@@ -295,9 +296,9 @@ void json_error(json *parent, const ckpt_error *err)
         json_text(parent, "hint", err->hint);
 }
 
-void json_line(json *j, FILE *stream)
+void json_line(json *object, FILE *stream)
 {
-    print_item(j, 0, 0, stream);
+    print_item(object, 0, 0, stream);
     fputc('\n', stream);
 }
 

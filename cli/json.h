@@ -16,33 +16,33 @@ typedef struct json json;
 
 json *json_object(void);
 json *json_schema(const char *schema); /* makes an object whose first key is "schema" */
-void json_free(json *j);
+void json_free(json *object);
 /* These add a value to PARENT. If PARENT is an object, KEY must outlive it, and json_str may add KEY_hex. If
  * PARENT is an array, KEY is NULL. */
-void json_str(json *parent, const char *key, ckpt_str s);
-void json_text(json *parent, const char *key, const char *s);
-void json_u64(json *parent, const char *key, uint64_t n);
-void json_real(json *parent, const char *key, double d);
-void json_real_or_null(json *parent, const char *key, double d); /* null for NaN */
-void json_hex(json *parent, const char *key, const uint8_t *p, size_t n);
-void json_bool(json *parent, const char *key, bool b);
+void json_str(json *parent, const char *key, ckpt_str text);
+void json_text(json *parent, const char *key, const char *text);
+void json_u64(json *parent, const char *key, uint64_t nbytes);
+void json_real(json *parent, const char *key, double number);
+void json_real_or_null(json *parent, const char *key, double number); /* null for NaN */
+void json_hex(json *parent, const char *key, const uint8_t *bytes, size_t nbytes);
+void json_bool(json *parent, const char *key, bool flag);
 void json_null(json *parent, const char *key);
 void json_raw(json *parent, const char *key, const char *raw); /* RAW: any JSON */
 json *json_add_object(json *parent, const char *key);
 json *json_add_array(json *parent, const char *key);
-void json_u64s(json *parent, const char *key, const uint64_t *n, size_t count);
-void json_path(json *parent, const char *key, const ckpt_path_elem *path, uint32_t n);
-/* json_tensor - adds name, path, dtype and shape of T. */
-void json_tensor(json *parent, const ckpt_tensor *t);
+void json_u64s(json *parent, const char *key, const uint64_t *number, size_t count);
+void json_path(json *parent, const char *key, const ckpt_path_elem *path, uint32_t count);
+/* json_tensor - adds name, path, dtype and shape of TENSOR. */
+void json_tensor(json *parent, const ckpt_tensor *tensor);
 /* json_alias - adds {"name", "of"} to LIST: NAME shows the same bytes as OF. */
 void json_alias(json *list, ckpt_str name, ckpt_str of);
 /* json_rename - adds {"from", "to"} to LIST. */
 void json_rename(json *list, ckpt_str from, ckpt_str to);
 /* json_leaf - adds path, type and value of LEAF, which is not a tensor. */
 void json_leaf(json *parent, const ckpt_leaf *leaf);
-/* json_value - adds V: numbers, text, true and null as themselves, other values as the text that `ckpt show`
- * prints. */
-void json_value(json *parent, const char *key, const ckpt_value *v);
+/* json_value - adds VALUE: numbers, text, true and null as themselves, other values as the text that `ckpt
+ * show` prints. */
+void json_value(json *parent, const char *key, const ckpt_value *value);
 /* json_list - adds LIST, a list or tuple, as an array; lists in it are arrays, too, down to a depth of 16.
  * Adds nothing if that would be a million items or more. */
 void json_list(json *parent, const char *key, const ckpt_value *list);
@@ -55,8 +55,8 @@ json *json_totals(json *parent, const char *key, uint64_t tensors, uint64_t elem
 /* json_error - adds the fields of ERR that are set: offset, place, message, found, allowed and hint. */
 void json_error(json *parent, const ckpt_error *err);
 
-/* json_line - prints J and a newline, frees J. */
-void json_line(json *j, FILE *stream);
+/* json_line - prints OBJECT and a newline, frees OBJECT. */
+void json_line(json *object, FILE *stream);
 /* These print one object in pieces: the members of HEAD, the rows of an array, the members of TAIL. */
 void json_begin_rows(json *head, const char *rows_key, FILE *stream);
 void json_row(json *row, FILE *stream);

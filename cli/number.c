@@ -89,21 +89,21 @@ ckpt_status number_read(ckpt_file *f, uint32_t row, uint64_t first, uint64_t cou
                                    : ckpt_tensor_read(f, row, first, count, out, err);
 }
 
-static uint64_t load_le(const uint8_t *p, unsigned n)
+static uint64_t load_le(const uint8_t *bytes, unsigned nbytes)
 {
     uint64_t v = 0;
-    while (n--)
-        v = v << 8 | p[n];
+    while (nbytes--)
+        v = v << 8 | bytes[nbytes];
     return v;
 }
 
-static double decode_real(uint64_t bits, const struct layout *l)
+static double decode_real(uint64_t bits, const struct layout *layout)
 {
-    const uint64_t implicit_bit = UINT64_C(1) << l->value_bits;
-    const uint64_t max_exponent = (UINT64_C(1) << l->exponent_bits) - 1;
-    uint64_t mantissa = bits & (implicit_bit - 1), exponent = bits >> l->value_bits & max_exponent;
-    bool negative = bits >> (l->value_bits + l->exponent_bits) & 1;
-    int min_scale = 1 - (int)(max_exponent / 2) - l->value_bits; /* for exponents 0 (subnormal) and 1 */
+    const uint64_t implicit_bit = UINT64_C(1) << layout->value_bits;
+    const uint64_t max_exponent = (UINT64_C(1) << layout->exponent_bits) - 1;
+    uint64_t mantissa = bits & (implicit_bit - 1), exponent = bits >> layout->value_bits & max_exponent;
+    bool negative = bits >> (layout->value_bits + layout->exponent_bits) & 1;
+    int min_scale = 1 - (int)(max_exponent / 2) - layout->value_bits; /* for exponents 0 (subnormal) and 1 */
     double v = ldexp((double)mantissa, min_scale);
     if (exponent == max_exponent)
         v = mantissa ? (double)NAN : (double)INFINITY;
@@ -112,20 +112,20 @@ static double decode_real(uint64_t bits, const struct layout *l)
     return negative ? -v : v;
 }
 
-static int64_t extend_sign(uint64_t v, unsigned bits)
+static int64_t extend_sign(uint64_t number, unsigned bits)
 {
     uint64_t sign = UINT64_C(1) << (bits - 1);
     int64_t s;
-    v = (v ^ sign) - sign;
-    memcpy(&s, &v, sizeof s);
+    number = (number ^ sign) - sign;
+    memcpy(&s, &number, sizeof s);
     return s;
 }
 
-struct number number_decode(ckpt_dtype dtype, const uint8_t *p)
+struct number number_decode(ckpt_dtype dtype, const uint8_t *bytes)
 {
     const struct layout l = get_layout(dtype);
     struct number x = {.kind = l.kind, .nbytes = l.nbytes, .single = l.nbytes < 8};
-    x.u = load_le(p, l.nbytes);
+    x.u = load_le(bytes, l.nbytes);
     if ((l.kind == NUM_INT || l.kind == NUM_UINT) && l.value_bits < 8)
         x.u &= (1u << l.value_bits) - 1;
     if (l.kind == NUM_INT)
@@ -133,80 +133,82 @@ struct number number_decode(ckpt_dtype dtype, const uint8_t *p)
     if (l.kind == NUM_REAL || l.kind == NUM_COMPLEX)
         x.re = decode_real(x.u, &l);
     if (l.kind == NUM_COMPLEX)
-        x.im = decode_real(load_le(p + l.nbytes, l.nbytes), &l);
+        x.im = decode_real(load_le(bytes + l.nbytes, l.nbytes), &l);
     return x;
 }
 
-static bool parses_back(const char *text, double d, bool single)
+static bool parses_back(const char *text, double number, bool single)
 {
-    return single ? strtof(text, NULL) == (float)d : strtod(text, NULL) == d;
+    return single ? strtof(text, NULL) == (float)number : strtod(text, NULL) == number;
 }
 
-/* format_shortest - writes D with the fewest digits that read back as D, and without an exponent where a
- * person would write none. */
-static void format_shortest(double d, bool single, char out[NUMBER_TEXT_SIZE])
+/* format_shortest - writes NUMBER with the fewest digits that read back as NUMBER, and without an exponent
+ * where a person would write none. */
+static void format_shortest(double number, bool single, char out[NUMBER_TEXT_SIZE])
 {
     int digits = 0;
     do
-        snprintf(out, NUMBER_TEXT_SIZE, "%.*e", digits, d);
-    while (!parses_back(out, d, single) && ++digits < 17);
+        snprintf(out, NUMBER_TEXT_SIZE, "%.*e", digits, number);
+    while (!parses_back(out, number, single) && ++digits < 17);
     long exponent = strtol(strchr(out, 'e') + 1, NULL, 10);
     if (exponent < -4 || exponent > 15)
-        snprintf(out, NUMBER_TEXT_SIZE, "%.*g", digits + 1, d);
+        snprintf(out, NUMBER_TEXT_SIZE, "%.*g", digits + 1, number);
     else
-        snprintf(out, NUMBER_TEXT_SIZE, "%.*f", digits - exponent > 1 ? digits - (int)exponent : 1, d);
+        snprintf(out, NUMBER_TEXT_SIZE, "%.*f", digits - exponent > 1 ? digits - (int)exponent : 1, number);
 }
 
-const char *real_text(double d, bool single, char out[NUMBER_TEXT_SIZE])
+const char *real_text(double number, bool single, char out[NUMBER_TEXT_SIZE])
 {
-    if (isfinite(d))
-        format_shortest(d, single, out);
+    if (isfinite(number))
+        format_shortest(number, single, out);
     else
-        snprintf(out, NUMBER_TEXT_SIZE, "%s", isnan(d) ? "nan" : d < 0 ? "-inf" : "inf");
+        snprintf(out, NUMBER_TEXT_SIZE, "%s", isnan(number) ? "nan" : number < 0 ? "-inf" : "inf");
     return out;
 }
 
-const char *real_json(double d, bool single, char out[NUMBER_TEXT_SIZE])
+const char *real_json(double number, bool single, char out[NUMBER_TEXT_SIZE])
 {
-    if (isfinite(d))
-        return real_text(d, single, out);
-    snprintf(out, NUMBER_TEXT_SIZE, "\"%s\"", isnan(d) ? "NaN" : d < 0 ? "-Infinity" : "Infinity");
+    if (isfinite(number))
+        return real_text(number, single, out);
+    snprintf(out, NUMBER_TEXT_SIZE, "\"%s\"", isnan(number) ? "NaN" : number < 0 ? "-Infinity" : "Infinity");
     return out;
 }
 
-static void complex_text(const struct number *x, char out[NUMBER_TEXT_SIZE])
+static void complex_text(const struct number *number, char out[NUMBER_TEXT_SIZE])
 {
     char re[NUMBER_TEXT_SIZE], im[NUMBER_TEXT_SIZE];
-    real_text(x->re, x->single, re);
-    real_text(x->im, x->single, im);
+    real_text(number->re, number->single, re);
+    real_text(number->im, number->single, im);
     snprintf(out, NUMBER_TEXT_SIZE, "%.40s%s%.40sj", re, *im == '-' ? "" : "+", im);
 }
 
-const char *number_text(const struct number *x, char out[NUMBER_TEXT_SIZE])
+const char *number_text(const struct number *number, char out[NUMBER_TEXT_SIZE])
 {
-    switch (x->kind) {
-    case NUM_REAL: return real_text(x->re, x->single, out);
-    case NUM_INT: snprintf(out, NUMBER_TEXT_SIZE, "%" PRId64, x->i); break;
-    case NUM_UINT: snprintf(out, NUMBER_TEXT_SIZE, "%" PRIu64, x->u); break;
-    case NUM_BOOL: snprintf(out, NUMBER_TEXT_SIZE, "%s", x->u ? "True" : "False"); break;
-    case NUM_BITS: snprintf(out, NUMBER_TEXT_SIZE, "0x%0*" PRIx64, (int)(2 * x->nbytes), x->u); break;
-    case NUM_COMPLEX: complex_text(x, out); break;
+    switch (number->kind) {
+    case NUM_REAL: return real_text(number->re, number->single, out);
+    case NUM_INT: snprintf(out, NUMBER_TEXT_SIZE, "%" PRId64, number->i); break;
+    case NUM_UINT: snprintf(out, NUMBER_TEXT_SIZE, "%" PRIu64, number->u); break;
+    case NUM_BOOL: snprintf(out, NUMBER_TEXT_SIZE, "%s", number->u ? "True" : "False"); break;
+    case NUM_BITS:
+        snprintf(out, NUMBER_TEXT_SIZE, "0x%0*" PRIx64, (int)(2 * number->nbytes), number->u);
+        break;
+    case NUM_COMPLEX: complex_text(number, out); break;
     }
     return out;
 }
 
-const char *number_json(const struct number *x, char out[NUMBER_TEXT_SIZE])
+const char *number_json(const struct number *number, char out[NUMBER_TEXT_SIZE])
 {
     char re[NUMBER_TEXT_SIZE], im[NUMBER_TEXT_SIZE];
-    switch (x->kind) {
-    case NUM_REAL: return real_json(x->re, x->single, out);
-    case NUM_BOOL: snprintf(out, NUMBER_TEXT_SIZE, "%s", x->u ? "true" : "false"); break;
-    case NUM_BITS: snprintf(out, NUMBER_TEXT_SIZE, "%" PRIu64, x->u); break;
+    switch (number->kind) {
+    case NUM_REAL: return real_json(number->re, number->single, out);
+    case NUM_BOOL: snprintf(out, NUMBER_TEXT_SIZE, "%s", number->u ? "true" : "false"); break;
+    case NUM_BITS: snprintf(out, NUMBER_TEXT_SIZE, "%" PRIu64, number->u); break;
     case NUM_COMPLEX:
-        snprintf(out, NUMBER_TEXT_SIZE, "[%.40s,%.40s]", real_json(x->re, x->single, re),
-                 real_json(x->im, x->single, im));
+        snprintf(out, NUMBER_TEXT_SIZE, "[%.40s,%.40s]", real_json(number->re, number->single, re),
+                 real_json(number->im, number->single, im));
         break;
-    default: return number_text(x, out);
+    default: return number_text(number, out);
     }
     return out;
 }

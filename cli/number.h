@@ -28,16 +28,16 @@ bool number_is_packed(ckpt_dtype dtype);
 /* number_read - reads COUNT elements of ROW from FIRST on, in the dtype in which they are shown. */
 ckpt_status number_read(ckpt_file *f, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err);
-struct number number_decode(ckpt_dtype dtype, const uint8_t *p);
+struct number number_decode(ckpt_dtype dtype, const uint8_t *bytes);
 
 #define NUMBER_TEXT_SIZE 96
-/* number_text - writes the shortest text that reads back as X ("0.1", "-inf", "True", "1.0-2.0j", "0x1f").
- * Returns OUT. */
-const char *number_text(const struct number *x, char out[NUMBER_TEXT_SIZE]);
-/* number_json - writes X as JSON: NaN and infinities as strings, complex numbers as [re, im]. */
-const char *number_json(const struct number *x, char out[NUMBER_TEXT_SIZE]);
-/* real_text, real_json - write the shortest text that reads back as D, or as (float)D if SINGLE. */
-const char *real_text(double d, bool single, char out[NUMBER_TEXT_SIZE]);
-const char *real_json(double d, bool single, char out[NUMBER_TEXT_SIZE]);
+/* number_text - writes the shortest text that reads back as NUMBER ("0.1", "-inf", "True", "1.0-2.0j",
+ * "0x1f"). Returns OUT. */
+const char *number_text(const struct number *number, char out[NUMBER_TEXT_SIZE]);
+/* number_json - writes NUMBER as JSON: NaN and infinities as strings, complex numbers as [re, im]. */
+const char *number_json(const struct number *number, char out[NUMBER_TEXT_SIZE]);
+/* real_text, real_json - write the shortest text that reads back as NUMBER, or as (float)NUMBER if SINGLE. */
+const char *real_text(double number, bool single, char out[NUMBER_TEXT_SIZE]);
+const char *real_json(double number, bool single, char out[NUMBER_TEXT_SIZE]);
 
 #endif

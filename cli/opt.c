@@ -18,20 +18,21 @@ static struct {
     const char *output;
 } given;
 
-/* is_output - returns true if O is -o, the output of a command that writes. */
-static bool is_output(const struct opt *o)
+/* is_output - returns true if OPTION is -o, the output of a command that writes. */
+static bool is_output(const struct opt *option)
 {
-    return o->letter == 'o' && o->type == OPT_TEXT && strcmp(o->name, "output") == 0;
+    return option->letter == 'o' && option->type == OPT_TEXT && strcmp(option->name, "output") == 0;
 }
 
-void opt_command_line(struct text *out, const char *word, int n, char *const *operand, const char *output)
+void opt_command_line(struct text *out, const char *word, int nbytes, char *const *operand,
+                      const char *output)
 {
     text_addf(out, "ckpt %s%s", ui.cmd->name, given.options.len ? given.options.ptr : "");
     if (word) {
         text_add(out, " ");
         text_shell(out, word);
     }
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < nbytes; i++) {
         text_add(out, " ");
         text_operand(out, operand[i]);
     }
@@ -41,20 +42,20 @@ void opt_command_line(struct text *out, const char *word, int n, char *const *op
     text_operand(out, output ? output : given.output);
 }
 
-int opt_fail_output(const char *word, int n, char *const *operand, const char *output)
+int opt_fail_output(const char *word, int nbytes, char *const *operand, const char *output)
 {
     char shown[256];
     struct text hint = {0};
     ckpt_text_escape(str_of(output), shown, sizeof shown);
-    opt_command_line(&hint, word, n, operand, output);
+    opt_command_line(&hint, word, nbytes, operand, output);
     int status = usage_error_suggest(hint.ptr, "unexpected argument '%s': the output goes after -o", shown);
     text_free(&hint);
     return status;
 }
 
-bool opt_choice(const char *words, size_t i, char *out, size_t cap)
+bool opt_choice(const char *words, size_t index, char *out, size_t cap)
 {
-    for (; i && words; i--) {
+    for (; index && words; index--) {
         words = strchr(words, '|');
         words = words ? words + 1 : NULL;
     }
@@ -65,14 +66,14 @@ bool opt_choice(const char *words, size_t i, char *out, size_t cap)
 }
 
 /* parse_size - parses a size as split(1) does: K and KiB are 1024, kB and KB 1000. */
-static bool parse_size(const char *s, uint64_t *out)
+static bool parse_size(const char *text, uint64_t *out)
 {
     static const char units[] = "KMGTP";
     char *end;
     errno = 0;
-    if (*s < '0' || *s > '9')
+    if (*text < '0' || *text > '9')
         return false;
-    unsigned long long n = strtoull(s, &end, 10);
+    unsigned long long n = strtoull(text, &end, 10);
     uint64_t scale = 1;
     const char *unit = *end ? strchr(units, *end == 'k' ? 'K' : *end) : NULL;
     if (unit) {
@@ -86,30 +87,30 @@ static bool parse_size(const char *s, uint64_t *out)
     return !*end && !errno && n && *out / scale == n;
 }
 
-static bool set_choice(const struct opt *o, const char *value)
+static bool set_choice(const struct opt *option, const char *value)
 {
     char word[32];
-    for (size_t i = 0; opt_choice(o->arg, i, word, sizeof word); i++) {
+    for (size_t i = 0; opt_choice(option->arg, i, word, sizeof word); i++) {
         if (strcmp(word, value) == 0) {
-            *(int *)o->variable = (int)i;
+            *(int *)option->variable = (int)i;
             return true;
         }
     }
     return false;
 }
 
-static bool set_number(const struct opt *o, const char *value)
+static bool set_number(const struct opt *option, const char *value)
 {
     char *end;
     errno = 0;
-    if (o->type == OPT_REAL) {
+    if (option->type == OPT_REAL) {
         double d = strtod(value, &end);
-        *(double *)o->variable = d;
+        *(double *)option->variable = d;
         return end != value && !*end && isfinite(d) && d >= 0;
     }
     if (*value < '0' || *value > '9')
         return false;
-    *(uint64_t *)o->variable = strtoull(value, &end, 10);
+    *(uint64_t *)option->variable = strtoull(value, &end, 10);
     return !*end && !errno;
 }
 
@@ -128,32 +129,32 @@ static void join_value(const char **variable, const char *value)
     *variable = joined;
 }
 
-/* is_second_output - returns true if O is -o, and was given with another value than VALUE before. */
-static bool is_second_output(const struct opt *o, const char *value)
+/* is_second_output - returns true if OPTION is -o, and was given with another value than VALUE before. */
+static bool is_second_output(const struct opt *option, const char *value)
 {
-    const char *before = is_output(o) ? *(const char **)o->variable : NULL;
+    const char *before = is_output(option) ? *(const char **)option->variable : NULL;
     return before && strcmp(before, value) != 0;
 }
 
-static int fail_second_output(const struct opt *o, const char *value)
+static int fail_second_output(const struct opt *option, const char *value)
 {
     char shown[256], before[256];
     ckpt_text_escape(str_of(value), shown, sizeof shown);
-    ckpt_text_escape(str_of(*(const char **)o->variable), before, sizeof before);
+    ckpt_text_escape(str_of(*(const char **)option->variable), before, sizeof before);
     return usage_error(ui.cmd->name, "unexpected -o '%s': the output is already '%s'", shown, before);
 }
 
-static bool set_option(const struct opt *o, const char *value)
+static bool set_option(const struct opt *option, const char *value)
 {
-    switch (o->type) {
-    case OPT_FLAG: *(bool *)o->variable = true; return true;
-    case OPT_TEXT: *(const char **)o->variable = value; return true;
-    case OPT_LIST: append_value(o->variable, value); return true;
-    case OPT_JOINED: join_value(o->variable, value); return true;
-    case OPT_SIZE: return parse_size(value, o->variable);
-    case OPT_CHOICE: return set_choice(o, value);
+    switch (option->type) {
+    case OPT_FLAG: *(bool *)option->variable = true; return true;
+    case OPT_TEXT: *(const char **)option->variable = value; return true;
+    case OPT_LIST: append_value(option->variable, value); return true;
+    case OPT_JOINED: join_value(option->variable, value); return true;
+    case OPT_SIZE: return parse_size(value, option->variable);
+    case OPT_CHOICE: return set_choice(option, value);
     case OPT_COUNT:
-    case OPT_REAL: return set_number(o, value);
+    case OPT_REAL: return set_number(option, value);
     }
     return false;
 }
@@ -169,21 +170,21 @@ int opt_bad_value(const char *name, const char *value, const char *expected)
     return usage_error(ui.cmd->name, "--%s: invalid value '%.200s' (expected %s)", name, shown, expected);
 }
 
-static int fail_bad_value(const struct opt *o, const char *value)
+static int fail_bad_value(const struct opt *option, const char *value)
 {
-    const char *expected = o->type == OPT_SIZE    ? "a size like 5GB, 512MiB, 2G or 1000000"
-                           : o->type == OPT_COUNT ? "a whole number"
-                           : o->type == OPT_REAL  ? "a number that is not negative"
-                                                  : o->arg;
-    return opt_bad_value(o->name, value, expected);
+    const char *expected = option->type == OPT_SIZE    ? "a size like 5GB, 512MiB, 2G or 1000000"
+                           : option->type == OPT_COUNT ? "a whole number"
+                           : option->type == OPT_REAL  ? "a number that is not negative"
+                                                       : option->arg;
+    return opt_bad_value(option->name, value, expected);
 }
 
-/* parse_value - sets O to VALUE; returns OPT_PARSED, or an exit code after printing the error. */
-static int parse_value(const struct opt *o, const char *value)
+/* parse_value - sets OPTION to VALUE; returns OPT_PARSED, or an exit code after printing the error. */
+static int parse_value(const struct opt *option, const char *value)
 {
-    if (is_second_output(o, value))
-        return fail_second_output(o, value);
-    return set_option(o, value) ? OPT_PARSED : fail_bad_value(o, value);
+    if (is_second_output(option, value))
+        return fail_second_output(option, value);
+    return set_option(option, value) ? OPT_PARSED : fail_bad_value(option, value);
 }
 
 const struct opt *opt_find(const struct cmd *cmd, const char *word)
@@ -197,12 +198,12 @@ const struct opt *opt_find(const struct cmd *cmd, const char *word)
     return NULL;
 }
 
-static const struct opt *find_letter(const struct cmd *cmd, char c)
+static const struct opt *find_letter(const struct cmd *cmd, char character)
 {
-    if (c == 'h')
+    if (character == 'h')
         return &help_opt;
     for (const struct opt *o = cmd->opts; o->help; o++)
-        if (o->letter == c)
+        if (o->letter == character)
             return o;
     return NULL;
 }
@@ -271,43 +272,43 @@ static int fail_too_few(const struct cmd *cmd)
     return status;
 }
 
-/* fail_too_many - reports that N operands are too many for CMD. If CMD writes, the first of these is probably
- * the output. */
-static int fail_too_many(const struct cmd *cmd, int n, char *const *operand)
+/* fail_too_many - reports that COUNT operands are too many for CMD. If CMD writes, the first of these is
+ * probably the output. */
+static int fail_too_many(const struct cmd *cmd, int count, char *const *operand)
 {
     char shown[256];
     int max = cmd->max_operands;
     const struct opt *o = find_letter(cmd, 'o');
-    if (o && is_output(o) && n == max + 1 && !given.output)
+    if (o && is_output(o) && count == max + 1 && !given.output)
         return opt_fail_output(NULL, max, operand, operand[max]);
     ckpt_text_escape(str_of(operand[max]), shown, sizeof shown);
     return usage_error(cmd->name, "unexpected argument '%s': %s takes %s", shown, cmd->name,
                        *cmd->operands ? cmd->operands : "none");
 }
 
-/* keep_given - keeps the N words of an option of CMD for opt_command_line(). */
-static void keep_given(const struct cmd *cmd, char **words, int n)
+/* keep_given - keeps the COUNT words of an option of CMD for opt_command_line(). */
+static void keep_given(const struct cmd *cmd, char **words, int count)
 {
     const struct opt *o = words[0][1] == '-' ? opt_find(cmd, words[0] + 2) : find_letter(cmd, words[0][1]);
     if (o && o != &help_opt && is_output(o)) {
         given.output = *(const char **)o->variable;
         return;
     }
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         text_add(&given.options, " ");
         text_shell(&given.options, words[i]);
     }
 }
 
-int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
+int opt_parse(const struct cmd *cmd, int argc, char **argv, int *count)
 {
     bool only_operands = false;
-    *n = 0;
+    *count = 0;
     for (int i = 0; i < argc; i++) {
         char *word = argv[i];
         int code = OPT_PARSED, first = i;
         if (only_operands || word[0] != '-' || !word[1])
-            argv[(*n)++] = word;
+            argv[(*count)++] = word;
         else if (strcmp(word, "--") == 0)
             only_operands = true;
         else
@@ -318,39 +319,41 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
         if (!only_operands && word[0] == '-' && word[1])
             keep_given(cmd, argv + first, i - first + 1);
     }
-    if (*n < cmd->min_operands)
+    if (*count < cmd->min_operands)
         return fail_too_few(cmd);
-    if (*n > cmd->max_operands)
-        return fail_too_many(cmd, *n, argv);
-    bool has_output = *n == 2 && strcmp(cmd->name, "convert") == 0; /* `convert - -` */
-    for (int i = 0, nstdin = 0; cmd->max_operands > 2 && !has_output && i < *n; i++)
+    if (*count > cmd->max_operands)
+        return fail_too_many(cmd, *count, argv);
+    bool has_output = *count == 2 && strcmp(cmd->name, "convert") == 0; /* `convert - -` */
+    for (int i = 0, nstdin = 0; cmd->max_operands > 2 && !has_output && i < *count; i++)
         if (strcmp(argv[i], "-") == 0 && nstdin++)
             return usage_error(cmd->name, "standard input can be read only once, but '-' is given twice");
     return OPT_PARSED;
 }
 
-void opt_help(const struct opt *o, struct text *out)
+void opt_help(const struct opt *option, struct text *out)
 {
     static const char formats_word[] = "{formats}";
-    const char *at = strstr(o->help, formats_word);
-    text_bytes(out, o->help, at ? (size_t)(at - o->help) : strlen(o->help));
+    const char *at = strstr(option->help, formats_word);
+    text_bytes(out, option->help, at ? (size_t)(at - option->help) : strlen(option->help));
     if (at) {
         text_formats(out, ", ", " or ");
         text_add(out, at + strlen(formats_word));
     }
 }
 
-static void print_option(const struct opt *o, FILE *stream)
+static void print_option(const struct opt *option, FILE *stream)
 {
     char left_column[64];
     struct text help = {0};
-    int n = o->letter ? snprintf(left_column, sizeof left_column, "  -%c%s", o->letter, o->name ? ", " : "")
-                      : snprintf(left_column, sizeof left_column, "      ");
-    if (o->name)
-        n += snprintf(left_column + n, sizeof left_column - (size_t)n, "--%s", o->name);
-    if (o->arg)
-        n += snprintf(left_column + n, sizeof left_column - (size_t)n, "%c%s", o->name ? '=' : ' ', o->arg);
-    opt_help(o, &help);
+    int n = option->letter ? snprintf(left_column, sizeof left_column, "  -%c%s", option->letter,
+                                      option->name ? ", " : "")
+                           : snprintf(left_column, sizeof left_column, "      ");
+    if (option->name)
+        n += snprintf(left_column + n, sizeof left_column - (size_t)n, "--%s", option->name);
+    if (option->arg)
+        n += snprintf(left_column + n, sizeof left_column - (size_t)n, "%c%s", option->name ? '=' : ' ',
+                      option->arg);
+    opt_help(option, &help);
     if (n > 27)
         print_text(stream, "%s\n%28s%s\n", left_column, "", help.ptr);
     else

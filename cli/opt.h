@@ -39,16 +39,18 @@ struct opt {
 
 #define OPT_PARSED (-1) /* differs from all exit codes */
 /* opt_parse - parses the options of CMD in ARGV, which begins after the command's name, and moves the
- * operands to the front of ARGV; *N counts them. Returns OPT_PARSED, or an exit code if help or an error
+ * operands to the front of ARGV; *COUNT counts them. Returns OPT_PARSED, or an exit code if help or an error
  * was printed. */
-int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n);
+int opt_parse(const struct cmd *cmd, int argc, char **argv, int *count);
 /* opt_command_line - adds to OUT a command line with the options that opt_parse() has parsed, WORD (an option
- * or prefix; NULL: none), the N operands, and the output: OUTPUT or, if that is NULL, the one that was given.
+ * or prefix; NULL: none), the NBYTES operands, and the output: OUTPUT or, if that is NULL, the one that was
+ * given.
  */
-void opt_command_line(struct text *out, const char *word, int n, char *const *operand, const char *output);
-/* opt_fail_output - reports that OUTPUT, an operand after the N operands, goes after -o, and suggests that
- * command line. WORD: as for opt_command_line(). Returns EXIT_TROUBLE. */
-int opt_fail_output(const char *word, int n, char *const *operand, const char *output);
+void opt_command_line(struct text *out, const char *word, int nbytes, char *const *operand,
+                      const char *output);
+/* opt_fail_output - reports that OUTPUT, an operand after the NBYTES operands, goes after -o, and suggests
+ * that command line. WORD: as for opt_command_line(). Returns EXIT_TROUBLE. */
+int opt_fail_output(const char *word, int nbytes, char *const *operand, const char *output);
 /* opt_find - returns the option of CMD that WORD, "NAME" or "NAME=VALUE", gives; NULL: there is none. */
 const struct opt *opt_find(const struct cmd *cmd, const char *word);
 /* opt_bad_value - reports that VALUE, "[GLOB=]WORD", is wrong for the option --NAME: what was probably meant,
@@ -56,8 +58,8 @@ const struct opt *opt_find(const struct cmd *cmd, const char *word);
 int opt_bad_value(const char *name, const char *value, const char *expected);
 /* opt_usage - prints "usage: ckpt ls [options] FILE…" and the options. */
 void opt_usage(const struct cmd *cmd, FILE *stream);
-/* opt_help - adds the help of O to OUT, with the formats' names in place of {formats}. */
-void opt_help(const struct opt *o, struct text *out);
-/* opt_choice - copies word I of WORDS, such as "a|b|c", to OUT; false if there are fewer words. */
-bool opt_choice(const char *words, size_t i, char *out, size_t cap);
+/* opt_help - adds the help of OPTION to OUT, with the formats' names in place of {formats}. */
+void opt_help(const struct opt *option, struct text *out);
+/* opt_choice - copies word INDEX of WORDS, such as "a|b|c", to OUT; false if there are fewer words. */
+bool opt_choice(const char *words, size_t index, char *out, size_t cap);
 #endif

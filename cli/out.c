@@ -54,9 +54,9 @@ void ui_init(void)
 
 static const char *const style_code[] = {"", "\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m"};
 
-const char *style_on(enum style s) { return ui.color ? style_code[s] : ""; }
+const char *style_on(enum style style) { return ui.color ? style_code[style] : ""; }
 
-const char *style_off(enum style s) { return ui.color && s != PLAIN ? "\033[0m" : ""; }
+const char *style_off(enum style style) { return ui.color && style != PLAIN ? "\033[0m" : ""; }
 
 FILE *report_stream(const char *output)
 {
@@ -203,9 +203,9 @@ static struct {
     char *const *paths;
 } merged_inputs;
 
-void set_merged_inputs(int n, char *const *paths)
+void set_merged_inputs(int count, char *const *paths)
 {
-    merged_inputs.n = n;
+    merged_inputs.n = count;
     merged_inputs.paths = paths;
 }
 
@@ -355,236 +355,242 @@ int finish_output(int status)
 
 /* ------------------------------------------------------------------ tables */
 
-static size_t count_columns(const struct table *t, const char *p, size_t n)
+static size_t count_columns(const struct table *table, const char *text, size_t nbytes)
 {
-    return t->multibyte ? text_columns(p, n) : n;
+    return table->multibyte ? text_columns(text, nbytes) : nbytes;
 }
 
 /* wrap_text - breaks the text from offset FROM on into lines of WIDTH columns; returns the columns of the
  * last line. */
-static size_t wrap_text(struct table *t, size_t from, size_t width)
+static size_t wrap_text(struct table *table, size_t from, size_t width)
 {
     size_t columns;
-    while ((columns = count_columns(t, t->text.ptr + from, t->text.len - from)) > width) {
-        from += text_len_fitting(t->text.ptr + from, t->text.len - from, width);
-        if (from == t->text.len)
+    while ((columns = count_columns(table, table->text.ptr + from, table->text.len - from)) > width) {
+        from += text_len_fitting(table->text.ptr + from, table->text.len - from, width);
+        if (from == table->text.len)
             return 0;
-        text_insert_blanks(&t->text, from, 1);
-        t->text.ptr[from++] = '\n';
+        text_insert_blanks(&table->text, from, 1);
+        table->text.ptr[from++] = '\n';
     }
     return columns;
 }
 
-/* align_cell - pads the current cell, the text from t->cell_start on, to the width of COLUMN. */
-static void align_cell(struct table *t, unsigned column)
+/* align_cell - pads the current cell, the text from table->cell_start on, to the width of COLUMN. */
+static void align_cell(struct table *table, unsigned column)
 {
-    size_t from = t->cell_start, width = t->width[column], used;
-    bool has_text = t->text.len > from, right = has_text && t->right[column];
+    size_t from = table->cell_start, width = table->width[column], used;
+    bool has_text = table->text.len > from, right = has_text && table->right[column];
     if (column && !width)
         return;
-    used = column ? count_columns(t, t->text.ptr + from, t->text.len - from) : wrap_text(t, from, width);
+    used = column ? count_columns(table, table->text.ptr + from, table->text.len - from)
+                  : wrap_text(table, from, width);
     if (right)
-        text_insert_blanks(&t->text, from, width - used);
+        text_insert_blanks(&table->text, from, width - used);
     if (has_text)
-        t->line_end = t->text.len;
-    if (column + 1 < t->columns)
-        text_insert_blanks(&t->text, t->text.len, right ? 2 : width - used + 2);
+        table->line_end = table->text.len;
+    if (column + 1 < table->columns)
+        text_insert_blanks(&table->text, table->text.len, right ? 2 : width - used + 2);
 }
 
 /* end_line - ends the line after its last cell that is not empty. Writes the lines if they fill a block. */
-static void end_line(struct table *t)
+static void end_line(struct table *table)
 {
-    t->text.len = t->line_end;
-    if (t->line_style != PLAIN)
-        text_add(&t->text, style_off(t->line_style));
-    text_byte(&t->text, '\n');
-    bool is_header = t->nrows == 1;
-    if (is_header && !t->header)
-        text_clear(&t->text);
-    if (t->text.len < TABLE_BLOCK)
+    table->text.len = table->line_end;
+    if (table->line_style != PLAIN)
+        text_add(&table->text, style_off(table->line_style));
+    text_byte(&table->text, '\n');
+    bool is_header = table->nrows == 1;
+    if (is_header && !table->header)
+        text_clear(&table->text);
+    if (table->text.len < TABLE_BLOCK)
         return;
-    put_bytes(t->stream, t->text.ptr, t->text.len);
-    text_clear(&t->text);
+    put_bytes(table->stream, table->text.ptr, table->text.len);
+    text_clear(&table->text);
 }
 
-static void begin_line(struct table *t, enum style style)
+static void begin_line(struct table *table, enum style style)
 {
-    if (t->nrows)
-        end_line(t);
-    t->line_style = style;
+    if (table->nrows)
+        end_line(table);
+    table->line_style = style;
     if (ui.prefix[0])
-        text_add(&t->text, ui.prefix);
+        text_add(&table->text, ui.prefix);
     if (style != PLAIN)
-        text_add(&t->text, style_on(style));
-    t->line_end = t->text.len;
+        text_add(&table->text, style_on(style));
+    table->line_end = table->text.len;
 }
 
-/* is_multibyte - returns true if T has fewer columns than bytes. */
-static bool is_multibyte(const struct text *t) { return t->len && text_columns(t->ptr, t->len) != t->len; }
-
-static void remove_measured_row(struct table *t)
+/* is_multibyte - returns true if TEXT has fewer columns than bytes. */
+static bool is_multibyte(const struct text *text)
 {
-    t->multibyte = t->multibyte || is_multibyte(&t->text);
-    text_clear(&t->text);
+    return text->len && text_columns(text->ptr, text->len) != text->len;
 }
 
-void table_row(struct table *t, enum style style)
+static void remove_measured_row(struct table *table)
 {
-    if (t->pass == TABLE_PRINTS) {
-        begin_line(t, style);
-    } else if (t->pass == TABLE_MEASURES) {
-        remove_measured_row(t);
+    table->multibyte = table->multibyte || is_multibyte(&table->text);
+    text_clear(&table->text);
+}
+
+void table_row(struct table *table, enum style style)
+{
+    if (table->pass == TABLE_PRINTS) {
+        begin_line(table, style);
+    } else if (table->pass == TABLE_MEASURES) {
+        remove_measured_row(table);
     } else {
-        t->styles = mem_make_room(t->styles, t->nrows, sizeof *t->styles);
-        t->styles[t->nrows] = style;
+        table->styles = mem_make_room(table->styles, table->nrows, sizeof *table->styles);
+        table->styles[table->nrows] = style;
     }
-    t->nrows++;
-    t->column = 0;
-    t->cell_start = t->text.len;
+    table->nrows++;
+    table->column = 0;
+    table->cell_start = table->text.len;
 }
 
-/* widen_column - raises *WIDTH to at least the columns of a cell of N bytes at P. */
-static void widen_column(size_t *width, const char *p, size_t n)
+/* widen_column - raises *WIDTH to at least the columns of a cell of NBYTES bytes at TEXT. */
+static void widen_column(size_t *width, const char *text, size_t nbytes)
 {
-    size_t columns = n > *width ? text_columns(p, n) : 0;
+    size_t columns = nbytes > *width ? text_columns(text, nbytes) : 0;
     *width = columns > *width ? columns : *width;
 }
 
-static void collect_cell(struct table *t)
+static void collect_cell(struct table *table)
 {
-    t->bytes = mem_make_room(t->bytes, t->ncells, sizeof *t->bytes);
-    t->bytes[t->ncells++] = (uint32_t)(t->text.len - t->cell_start);
+    table->bytes = mem_make_room(table->bytes, table->ncells, sizeof *table->bytes);
+    table->bytes[table->ncells++] = (uint32_t)(table->text.len - table->cell_start);
 }
 
-void table_cell(struct table *t)
+void table_cell(struct table *table)
 {
-    unsigned c = t->column++;
+    unsigned c = table->column++;
     if (print.ascii)
-        text_make_ascii(&t->text, t->cell_start, GLYPHS_ALL);
-    if (t->pass == TABLE_PRINTS)
-        align_cell(t, c);
+        text_make_ascii(&table->text, table->cell_start, GLYPHS_ALL);
+    if (table->pass == TABLE_PRINTS)
+        align_cell(table, c);
     else
-        widen_column(&t->width[c], t->text.ptr + t->cell_start, t->text.len - t->cell_start);
-    if (t->pass == TABLE_COLLECTS)
-        collect_cell(t);
-    t->cell_start = t->text.len;
+        widen_column(&table->width[c], table->text.ptr + table->cell_start,
+                     table->text.len - table->cell_start);
+    if (table->pass == TABLE_COLLECTS)
+        collect_cell(table);
+    table->cell_start = table->text.len;
 }
 
-void table_cellf(struct table *t, const char *fmt, ...)
+void table_cellf(struct table *table, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    text_addv(&t->text, fmt, ap);
+    text_addv(&table->text, fmt, ap);
     va_end(ap);
-    table_cell(t);
+    table_cell(table);
 }
 
-void table_keep_cells(const struct table *t, size_t start, struct table_cells *cells)
+void table_keep_cells(const struct table *table, size_t start, struct table_cells *cells)
 {
     text_clear(&cells->text);
-    text_bytes(&cells->text, t->text.ptr + start, t->text.len - start);
-    cells->blanks_after = t->text.len - t->line_end;
+    text_bytes(&cells->text, table->text.ptr + start, table->text.len - start);
+    cells->blanks_after = table->text.len - table->line_end;
 }
 
-void table_repeat_cells(struct table *t, const struct table_cells *cells, unsigned n)
+void table_repeat_cells(struct table *table, const struct table_cells *cells, unsigned count)
 {
-    t->column += n;
-    if (t->pass != TABLE_PRINTS) /* their widths are known */
+    table->column += count;
+    if (table->pass != TABLE_PRINTS) /* their widths are known */
         return;
-    text_bytes(&t->text, cells->text.ptr, cells->text.len);
-    t->line_end = t->text.len - cells->blanks_after;
-    t->cell_start = t->text.len;
+    text_bytes(&table->text, cells->text.ptr, cells->text.len);
+    table->line_end = table->text.len - cells->blanks_after;
+    table->cell_start = table->text.len;
 }
 
-void table_header(struct table *t, const char *const *titles)
+void table_header(struct table *table, const char *const *titles)
 {
-    table_row(t, BOLD);
-    for (unsigned c = 0; c < t->columns; c++) {
-        text_add(&t->text, titles ? titles[c] : "");
-        table_cell(t);
+    table_row(table, BOLD);
+    for (unsigned c = 0; c < table->columns; c++) {
+        text_add(&table->text, titles ? titles[c] : "");
+        table_cell(table);
     }
 }
 
-/* begin_printing - prepares T to print its rows, after its columns were measured. Makes the first column
+/* begin_printing - prepares TABLE to print its rows, after its columns were measured. Makes the first column
  * narrower if the table is wider than the terminal. */
-static void begin_printing(struct table *t, FILE *stream, bool header)
+static void begin_printing(struct table *table, FILE *stream, bool header)
 {
     size_t others = text_columns(ui.prefix, strlen(ui.prefix)); /* width of all but the first column */
-    for (unsigned c = 1; c < t->columns; c++)
-        others += t->width[c] + 2;
-    if (ui.width != UINT_MAX && t->width[0] + others > ui.width) {
+    for (unsigned c = 1; c < table->columns; c++)
+        others += table->width[c] + 2;
+    if (ui.width != UINT_MAX && table->width[0] + others > ui.width) {
         size_t min_width = ui.width > 60 ? 24 : 12;
         size_t width_left = ui.width > others + min_width ? ui.width - others : min_width;
-        t->width[0] = width_left < t->width[0] ? width_left : t->width[0];
+        table->width[0] = width_left < table->width[0] ? width_left : table->width[0];
     }
-    t->multibyte = t->multibyte || is_multibyte(&t->text);
-    t->pass = TABLE_PRINTS;
-    t->stream = stream;
-    t->header = header;
-    t->nrows = 0;
+    table->multibyte = table->multibyte || is_multibyte(&table->text);
+    table->pass = TABLE_PRINTS;
+    table->stream = stream;
+    table->header = header;
+    table->nrows = 0;
 }
 
-static void end_printing(struct table *t)
+static void end_printing(struct table *table)
 {
-    if (t->nrows)
-        end_line(t);
-    if (t->text.len)
-        put_bytes(t->stream, t->text.ptr, t->text.len);
+    if (table->nrows)
+        end_line(table);
+    if (table->text.len)
+        put_bytes(table->stream, table->text.ptr, table->text.len);
 }
 
-void table_print(struct table *t, FILE *stream, bool header)
+void table_print(struct table *table, FILE *stream, bool header)
 {
-    struct text cells = t->text;
+    struct text cells = table->text;
     const char *p = cells.ptr;
-    size_t rows = t->nrows, cell = 0;
-    begin_printing(t, stream, header);
-    t->text = (struct text){0};
+    size_t rows = table->nrows, cell = 0;
+    begin_printing(table, stream, header);
+    table->text = (struct text){0};
     for (size_t r = 0; r < rows; r++) {
-        table_row(t, t->styles[r]);
-        for (unsigned c = 0; c < t->columns; c++, p += t->bytes[cell++]) {
-            text_bytes(&t->text, p, t->bytes[cell]);
-            table_cell(t);
+        table_row(table, table->styles[r]);
+        for (unsigned c = 0; c < table->columns; c++, p += table->bytes[cell++]) {
+            text_bytes(&table->text, p, table->bytes[cell]);
+            table_cell(table);
         }
     }
-    end_printing(t);
+    end_printing(table);
     text_free(&cells);
 }
 
-/* measure_rows - calls ROWS to measure the columns of T. */
-static void measure_rows(struct table *t, void (*rows)(struct table *t, const void *user), const void *user)
+/* measure_rows - calls ROWS to measure the columns of TABLE. */
+static void measure_rows(struct table *table, void (*rows)(struct table *table, const void *user),
+                         const void *user)
 {
-    t->pass = TABLE_MEASURES;
-    t->nrows = 0;
-    t->multibyte = false;
-    memset(t->width, 0, sizeof t->width);
-    rows(t, user);
-    remove_measured_row(t);
-    t->cell_start = 0;
+    table->pass = TABLE_MEASURES;
+    table->nrows = 0;
+    table->multibyte = false;
+    memset(table->width, 0, sizeof table->width);
+    rows(table, user);
+    remove_measured_row(table);
+    table->cell_start = 0;
 }
 
-void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user,
+void table_flow(struct table *table, void (*rows)(struct table *table, const void *user), const void *user,
                 FILE *stream, bool header)
 {
     bool ascii = print.ascii;
     print.ascii = false; /* nearly always, all is ASCII already, so that no cell has to be checked */
-    measure_rows(t, rows, user);
-    if (ascii && t->multibyte) {
+    measure_rows(table, rows, user);
+    if (ascii && table->multibyte) {
         print.ascii = true;
-        measure_rows(t, rows, user);
+        measure_rows(table, rows, user);
     }
-    begin_printing(t, stream, header);
-    text_clear(&t->text);
-    rows(t, user);
-    end_printing(t);
+    begin_printing(table, stream, header);
+    text_clear(&table->text);
+    rows(table, user);
+    end_printing(table);
     print.ascii = ascii;
 }
 
-void table_free(struct table *t)
+void table_free(struct table *table)
 {
-    text_free(&t->text);
-    free(t->bytes);
-    free(t->styles);
-    *t = (struct table){0};
+    text_free(&table->text);
+    free(table->bytes);
+    free(table->styles);
+    *table = (struct table){0};
 }
 
 /* -------------------------------------------------------------------- rows */
@@ -627,56 +633,58 @@ struct sorting {
     uint32_t *moved; /* room for half of the rows */
 };
 
-static bool comes_before(const struct sorting *s, struct named_row a, struct named_row b)
+static bool comes_before(const struct sorting *sorting, struct named_row left, struct named_row right)
 {
-    int c = s->compare(a.name, b.name);
-    return c ? c < 0 : a.row < b.row;
+    int c = sorting->compare(left.name, right.name);
+    return c ? c < 0 : left.row < right.row;
 }
 
-/* find_position - returns how many of the N sorted ROWS come before the row X. */
-static size_t find_position(const struct sorting *s, const uint32_t *rows, size_t n, struct named_row x)
+/* find_position - returns how many of the COUNT sorted ROWS come before the row ROW. */
+static size_t find_position(const struct sorting *sorting, const uint32_t *rows, size_t count,
+                            struct named_row row)
 {
     size_t low = 0;
-    while (low < n) {
-        size_t middle = low + (n - low) / 2;
-        if (comes_before(s, named_row_of(s->f, rows[middle]), x))
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        if (comes_before(sorting, named_row_of(sorting->f, rows[middle]), row))
             low = middle + 1;
         else
-            n = middle;
+            count = middle;
     }
     return low;
 }
 
 /* merge_sort - sorts ROWS. Names are usually almost in order: this merge sort skips rows that are in place,
  * and compares a fifth as often as qsort. */
-static void merge_sort(const struct sorting *s, uint32_t *rows, size_t n)
+static void merge_sort(const struct sorting *sorting, uint32_t *rows, size_t count)
 {
-    size_t half = n / 2, left = 0, right = half;
-    if (n < 2)
+    size_t half = count / 2, left = 0, right = half;
+    if (count < 2)
         return;
-    merge_sort(s, rows, half);
-    merge_sort(s, rows + half, n - half);
-    struct named_row right_row = named_row_of(s->f, rows[half]);
-    if (comes_before(s, named_row_of(s->f, rows[half - 1]), right_row))
+    merge_sort(sorting, rows, half);
+    merge_sort(sorting, rows + half, count - half);
+    struct named_row right_row = named_row_of(sorting->f, rows[half]);
+    if (comes_before(sorting, named_row_of(sorting->f, rows[half - 1]), right_row))
         return;
-    size_t end = find_position(s, rows, half, right_row), nmoved = half - end;
-    memcpy(s->moved, rows + end, nmoved * sizeof *rows);
-    struct named_row left_row = named_row_of(s->f, s->moved[0]); /* nmoved > 0: rows[half - 1] moves */
+    size_t end = find_position(sorting, rows, half, right_row), nmoved = half - end;
+    memcpy(sorting->moved, rows + end, nmoved * sizeof *rows);
+    struct named_row left_row = named_row_of(sorting->f,
+                                             sorting->moved[0]); /* nmoved > 0: rows[half - 1] moves */
     while (left < nmoved) {
-        if (right == n || comes_before(s, left_row, right_row)) {
+        if (right == count || comes_before(sorting, left_row, right_row)) {
             rows[end++] = left_row.row;
-            left_row = ++left < nmoved ? named_row_of(s->f, s->moved[left]) : left_row;
+            left_row = ++left < nmoved ? named_row_of(sorting->f, sorting->moved[left]) : left_row;
         } else {
             rows[end++] = right_row.row;
-            right_row = ++right < n ? named_row_of(s->f, rows[right]) : right_row;
+            right_row = ++right < count ? named_row_of(sorting->f, rows[right]) : right_row;
         }
     }
 }
 
-void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt_str a, ckpt_str b))
+void rows_sort(const ckpt_file *f, uint32_t *rows, size_t count, int (*compare)(ckpt_str a, ckpt_str b))
 {
-    struct sorting s = {f, compare, mem_new(n / 2, sizeof *s.moved)};
-    merge_sort(&s, rows, n);
+    struct sorting s = {f, compare, mem_new(count / 2, sizeof *s.moved)};
+    merge_sort(&s, rows, count);
     free(s.moved);
 }
 
@@ -686,9 +694,9 @@ struct row_size {
     uint32_t row;
 };
 
-static int compare_row_sizes(const void *a, const void *b)
+static int compare_row_sizes(const void *left, const void *right)
 {
-    const struct row_size *x = a, *y = b;
+    const struct row_size *x = left, *y = right;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
     return x->rank < y->rank ? -1 : x->rank > y->rank;
@@ -696,75 +704,78 @@ static int compare_row_sizes(const void *a, const void *b)
 
 /* sort_by_size - sorts ROWS by size, the largest first. ROWS are in natural order; rows of equal size stay in
  * that order. */
-static void sort_by_size(const ckpt_file *f, uint32_t *rows, size_t n)
+static void sort_by_size(const ckpt_file *f, uint32_t *rows, size_t count)
 {
-    struct row_size *sized = mem_new(n, sizeof *sized);
-    for (size_t i = 0; i < n; i++) {
+    struct row_size *sized = mem_new(count, sizeof *sized);
+    for (size_t i = 0; i < count; i++) {
         const ckpt_tensor t = tensor_at(f, rows[i]);
         sized[i] = (struct row_size){t.has_data ? t.nbytes : 0, i, rows[i]};
     }
-    if (n)
-        qsort(sized, n, sizeof *sized, compare_row_sizes);
-    for (size_t i = 0; i < n; i++)
+    if (count)
+        qsort(sized, count, sizeof *sized, compare_row_sizes);
+    for (size_t i = 0; i < count; i++)
         rows[i] = sized[i].row;
     free(sized);
 }
 
 uint32_t *rows_select(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
-                      size_t *n)
+                      size_t *number)
 {
     uint32_t count = ckpt_tensor_count(f);
     uint32_t *rows = mem_new(count, sizeof *rows);
-    *n = 0;
+    *number = 0;
     for (uint32_t i = 0; i < count; i++)
         if (!nglobs || globs_pass(ckpt_tensor_name(f, i), globs, nglobs))
-            rows[(*n)++] = i;
+            rows[(*number)++] = i;
     if (order != ORDER_FILE)
-        rows_sort(f, rows, *n, ckpt_natural_compare);
+        rows_sort(f, rows, *number, ckpt_natural_compare);
     if (order == ORDER_SIZE)
-        sort_by_size(f, rows, *n);
+        sort_by_size(f, rows, *number);
     return rows;
 }
 
-void add_saturated(uint64_t *sum, uint64_t n) { *sum = n > UINT64_MAX - *sum ? UINT64_MAX : *sum + n; }
-
-void totals_add(struct totals *sum, const ckpt_tensor *t)
+void add_saturated(uint64_t *sum, uint64_t count)
 {
-    if (t->part_of == CKPT_NO_TENSOR)
+    *sum = count > UINT64_MAX - *sum ? UINT64_MAX : *sum + count;
+}
+
+void totals_add(struct totals *sum, const ckpt_tensor *tensor)
+{
+    if (tensor->part_of == CKPT_NO_TENSOR)
         sum->tensors++;
-    if (t->has_data && t->alias_of == CKPT_NO_TENSOR) {
-        add_saturated(&sum->elements, t->elements);
-        add_saturated(&sum->bytes, t->nbytes);
+    if (tensor->has_data && tensor->alias_of == CKPT_NO_TENSOR) {
+        add_saturated(&sum->elements, tensor->elements);
+        add_saturated(&sum->bytes, tensor->nbytes);
     }
 }
 
-struct totals totals_of_rows(const ckpt_file *f, const uint32_t *rows, size_t n)
+struct totals totals_of_rows(const ckpt_file *f, const uint32_t *rows, size_t count)
 {
     struct totals sum = {0};
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         const ckpt_tensor t = tensor_at(f, rows[i]);
         totals_add(&sum, &t);
     }
     return sum;
 }
 
-void table_sum_cells(struct table *t, const struct totals *sum)
+void table_sum_cells(struct table *table, const struct totals *sum)
 {
-    text_noun(&t->text, sum->tensors, "tensor", "tensors");
-    table_cell(t);
-    text_count(&t->text, sum->elements);
-    table_cell(t);
-    text_size(&t->text, sum->bytes);
-    table_cell(t);
+    text_noun(&table->text, sum->tensors, "tensor", "tensors");
+    table_cell(table);
+    text_count(&table->text, sum->elements);
+    table_cell(table);
+    text_size(&table->text, sum->bytes);
+    table_cell(table);
 }
 
-void text_totals(struct text *t, const struct totals *sum, const char *between)
+void text_totals(struct text *text, const struct totals *sum, const char *between)
 {
-    text_noun(t, sum->tensors, "tensor", "tensors");
-    text_add(t, between);
-    text_noun(t, sum->elements, "element", "elements");
-    text_add(t, between);
-    text_size(t, sum->bytes);
+    text_noun(text, sum->tensors, "tensor", "tensors");
+    text_add(text, between);
+    text_noun(text, sum->elements, "element", "elements");
+    text_add(text, between);
+    text_size(text, sum->bytes);
 }
 
 ckpt_tensor tensor_at(const ckpt_file *f, uint32_t row)

@@ -58,8 +58,8 @@ ckpt_work ui_work(void); /* for functions of the library: ui.jobs, and progress 
 
 /* Styles of text on a terminal with colours. */
 enum style { PLAIN, BOLD, DIM, RED, GREEN, YELLOW };
-const char *style_on(enum style s); /* "" without colours */
-const char *style_off(enum style s);
+const char *style_on(enum style style); /* "" without colours */
+const char *style_off(enum style style);
 
 /* report_stream - returns the stream for the report of a command that writes OUTPUT (NULL: nothing). It is
  * stderr if OUTPUT is "-" or a path of the pipe or file (no device) that is standard output; else stdout. */
@@ -81,9 +81,9 @@ int report_failure(ckpt_status status, const char *path, const char *hint, const
 /* print_second_hint - prints HINT after the error about PATH and its hint; with --json, as a notice, because
  * the object of the error is printed. */
 void print_second_hint(const char *path, const char *hint);
-/* set_merged_inputs - has notices about the N files PATHS, which are read as one, printed with the file that
- * each is about. PATHS must stay valid. */
-void set_merged_inputs(int n, char *const *paths);
+/* set_merged_inputs - has notices about the COUNT files PATHS, which are read as one, printed with the file
+ * that each is about. PATHS must stay valid. */
+void set_merged_inputs(int count, char *const *paths);
 /* print_notice - prints "ckpt: PATH: …" to stderr, unless --quiet is given; with --json, as JSON. Callers
  * escape text that comes from files. */
 void print_notice(const char *path, const char *fmt, ...) CKPT_PRINTF(2, 3);
@@ -129,48 +129,49 @@ struct table {
 };
 /* table_header - adds the first row, TITLES, which is printed if table_print or table_flow is called with
  * HEADER. Without HEADER, TITLES may be NULL. */
-void table_header(struct table *t, const char *const *titles);
-void table_row(struct table *t, enum style style);
-void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
-void table_cellf(struct table *t, const char *fmt, ...) CKPT_PRINTF(2, 3); /* adds a cell with that text */
+void table_header(struct table *table, const char *const *titles);
+void table_row(struct table *table, enum style style);
+void table_cell(struct table *table); /* ends the cell whose text was added to table->text */
+void table_cellf(struct table *table, const char *fmt, ...)
+    CKPT_PRINTF(2, 3); /* adds a cell with that text */
 
 /* Cells of a row, which rows after it have, too. */
 struct table_cells {
     struct text text;    /* as it is printed */
     size_t blanks_after; /* at the end of TEXT */
 };
-/* table_keep_cells - sets CELLS to the cells that were added since t->cell_start was START; the last is not
- * empty. table_repeat_cells adds these N cells to another row, in the same pass of table_flow. */
-void table_keep_cells(const struct table *t, size_t start, struct table_cells *cells);
-void table_repeat_cells(struct table *t, const struct table_cells *cells, unsigned n);
-void table_print(struct table *t, FILE *stream, bool header);
+/* table_keep_cells - sets CELLS to the cells that were added since table->cell_start was START; the last is
+ * not empty. table_repeat_cells adds these COUNT cells to another row, in the same pass of table_flow. */
+void table_keep_cells(const struct table *table, size_t start, struct table_cells *cells);
+void table_repeat_cells(struct table *table, const struct table_cells *cells, unsigned count);
+void table_print(struct table *table, FILE *stream, bool header);
 /* table_flow - prints a table of very many rows without keeping them. It calls ROWS twice, to measure the
  * columns and to print; in each call, ROWS adds all rows. */
-void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user,
+void table_flow(struct table *table, void (*rows)(struct table *t, const void *user), const void *user,
                 FILE *stream, bool header);
-void table_free(struct table *t);
+void table_free(struct table *table);
 
-/* rows_sort - sorts N ROWS of F by name with COMPARE; equal names stay in the order of the file. */
-void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt_str a, ckpt_str b));
+/* rows_sort - sorts COUNT ROWS of F by name with COMPARE; equal names stay in the order of the file. */
+void rows_sort(const ckpt_file *f, uint32_t *rows, size_t count, int (*compare)(ckpt_str a, ckpt_str b));
 enum row_order { ORDER_NATURAL, ORDER_FILE, ORDER_SIZE }; /* ORDER_SIZE: the largest first */
-/* rows_select - returns the *N rows of F whose names pass the globs ('!GLOB' excludes), sorted by ORDER. The
- * caller frees them. */
+/* rows_select - returns the *NUMBER rows of F whose names pass the globs ('!GLOB' excludes), sorted by ORDER.
+ * The caller frees them. */
 uint32_t *rows_select(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
-                      size_t *n);
+                      size_t *number);
 bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs);
 
 struct totals {
     uint64_t tensors, elements, bytes;
 };
-/* add_saturated - adds N to *SUM; if the sum is above 2^64 - 1, sets it to that. */
-void add_saturated(uint64_t *sum, uint64_t n);
-void totals_add(struct totals *sum, const ckpt_tensor *t);
-/* totals_of_rows - returns the sums of the N ROWS of F. */
-struct totals totals_of_rows(const ckpt_file *f, const uint32_t *rows, size_t n);
+/* add_saturated - adds COUNT to *SUM; if the sum is above 2^64 - 1, sets it to that. */
+void add_saturated(uint64_t *sum, uint64_t count);
+void totals_add(struct totals *sum, const ckpt_tensor *tensor);
+/* totals_of_rows - returns the sums of the COUNT ROWS of F. */
+struct totals totals_of_rows(const ckpt_file *f, const uint32_t *rows, size_t count);
 /* text_totals - adds "14 tensors, 5564 elements, 21.7 KiB", with BETWEEN in place of ", ". */
-void text_totals(struct text *t, const struct totals *sum, const char *between);
+void text_totals(struct text *text, const struct totals *sum, const char *between);
 /* table_sum_cells - adds cells for SUM: tensors, elements, bytes. */
-void table_sum_cells(struct table *t, const struct totals *sum);
+void table_sum_cells(struct table *table, const struct totals *sum);
 /* tensor_at - returns the tensor of ROW, which exists. */
 ckpt_tensor tensor_at(const ckpt_file *f, uint32_t row);
 

@@ -63,22 +63,23 @@ bool output_names_set(const ckpt_file *f)
 
 /* ------------------------------------------------------------------- names */
 
-/* length_without_suffix - returns the length of NAME (N bytes) without SUFFIX, in upper or lower case; N if
- * NAME does not end in SUFFIX, or is only that. */
-static size_t length_without_suffix(const char *name, size_t n, const char *suffix)
+/* length_without_suffix - returns the length of NAME (NBYTES bytes) without SUFFIX, in upper or lower case;
+ * NBYTES if NAME does not end in SUFFIX, or is only that. */
+static size_t length_without_suffix(const char *name, size_t nbytes, const char *suffix)
 {
     size_t len = strlen(suffix);
-    return n > len && strncasecmp(name + n - len, suffix, len) == 0 ? n - len : n;
+    return nbytes > len && strncasecmp(name + nbytes - len, suffix, len) == 0 ? nbytes - len : nbytes;
 }
 
 /* stem_length - returns the length of NAME without a suffix that selects a format. */
-static size_t stem_length(const char *name, size_t n)
+static size_t stem_length(const char *name, size_t nbytes)
 {
-    size_t len_without_tar = length_without_suffix(name, n, ".tar");
+    size_t len_without_tar = length_without_suffix(name, nbytes, ".tar");
     const char *dot = strrchr(name, '.');
     if (!output_path_format(name) || !dot || dot == name)
-        return n;
-    return len_without_tar < n ? length_without_suffix(name, len_without_tar, ".pth") : (size_t)(dot - name);
+        return nbytes;
+    return len_without_tar < nbytes ? length_without_suffix(name, len_without_tar, ".pth")
+                                    : (size_t)(dot - name);
 }
 
 /* add_base_name - adds the last component of INPUT, without the suffixes of an index or of a compressed file:
@@ -158,11 +159,12 @@ struct outputs {
     char **real;        /* the file that exists at that path; NULL: none */
 };
 
-static int fail_equal(const struct outputs *o, int a, int b)
+static int fail_equal(const struct outputs *outputs, int left, int right)
 {
-    return report_failure(CKPT_EEXIST, o->inputs[b], "write them one by one, each to -o FILE",
+    return report_failure(CKPT_EEXIST, outputs->inputs[right], "write them one by one, each to -o FILE",
                           "its output would be %s, and so would that of %s; nothing written",
-                          escape_name(str_of(o->paths[b].ptr)), escape_name(str_of(o->inputs[a])));
+                          escape_name(str_of(outputs->paths[right].ptr)),
+                          escape_name(str_of(outputs->inputs[left])));
 }
 
 static int fail_own_folder(const char *input)
@@ -205,53 +207,58 @@ static int name_output(const char *input, bool keeps_folders, struct text *path)
     return EXIT_OK;
 }
 
-/* find_existing - sets o->real of output I. A link to nowhere is refused: two may lead to one file. */
-static int find_existing(struct outputs *o, int i)
+/* find_existing - sets outputs->real of output INDEX. A link to nowhere is refused: two may lead to one
+ * file. */
+static int find_existing(struct outputs *outputs, int index)
 {
     struct stat st;
-    const char *path = o->paths[i].ptr;
-    o->real[i] = realpath(path, NULL);
-    if (o->real[i] || lstat(path, &st) != 0)
+    const char *path = outputs->paths[index].ptr;
+    outputs->real[index] = realpath(path, NULL);
+    if (outputs->real[index] || lstat(path, &st) != 0)
         return EXIT_OK;
     return report_failure(CKPT_EEXIST, path, "remove it first",
                           "is a link to a file that does not exist; nothing written");
 }
 
-static bool are_equal(const struct outputs *o, int a, int b)
+static bool are_equal(const struct outputs *outputs, int left, int right)
 {
-    if (!o->paths[a].ptr || !o->paths[b].ptr)
+    if (!outputs->paths[left].ptr || !outputs->paths[right].ptr)
         return false;
-    return strcasecmp(o->paths[a].ptr, o->paths[b].ptr) == 0 || /* one file, if the disk ignores case */
-           (o->real[a] && o->real[b] && strcmp(o->real[a], o->real[b]) == 0);
+    return strcasecmp(outputs->paths[left].ptr, outputs->paths[right].ptr) ==
+               0 || /* one file, if the disk ignores case */
+           (outputs->real[left] && outputs->real[right] &&
+            strcmp(outputs->real[left], outputs->real[right]) == 0);
 }
 
-static int name_outputs(struct outputs *o, bool keeps_folders)
+static int name_outputs(struct outputs *outputs, bool keeps_folders)
 {
     int status = EXIT_OK;
-    for (int i = 0; status == EXIT_OK && i < o->n; i++) {
-        status = name_output(o->inputs[i], keeps_folders, &o->paths[i]);
-        if (status == EXIT_OK && o->paths[i].ptr)
-            status = find_existing(o, i);
+    for (int i = 0; status == EXIT_OK && i < outputs->n; i++) {
+        status = name_output(outputs->inputs[i], keeps_folders, &outputs->paths[i]);
+        if (status == EXIT_OK && outputs->paths[i].ptr)
+            status = find_existing(outputs, i);
         for (int k = 0; status == EXIT_OK && k < i; k++)
-            if (are_equal(o, k, i))
-                status = fail_equal(o, k, i);
+            if (are_equal(outputs, k, i))
+                status = fail_equal(outputs, k, i);
     }
     return status;
 }
 
-/* check_input - checks that no output but its own is a file of input I. */
-static int check_input(const struct outputs *o, int i)
+/* check_input - checks that no output but its own is a file of input INDEX. */
+static int check_input(const struct outputs *outputs, int index)
 {
     ckpt_error ignored; /* is reported when the output is to be written */
     ckpt_file *f;
     int status = EXIT_OK;
-    if (strcmp(o->inputs[i], "-") == 0 || ckpt_open(o->inputs[i], &ui.limits, &f, &ignored) != CKPT_OK)
+    if (strcmp(outputs->inputs[index], "-") == 0 ||
+        ckpt_open(outputs->inputs[index], &ui.limits, &f, &ignored) != CKPT_OK)
         return EXIT_OK;
-    for (int k = 0; status == EXIT_OK && k < o->n; k++)
-        if (k != i && o->real[k] && ckpt_file_contains_path(f, o->paths[k].ptr))
-            status = report_failure(CKPT_EUSAGE, o->inputs[k], "write into another folder, then move it",
+    for (int k = 0; status == EXIT_OK && k < outputs->n; k++)
+        if (k != index && outputs->real[k] && ckpt_file_contains_path(f, outputs->paths[k].ptr))
+            status = report_failure(CKPT_EUSAGE, outputs->inputs[k],
+                                    "write into another folder, then move it",
                                     "its output would replace %s, which is read, too; nothing written",
-                                    escape_name(str_of(o->paths[k].ptr)));
+                                    escape_name(str_of(outputs->paths[k].ptr)));
     ckpt_close(f);
     return status;
 }
@@ -272,23 +279,24 @@ static int check_folder(void)
 }
 
 /* may_replace - returns true if a file exists at the path of an output and -f replaces it. */
-static bool may_replace(const struct outputs *o)
+static bool may_replace(const struct outputs *outputs)
 {
     bool found = false;
-    for (int i = 0; i < o->n; i++)
-        found |= o->real[i] != NULL;
+    for (int i = 0; i < outputs->n; i++)
+        found |= outputs->real[i] != NULL;
     return found && writing.force;
 }
 
-bool output_check_each(int n, char **inputs, bool keeps_folders)
+bool output_check_each(int count, char **inputs, bool keeps_folders)
 {
-    struct outputs o = {n, inputs, mem_new((size_t)n, sizeof *o.paths), mem_new((size_t)n, sizeof *o.real)};
+    struct outputs o = {count, inputs, mem_new((size_t)count, sizeof *o.paths),
+                        mem_new((size_t)count, sizeof *o.real)};
     int status = name_outputs(&o, keeps_folders);
     status = status == EXIT_OK ? check_folder() : status;
     bool checks_inputs = may_replace(&o);
-    for (int i = 0; checks_inputs && status == EXIT_OK && i < n; i++)
+    for (int i = 0; checks_inputs && status == EXIT_OK && i < count; i++)
         status = check_input(&o, i);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < count; i++) {
         text_free(&o.paths[i]);
         free(o.real[i]);
     }

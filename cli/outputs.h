@@ -26,9 +26,9 @@ bool output_is_folder(const char *own_format);
 /* output_place - if OUT is such a folder, sets writing.output to the path in it of the output of F, which was
  * opened as INPUT. PATH holds the text. */
 void output_place(const ckpt_file *f, const char *input, const char *own_format, struct text *path);
-/* output_check_each - checks that the outputs of the N INPUTS in the folder OUT have different paths, and
+/* output_check_each - checks that the outputs of the COUNT INPUTS in the folder OUT have different paths, and
  * that none replaces a file of another input; prints what is wrong and returns false if not. KEEPS_FOLDERS:
  * the output of an input that is a folder is one without --to. */
-bool output_check_each(int n, char **inputs, bool keeps_folders);
+bool output_check_each(int count, char **inputs, bool keeps_folders);
 
 #endif

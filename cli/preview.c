@@ -34,14 +34,14 @@ struct preview_walk {
     ckpt_error *err;
 };
 
-const uint64_t *preview_shape(const ckpt_tensor *t, uint32_t *ndim)
+const uint64_t *preview_shape(const ckpt_tensor *tensor, uint32_t *ndim)
 {
     static uint64_t bytes;
-    if (!number_is_packed((ckpt_dtype)t->dtype)) {
-        *ndim = t->ndim;
-        return t->shape;
+    if (!number_is_packed((ckpt_dtype)tensor->dtype)) {
+        *ndim = tensor->ndim;
+        return tensor->shape;
     }
-    bytes = t->nbytes;
+    bytes = tensor->nbytes;
     *ndim = 1;
     return &bytes;
 }
@@ -97,12 +97,12 @@ static bool advance_axis(struct preview_walk *walk, uint32_t axis)
 
 /* ----------------------------------------------------------------- formats */
 
-static void note_magnitude(struct number_format *format, double d)
+static void note_magnitude(struct number_format *format, double number)
 {
-    double m = fabs(d);
-    if (!isfinite(d))
+    double m = fabs(number);
+    if (!isfinite(number))
         return;
-    format->all_integers = format->all_integers && d == trunc(d) && m < 1e8;
+    format->all_integers = format->all_integers && number == trunc(number) && m < 1e8;
     if (m > 0 && (m < format->min_magnitude || format->min_magnitude == 0))
         format->min_magnitude = m;
     if (m > format->max_magnitude)
@@ -122,14 +122,16 @@ static void choose_form(struct number_format *format, bool exact)
         format->form = DECIMAL;
 }
 
-static void format_real(const struct number_format *format, double d, bool single, char out[NUMBER_TEXT_SIZE])
+static void format_real(const struct number_format *format, double number, bool single,
+                        char out[NUMBER_TEXT_SIZE])
 {
-    if (format->form == EXACT || !isfinite(d))
-        real_text(d, single, out);
+    if (format->form == EXACT || !isfinite(number))
+        real_text(number, single, out);
     else if (format->form == INTEGERS)
-        snprintf(out, NUMBER_TEXT_SIZE, "%.0f.", d); /* with a point at the end, as torch prints floats */
+        snprintf(out, NUMBER_TEXT_SIZE, "%.0f.",
+                 number); /* with a point at the end, as torch prints floats */
     else
-        snprintf(out, NUMBER_TEXT_SIZE, format->form == SCIENTIFIC ? "%.4e" : "%.4f", d);
+        snprintf(out, NUMBER_TEXT_SIZE, format->form == SCIENTIFIC ? "%.4e" : "%.4f", number);
 }
 
 static void format_number(const struct number_format *format, const struct number *number,

@@ -23,7 +23,7 @@ struct slice {
  * returns false and writes the reason to WHY, at most CAP bytes. The caller calls slice_free. */
 bool slice_parse(const char *text, const uint64_t *shape, uint32_t ndim, struct slice *out, char *why,
                  size_t cap);
-void slice_free(struct slice *s);
+void slice_free(struct slice *slice);
 
 struct preview {
     ckpt_file *f;
@@ -33,9 +33,9 @@ struct preview {
     bool exact; /* print the shortest text that reads back equal; else four decimals */
 };
 
-/* preview_shape - returns the *NDIM dimensions of T as its numbers are shown: its shape, or its size in bytes
- * for packed types. Valid until the next call. */
-const uint64_t *preview_shape(const ckpt_tensor *t, uint32_t *ndim);
+/* preview_shape - returns the *NDIM dimensions of TENSOR as its numbers are shown: its shape, or its size in
+ * bytes for packed types. Valid until the next call. */
+const uint64_t *preview_shape(const ckpt_tensor *tensor, uint32_t *ndim);
 ckpt_status preview_text(const struct preview *preview, ckpt_error *err);
 /* preview_json - prints all elements as nested arrays. */
 ckpt_status preview_json(const struct preview *preview, ckpt_error *err);

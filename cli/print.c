@@ -34,52 +34,52 @@ static const struct {
 #undef GLYPH
 };
 
-/* add_ascii_glyph - adds what stands for CHARACTER if that is one of the first N of ascii.def, else returns
- * false. */
-static bool add_ascii_glyph(struct text *t, ckpt_str character, size_t n)
+/* add_ascii_glyph - adds what stands for CHARACTER if that is one of the first COUNT of ascii.def, else
+ * returns false. */
+static bool add_ascii_glyph(struct text *text, ckpt_str character, size_t count)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         if (str_is_equal(character, str_of(glyph_list[i].character))) {
-            text_add(t, glyph_list[i].ascii);
+            text_add(text, glyph_list[i].ascii);
             return true;
         }
     return false;
 }
 
-void text_make_ascii(struct text *t, size_t from, enum glyphs glyphs)
+void text_make_ascii(struct text *text, size_t from, enum glyphs glyphs)
 {
     static const size_t nglyphs[] = {[GLYPHS_LIBRARY] = 1,
                                      [GLYPHS_ALL] = sizeof glyph_list / sizeof *glyph_list};
     struct text old = {0};
-    if (!print.ascii || t->len <= from || text_is_ascii(t->ptr + from, t->len - from))
+    if (!print.ascii || text->len <= from || text_is_ascii(text->ptr + from, text->len - from))
         return;
-    text_bytes(&old, t->ptr + from, t->len - from);
-    text_cut(t, from);
+    text_bytes(&old, text->ptr + from, text->len - from);
+    text_cut(text, from);
     const ckpt_str s = {old.ptr, old.len};
     bool is_unsafe;
     for (size_t pos = 0, begin = 0; pos < s.len; begin = pos) {
         uint32_t c = ckpt_text_next(s, &pos, &is_unsafe);
         const ckpt_str character = {s.ptr + begin, pos - begin};
         if (c < 0x80)
-            text_byte(t, (char)c);
+            text_byte(text, (char)c);
         else if (c == UINT32_MAX)
-            text_addf(t, "\\x%02x", (unsigned)(unsigned char)*character.ptr);
-        else if (!add_ascii_glyph(t, character, nglyphs[glyphs]))
-            text_addf(t, "\\u{%x}", (unsigned)c);
+            text_addf(text, "\\x%02x", (unsigned)(unsigned char)*character.ptr);
+        else if (!add_ascii_glyph(text, character, nglyphs[glyphs]))
+            text_addf(text, "\\u{%x}", (unsigned)c);
     }
     text_free(&old);
 }
 
 static bool is_exact(const FILE *stream) { return !print.ascii || (print.for_programs && stream == stdout); }
 
-void put_bytes(FILE *stream, const char *p, size_t n)
+void put_bytes(FILE *stream, const char *text, size_t nbytes)
 {
     struct text t = {0};
-    if (is_exact(stream) || text_is_ascii(p, n)) {
-        fwrite(p, 1, n, stream);
+    if (is_exact(stream) || text_is_ascii(text, nbytes)) {
+        fwrite(text, 1, nbytes, stream);
         return;
     }
-    text_bytes(&t, p, n);
+    text_bytes(&t, text, nbytes);
     text_make_ascii(&t, 0, GLYPHS_ALL);
     fwrite(t.ptr, 1, t.len, stream);
     text_free(&t);

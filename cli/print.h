@@ -26,12 +26,13 @@ enum glyphs {
     GLYPHS_LIBRARY, /* "…" of texts of the library, which contain names */
     GLYPHS_ALL      /* of texts of this program; names in them were escaped before */
 };
-/* text_make_ascii - replaces what is not ASCII in T, from offset FROM on, if print.ascii is set. */
-void text_make_ascii(struct text *t, size_t from, enum glyphs glyphs);
+/* text_make_ascii - replaces what is not ASCII in TEXT, from offset FROM on, if print.ascii is set. */
+void text_make_ascii(struct text *text, size_t from, enum glyphs glyphs);
 
-/* put_text, put_bytes, print_text - print a text, N bytes, or what printf() would, to stdout or stderr. */
+/* put_text, put_bytes, print_text - print a text, NBYTES bytes, or what printf() would, to stdout or
+ * stderr. */
 void put_text(FILE *stream, const char *text);
-void put_bytes(FILE *stream, const char *p, size_t n);
+void put_bytes(FILE *stream, const char *text, size_t nbytes);
 void print_text(FILE *stream, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* put_line - prints TEXT and a newline to stdout. */
 void put_line(const char *text);

@@ -12,11 +12,11 @@ static struct timespec began, last_drawn;
 static volatile sig_atomic_t line_shown;        /* a line is on the terminal and has to be removed */
 static volatile sig_atomic_t is_line_requested; /* SIGUSR1 came: the next step prints a line */
 
-static double seconds_since(const struct timespec *t)
+static double seconds_since(const struct timespec *timespec)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - t->tv_sec) + (double)(now.tv_nsec - t->tv_nsec) / 1e9;
+    return (double)(now.tv_sec - timespec->tv_sec) + (double)(now.tv_nsec - timespec->tv_nsec) / 1e9;
 }
 
 void progress_begin(const char *what)
@@ -28,30 +28,30 @@ void progress_begin(const char *what)
 
 double progress_seconds(void) { return seconds_since(&began); }
 
-static void add_time_left(struct text *t, double seconds)
+static void add_time_left(struct text *text, double seconds)
 {
     if (seconds >= 3600)
-        text_addf(t, "  %.0f h %02d min left", (double)(long)(seconds / 3600), (int)(seconds / 60) % 60);
+        text_addf(text, "  %.0f h %02d min left", (double)(long)(seconds / 3600), (int)(seconds / 60) % 60);
     else if (seconds >= 60)
-        text_addf(t, "  %d min %02d s left", (int)seconds / 60, (int)seconds % 60);
+        text_addf(text, "  %d min %02d s left", (int)seconds / 60, (int)seconds % 60);
     else
-        text_addf(t, "  %d s left", (int)seconds + 1);
+        text_addf(text, "  %d s left", (int)seconds + 1);
 }
 
-static void add_line(struct text *t, const char *name, uint64_t done, uint64_t total)
+static void add_line(struct text *text, const char *name, uint64_t done, uint64_t total)
 {
     double seconds = progress_seconds();
-    text_addf(t, "%s  %s", verb, show_size(done));
+    text_addf(text, "%s  %s", verb, show_size(done));
     if (total)
-        text_addf(t, " of %s", show_size(total));
+        text_addf(text, " of %s", show_size(total));
     if (seconds > 0.2 && done) {
         double speed = (double)done / seconds;
-        text_addf(t, "  %s/s", show_size((uint64_t)speed));
+        text_addf(text, "  %s/s", show_size((uint64_t)speed));
         if (total > done)
-            add_time_left(t, (double)(total - done) / speed);
+            add_time_left(text, (double)(total - done) / speed);
     }
     if (name)
-        text_addf(t, "  %s", escape_name(str_of(name)));
+        text_addf(text, "  %s", escape_name(str_of(name)));
 }
 
 static void draw_line(const char *name, uint64_t done, uint64_t total, bool permanent)

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-void progress_begin(const char *verb); /* "converting" */
+void progress_begin(const char *what); /* "converting" */
 /* progress_step - the progress callback for functions of ckpt.h: prints the line if it was not printed
  * in the last 0.1 s. USER is a name to show, or NULL. */
 int progress_step(void *user, uint64_t done, uint64_t total);

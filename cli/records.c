@@ -39,43 +39,43 @@ static void quote_field(struct text *text, size_t start)
     text_free(&quoted);
 }
 
-void record_field(struct record *r)
+void record_field(struct record *record)
 {
     if (records.csv)
-        quote_field(&r->text, r->field_start);
-    text_byte(&r->text, records.csv ? ',' : '\t');
-    r->field_start = r->text.len;
+        quote_field(&record->text, record->field_start);
+    text_byte(&record->text, records.csv ? ',' : '\t');
+    record->field_start = record->text.len;
 }
 
-void record_field_uint(struct record *r, uint64_t n)
+void record_field_uint(struct record *record, uint64_t count)
 {
-    text_uint(&r->text, n);
-    record_field(r);
+    text_uint(&record->text, count);
+    record_field(record);
 }
 
-void record_field_text(struct record *r, const char *text)
+void record_field_text(struct record *record, const char *text)
 {
-    text_add(&r->text, text);
-    record_field(r);
+    text_add(&record->text, text);
+    record_field(record);
 }
 
-void record_field_name(struct record *r, ckpt_str s)
+void record_field_name(struct record *record, ckpt_str text)
 {
-    text_name(&r->text, s);
-    record_field(r);
+    text_name(&record->text, text);
+    record_field(record);
 }
 
-void record_put(struct record *r)
+void record_put(struct record *record)
 {
-    text_cut(&r->text, r->text.len - 1); /* the separator after the last field */
-    line_put(&r->text);
-    text_clear(&r->text);
-    r->field_start = 0;
+    text_cut(&record->text, record->text.len - 1); /* the separator after the last field */
+    line_put(&record->text);
+    text_clear(&record->text);
+    record->field_start = 0;
 }
 
-void record_free(struct record *r) { text_free(&r->text); }
+void record_free(struct record *record) { text_free(&record->text); }
 
-void records_header(const char *const *titles, size_t n)
+void records_header(const char *const *titles, size_t count)
 {
     static bool is_printed;
     const char *file_names = ui.prefix;
@@ -85,7 +85,7 @@ void records_header(const char *const *titles, size_t n)
     is_printed = true;
     if (file_names[0])
         record_field_name(&r, str_of("file"));
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         record_field_name(&r, str_of(titles[i]));
     ui.prefix = "";
     record_put(&r);

@@ -30,18 +30,18 @@ struct record {
     size_t field_start; /* where the text of the next field begins */
 };
 
-/* record_field - ends the field whose text was added to r->text, and quotes it where necessary. */
-void record_field(struct record *r);
-/* record_field_uint - adds a field with the number N; record_field_text - with TEXT as it is. */
-void record_field_uint(struct record *r, uint64_t n);
-void record_field_text(struct record *r, const char *text);
-/* record_field_name - adds a field with S, escaped as by text_name. */
-void record_field_name(struct record *r, ckpt_str s);
-/* record_put - prints R after ui.prefix, and clears it for the next record. */
-void record_put(struct record *r);
-void record_free(struct record *r);
-/* records_header - with --header, prints the N TITLES once, before the first record of the run. The first
+/* record_field - ends the field whose text was added to record->text, and quotes it where necessary. */
+void record_field(struct record *record);
+/* record_field_uint - adds a field with the number COUNT; record_field_text - with TEXT as it is. */
+void record_field_uint(struct record *record, uint64_t count);
+void record_field_text(struct record *record, const char *text);
+/* record_field_name - adds a field with TEXT, escaped as by text_name. */
+void record_field_name(struct record *record, ckpt_str text);
+/* record_put - prints RECORD after ui.prefix, and clears it for the next record. */
+void record_put(struct record *record);
+void record_free(struct record *record);
+/* records_header - with --header, prints the COUNT TITLES once, before the first record of the run. The first
  * column is "file" if the records begin with the name of their file. */
-void records_header(const char *const *titles, size_t n);
+void records_header(const char *const *titles, size_t count);
 
 #endif

@@ -16,12 +16,13 @@ struct change {
     size_t first; /* index in the plan of the first rename with this change; the report is in this order */
 };
 
-/* shared_start_length - returns the length of the equal start of A and B, which ends with a dot, or 0. */
-static size_t shared_start_length(ckpt_str a, ckpt_str b)
+/* shared_start_length - returns the length of the equal start of LEFT and RIGHT, which ends with a dot, or
+ * 0. */
+static size_t shared_start_length(ckpt_str left, ckpt_str right)
 {
-    size_t n = a.len < b.len ? a.len : b.len, keep = 0;
-    for (size_t i = 0; i < n && a.ptr[i] == b.ptr[i]; i++)
-        if (a.ptr[i] == '.')
+    size_t n = left.len < right.len ? left.len : right.len, keep = 0;
+    for (size_t i = 0; i < n && left.ptr[i] == right.ptr[i]; i++)
+        if (left.ptr[i] == '.')
             keep = i + 1;
     return keep;
 }
@@ -45,29 +46,30 @@ static size_t drop_last_component(ckpt_str name, size_t head_len)
     return component_is_number(name, last) ? head_len : last;
 }
 
-static bool is_boundary(ckpt_str s, size_t at) { return at == 0 || s.ptr[at - 1] == '.'; }
+static bool is_boundary(ckpt_str text, size_t at) { return at == 0 || text.ptr[at - 1] == '.'; }
 
-/* shared_end_length - returns how many bytes at the end of A and B are equal, in complete components. */
-static size_t shared_end_length(ckpt_str a, ckpt_str b)
+/* shared_end_length - returns how many bytes at the end of LEFT and RIGHT are equal, in complete
+ * components. */
+static size_t shared_end_length(ckpt_str left, ckpt_str right)
 {
-    size_t n = a.len < b.len ? a.len : b.len, keep = 0;
-    for (size_t i = 1; i <= n && a.ptr[a.len - i] == b.ptr[b.len - i]; i++)
-        if (is_boundary(a, a.len - i) && is_boundary(b, b.len - i))
+    size_t n = left.len < right.len ? left.len : right.len, keep = 0;
+    for (size_t i = 1; i <= n && left.ptr[left.len - i] == right.ptr[right.len - i]; i++)
+        if (is_boundary(left, left.len - i) && is_boundary(right, right.len - i))
             keep = i;
     return keep;
 }
 
-static ckpt_str cut_trailing_dot(ckpt_str s, bool *had_dot)
+static ckpt_str cut_trailing_dot(ckpt_str text, bool *had_dot)
 {
-    if (!s.len || s.ptr[s.len - 1] != '.')
-        return s;
+    if (!text.len || text.ptr[text.len - 1] != '.')
+        return text;
     *had_dot = true;
-    return (ckpt_str){s.ptr, s.len - 1};
+    return (ckpt_str){text.ptr, text.len - 1};
 }
 
-static struct change make_change(const ckpt_rename *r, size_t index)
+static struct change make_change(const ckpt_rename *rename, size_t index)
 {
-    ckpt_str a = r->from, b = r->to;
+    ckpt_str a = rename->from, b = rename->to;
     /* The equal end is cut first, so that "module.module.x" -> "module.x" removes "module." at the front. */
     size_t tail_len = shared_end_length(a, b);
     a.len -= tail_len;
@@ -76,115 +78,121 @@ static struct change make_change(const ckpt_rename *r, size_t index)
     if (a.len > head_len && b.len > head_len &&
         (component_is_number(a, head_len) || component_is_number(b, head_len)))
         head_len = drop_last_component(a, head_len);
-    struct change c = {.tensors = !r->metadata && !r->value && !r->component,
-                       .metadata = r->metadata,
-                       .values = r->value,
-                       .mapping = r->mapping,
+    struct change c = {.tensors = !rename->metadata && !rename->value && !rename->component,
+                       .metadata = rename->metadata,
+                       .values = rename->value,
+                       .mapping = rename->mapping,
                        .first = index};
     c.from = cut_trailing_dot((ckpt_str){a.ptr + head_len, a.len - head_len}, &c.had_dot);
     c.to = cut_trailing_dot((ckpt_str){b.ptr + head_len, b.len - head_len}, &c.had_dot);
     return c;
 }
 
-static int compare_changes(const void *x, const void *y)
+static int compare_changes(const void *left, const void *right)
 {
-    const struct change *a = x, *b = y;
+    const struct change *a = left, *b = right;
     int c = a->mapping != b->mapping ? (a->mapping < b->mapping ? -1 : 1) : 0;
     c = c ? c : ckpt_natural_compare(a->from, b->from);
     c = c ? c : ckpt_natural_compare(a->to, b->to);
     return c ? c : a->first < b->first ? -1 : 1;
 }
 
-/* merge_if_same - if C and INTO are the same change in the same mapping, adds C to INTO and returns true. */
-static bool merge_if_same(struct change *into, const struct change *c)
+/* merge_if_same - if CHANGE and INTO are the same change in the same mapping, adds CHANGE to INTO and returns
+ * true. */
+static bool merge_if_same(struct change *into, const struct change *change)
 {
-    if (into->mapping != c->mapping || !str_is_equal(into->from, c->from) || !str_is_equal(into->to, c->to))
+    if (into->mapping != change->mapping || !str_is_equal(into->from, change->from) ||
+        !str_is_equal(into->to, change->to))
         return false;
-    into->tensors += c->tensors;
-    into->metadata += c->metadata;
-    into->values += c->values;
-    into->had_dot = into->had_dot || c->had_dot;
+    into->tensors += change->tensors;
+    into->metadata += change->metadata;
+    into->values += change->values;
+    into->had_dot = into->had_dot || change->had_dot;
     return true;
 }
 
-static int compare_first_renames(const void *x, const void *y)
+static int compare_first_renames(const void *left, const void *right)
 {
-    const struct change *a = x, *b = y;
+    const struct change *a = left, *b = right;
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* merge_changes - merges equal ones of N changes, and returns how many different ones there are. */
-static size_t merge_changes(struct change *c, size_t n)
+/* merge_changes - merges equal ones of COUNT changes, and returns how many different ones there are. */
+static size_t merge_changes(struct change *change, size_t count)
 {
     size_t nkept = 0;
-    qsort(c, n, sizeof *c, compare_changes);
-    for (size_t i = 0; i < n; i++)
-        if (!nkept || !merge_if_same(&c[nkept - 1], &c[i]))
-            c[nkept++] = c[i];
-    qsort(c, nkept, sizeof *c, compare_first_renames);
+    qsort(change, count, sizeof *change, compare_changes);
+    for (size_t i = 0; i < count; i++)
+        if (!nkept || !merge_if_same(&change[nkept - 1], &change[i]))
+            change[nkept++] = change[i];
+    qsort(change, nkept, sizeof *change, compare_first_renames);
     return nkept;
 }
 
-static void add_count(struct text *out, const char **separator, uint64_t n, const char *singular,
+static void add_count(struct text *out, const char **separator, uint64_t count, const char *singular,
                       const char *plural)
 {
-    if (!n)
+    if (!count)
         return;
-    text_addf(out, "%s%s", *separator, show_noun(n, singular, plural));
+    text_addf(out, "%s%s", *separator, show_noun(count, singular, plural));
     *separator = ", ";
 }
 
-/* add_counts - adds "14 of 14 tensors in state_dict, 6 _metadata entries". M is the mapping, or NULL. */
-static void add_counts(struct text *out, const struct change *c, const ckpt_mapping *m)
+/* add_counts - adds "14 of 14 tensors in state_dict, 6 _metadata entries". MAPPING is the mapping, or
+ * NULL. */
+static void add_counts(struct text *out, const struct change *change, const ckpt_mapping *mapping)
 {
     const char *separator = "";
-    if (c->tensors && m) {
-        text_addf(out, "%s of %s", show_count(c->tensors), show_noun(m->tensors, "tensor", "tensors"));
+    if (change->tensors && mapping) {
+        text_addf(out, "%s of %s", show_count(change->tensors),
+                  show_noun(mapping->tensors, "tensor", "tensors"));
         separator = ", ";
     } else {
-        add_count(out, &separator, c->tensors, "tensor", "tensors");
+        add_count(out, &separator, change->tensors, "tensor", "tensors");
     }
-    if (!c->tensors)
-        add_count(out, &separator, c->values, "other key", "other keys");
-    if (m && m->name.len) {
-        text_addf(out, "%s%s", *separator ? " in " : "in ", escape_name(m->name));
+    if (!change->tensors)
+        add_count(out, &separator, change->values, "other key", "other keys");
+    if (mapping && mapping->name.len) {
+        text_addf(out, "%s%s", *separator ? " in " : "in ", escape_name(mapping->name));
         separator = ", ";
     }
-    add_count(out, &separator, c->metadata, "_metadata entry", "_metadata entries");
-    if (c->tensors)
-        add_count(out, &separator, c->values, "other key", "other keys");
+    add_count(out, &separator, change->metadata, "_metadata entry", "_metadata entries");
+    if (change->tensors)
+        add_count(out, &separator, change->values, "other key", "other keys");
 }
 
-static void print_rename(const struct change *c, const char *prefix, const ckpt_mapping *m, FILE *stream)
+static void print_rename(const struct change *change, const char *prefix, const ckpt_mapping *mapping,
+                         FILE *stream)
 {
     struct text out = {0};
-    const char *dot = c->had_dot ? "." : "";
+    const char *dot = change->had_dot ? "." : "";
     if (prefix)
         text_name(&out, str_of(prefix));
     else
-        text_addf(&out, "%s%s", escape_name(c->from.len ? c->from : c->to), dot);
-    if (!prefix && c->to.len && c->from.len)
-        text_addf(&out, " → %s%s", escape_name(c->to), dot);
+        text_addf(&out, "%s%s", escape_name(change->from.len ? change->from : change->to), dot);
+    if (!prefix && change->to.len && change->from.len)
+        text_addf(&out, " → %s%s", escape_name(change->to), dot);
     text_add(&out, "   ");
-    add_counts(&out, c, m);
+    add_counts(&out, change, mapping);
     print_text(stream, "%s\n", out.ptr);
     text_free(&out);
 }
 
-/* gather_changes - returns the *N changes of P. Consecutive equal changes are frequent, and become one. */
-static struct change *gather_changes(const ckpt_plan *p, size_t *n)
+/* gather_changes - returns the *COUNT changes of P. Consecutive equal changes are frequent, and become
+ * one. */
+static struct change *gather_changes(const ckpt_plan *p, size_t *count)
 {
     struct change *c = NULL;
-    *n = 0;
+    *count = 0;
     for (size_t i = 0; i < ckpt_plan_rename_count(p); i++) {
         const ckpt_rename *r = ckpt_plan_rename_at(p, i);
         if (!r)
             mem_fail();
-        struct change change = make_change(r, i), *last = *n ? &c[*n - 1] : NULL;
+        struct change change = make_change(r, i), *last = *count ? &c[*count - 1] : NULL;
         if (last && merge_if_same(last, &change))
             continue;
-        c = mem_make_room(c, *n, sizeof *c);
-        c[(*n)++] = change;
+        c = mem_make_room(c, *count, sizeof *c);
+        c[(*count)++] = change;
     }
     return c;
 }

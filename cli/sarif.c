@@ -30,14 +30,14 @@ static void add_rules(json *driver)
 }
 
 /* add_uri - adds PATH as a URI reference: bytes other than unreserved characters and '/' become %XX. */
-static void add_uri(struct text *t, const char *path)
+static void add_uri(struct text *text, const char *path)
 {
     for (const char *c = path; *c; c++) {
         unsigned char b = (unsigned char)*c;
         if ((b < 0x80 && isalnum(b)) || strchr("-._~/", b))
-            text_bytes(t, c, 1);
+            text_bytes(text, c, 1);
         else
-            text_addf(t, "%%%02X", b);
+            text_addf(text, "%%%02X", b);
     }
 }
 
@@ -59,7 +59,7 @@ static void sarif_begin_report(void)
 
 static void sarif_begin_file(const char *path) { current_path = path; }
 
-static void add_location(json *parent, const char *path, const ckpt_scan_record *r)
+static void add_location(json *parent, const char *path, const ckpt_scan_record *record)
 {
     struct text uri = {0};
     json *location = json_add_object(json_add_array(parent, "locations"), NULL);
@@ -67,44 +67,44 @@ static void add_location(json *parent, const char *path, const ckpt_scan_record 
     add_uri(&uri, path);
     json_text(json_add_object(physical, "artifactLocation"), "uri", uri.ptr ? uri.ptr : "");
     text_free(&uri);
-    if (!r)
+    if (!record)
         return;
-    if (r->file_offset != CKPT_NO_OFFSET)
-        json_u64(json_add_object(physical, "region"), "byteOffset", r->file_offset);
-    if (r->where.len) {
+    if (record->file_offset != CKPT_NO_OFFSET)
+        json_u64(json_add_object(physical, "region"), "byteOffset", record->file_offset);
+    if (record->where.len) {
         json *logical = json_add_object(json_add_array(location, "logicalLocations"), NULL);
-        json_str(logical, "fullyQualifiedName", r->where);
+        json_str(logical, "fullyQualifiedName", record->where);
         json_text(logical, "kind", "member");
     }
 }
 
-static void sarif_record(const ckpt_scan_record *r)
+static void sarif_record(const ckpt_scan_record *record)
 {
     struct text message = {0};
-    if (!r->rule)
+    if (!record->rule)
         return;
     json *row = json_object();
-    json_text(row, "ruleId", r->rule->id);
-    json_text(row, "level", sarif_level_name(r->level));
-    scan_message(&message, r);
-    json_text(json_add_object(row, "message"), "text", message.len ? message.ptr : r->rule->text);
-    add_location(row, current_path, r);
+    json_text(row, "ruleId", record->rule->id);
+    json_text(row, "level", sarif_level_name(record->level));
+    scan_message(&message, record);
+    json_text(json_add_object(row, "message"), "text", message.len ? message.ptr : record->rule->text);
+    add_location(row, current_path, record);
     json *properties = json_add_object(row, "properties");
-    json_text(properties, "level", ckpt_scan_level_name(r->level));
-    if (scan_shows_verdict(r))
-        json_text(properties, "verdict", ckpt_scan_verdict_name(r->verdict));
-    if (r->offset != CKPT_NO_OFFSET)
-        json_u64(properties, "memberOffset", r->offset);
-    if (r->opcode)
-        json_text(properties, "opcode", r->opcode);
+    json_text(properties, "level", ckpt_scan_level_name(record->level));
+    if (scan_shows_verdict(record))
+        json_text(properties, "verdict", ckpt_scan_verdict_name(record->verdict));
+    if (record->offset != CKPT_NO_OFFSET)
+        json_u64(properties, "memberOffset", record->offset);
+    if (record->opcode)
+        json_text(properties, "opcode", record->opcode);
     json_row(row, stdout);
     text_free(&message);
 }
 
 /* sarif_end_file - adds a result if not all of PATH was scanned: a file without results counts as clean. */
-static void sarif_end_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
+static void sarif_end_file(const char *path, const ckpt_scan_result *result, const ckpt_error *err, int code)
 {
-    if (!err && (code != EXIT_TROUBLE || r->found[CKPT_SCAN_INCOMPLETE]))
+    if (!err && (code != EXIT_TROUBLE || result->found[CKPT_SCAN_INCOMPLETE]))
         return;
     json *row = json_object();
     json_text(row, "ruleId", "FMT001"); /* unknown-format */
@@ -115,13 +115,13 @@ static void sarif_end_file(const char *path, const ckpt_scan_result *r, const ck
     json_row(row, stdout);
 }
 
-/* notify - adds a notification that N things of the folder PATH were not scanned: ONE, or MANY. */
-static void notify(const char *path, uint64_t n, const char *level, const char *one, const char *many)
+/* notify - adds a notification that NBYTES things of the folder PATH were not scanned: ONE, or MANY. */
+static void notify(const char *path, uint64_t nbytes, const char *level, const char *one, const char *many)
 {
     char message[128];
-    if (n == 0)
+    if (nbytes == 0)
         return;
-    snprintf(message, sizeof message, "%llu %s", (unsigned long long)n, n == 1 ? one : many);
+    snprintf(message, sizeof message, "%llu %s", (unsigned long long)nbytes, nbytes == 1 ? one : many);
     notifications = notifications ? notifications : json_add_array(invocation, "toolExecutionNotifications");
     json *item = json_add_object(notifications, NULL);
     json_text(item, "level", level);

@@ -22,16 +22,18 @@ struct scan_report {
 
 extern const struct scan_report scan_text, scan_json, scan_sarif;
 
-/* scan_callable - adds the escaped Python 3 name of the callable or import in R ("os.system"), if any. */
-void scan_callable(struct text *t, const ckpt_scan_record *r);
-/* scan_shows_verdict - returns true if R has a verdict of its own: it is a call, or a step of a pickle. */
-bool scan_shows_verdict(const ckpt_scan_record *r);
-/* scan_message - adds the sentence that describes the finding R. */
-void scan_message(struct text *t, const ckpt_scan_record *r);
+/* scan_callable - adds the escaped Python 3 name of the callable or import in RECORD ("os.system"), if
+ * any. */
+void scan_callable(struct text *text, const ckpt_scan_record *record);
+/* scan_shows_verdict - returns true if RECORD has a verdict of its own: it is a call, or a step of a
+ * pickle. */
+bool scan_shows_verdict(const ckpt_scan_record *record);
+/* scan_message - adds the sentence that describes the finding RECORD. */
+void scan_message(struct text *text, const ckpt_scan_record *record);
 /* scan_verdict - returns the verdict of a file: the ckpt_scan_verdict of its pickles, or SCAN_STRUCTURE or
  * SCAN_INCOMPLETE if only something else in the file is wrong. CODE is the exit code for the file. */
 enum { SCAN_STRUCTURE = CKPT_SCAN_KNOWN_EXEC + 1, SCAN_INCOMPLETE, SCAN_VERDICTS };
-int scan_verdict(const ckpt_scan_result *r, int code);
+int scan_verdict(const ckpt_scan_result *result, int code);
 const char *scan_verdict_name(int verdict);
 /* scan_print_summary - prints how many FILES have each verdict, and advice for those not harmless. NMISSING
  * of those that could not be inspected do not exist. */

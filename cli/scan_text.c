@@ -22,37 +22,41 @@ static uint64_t nnot_listed;     /* findings beyond these limits */
 static uint32_t slots[SLOTS];    /* hash table by key: index in findings + 1; 0: empty */
 bool scan_all_calls;
 
-bool scan_shows_verdict(const ckpt_scan_record *r) { return r->what == CKPT_SCAN_CALL || r->opcode; }
-
-void scan_callable(struct text *t, const ckpt_scan_record *r)
+bool scan_shows_verdict(const ckpt_scan_record *record)
 {
-    if (r->new_module.len || r->new_name.len)
-        text_addf(t, "%s.%s", escape_name(r->new_module), escape_name(r->new_name));
+    return record->what == CKPT_SCAN_CALL || record->opcode;
+}
+
+void scan_callable(struct text *text, const ckpt_scan_record *record)
+{
+    if (record->new_module.len || record->new_name.len)
+        text_addf(text, "%s.%s", escape_name(record->new_module), escape_name(record->new_name));
 }
 
 /* add_arguments - adds the arguments of the call, "('ls', 1)". */
-static void add_arguments(struct text *t, const ckpt_scan_record *r)
+static void add_arguments(struct text *text, const ckpt_scan_record *record)
 {
     const ckpt_value *key, *arg;
-    size_t n = r->args ? ckpt_value_count(r->args) : 0;
-    text_add(t, "(");
-    for (size_t i = 0; i < n && i < 8 && ckpt_value_item(r->args, i, &key, &arg); i++) {
-        text_add(t, i ? ", " : "");
-        text_value(t, arg, 8);
+    size_t n = record->args ? ckpt_value_count(record->args) : 0;
+    text_add(text, "(");
+    for (size_t i = 0; i < n && i < 8 && ckpt_value_item(record->args, i, &key, &arg); i++) {
+        text_add(text, i ? ", " : "");
+        text_value(text, arg, 8);
     }
-    text_add(t, n > 8 ? ", …)" : ")");
+    text_add(text, n > 8 ? ", …)" : ")");
 }
 
-void scan_message(struct text *t, const ckpt_scan_record *r)
+void scan_message(struct text *text, const ckpt_scan_record *record)
 {
-    bool is_call = r->what == CKPT_SCAN_CALL, has_callable = r->new_module.len || r->new_name.len;
-    scan_callable(t, r);
+    bool is_call = record->what == CKPT_SCAN_CALL,
+         has_callable = record->new_module.len || record->new_name.len;
+    scan_callable(text, record);
     if (is_call) {
-        text_add(t, has_callable ? "" : "?");
-        add_arguments(t, r);
+        text_add(text, has_callable ? "" : "?");
+        add_arguments(text, record);
     }
-    bool needs_gap = is_call ? r->text.len != 0 : r->new_module.len != 0;
-    text_addf(t, "%s%.*s", needs_gap ? "  " : "", (int)r->text.len, r->text.ptr);
+    bool needs_gap = is_call ? record->text.len != 0 : record->new_module.len != 0;
+    text_addf(text, "%s%.*s", needs_gap ? "  " : "", (int)record->text.len, record->text.ptr);
 }
 
 static void free_findings(void)
@@ -84,35 +88,35 @@ static struct finding *find_finding(const char *key, uint32_t **slot)
     }
 }
 
-static void add_location_text(struct text *t, const ckpt_scan_record *r)
+static void add_location_text(struct text *text, const ckpt_scan_record *record)
 {
-    text_name(t, r->where);
-    if (r->offset != CKPT_NO_OFFSET)
-        text_addf(t, "%sbyte 0x%" PRIx64, r->where.len ? " " : "", r->offset);
-    else if (!r->where.len)
-        text_add(t, "the file");
+    text_name(text, record->where);
+    if (record->offset != CKPT_NO_OFFSET)
+        text_addf(text, "%sbyte 0x%" PRIx64, record->where.len ? " " : "", record->offset);
+    else if (!record->where.len)
+        text_add(text, "the file");
 }
 
-static void add_finding_line(struct text *t, const ckpt_scan_record *r)
+static void add_finding_line(struct text *text, const ckpt_scan_record *record)
 {
     static const enum style styles[] = {[CKPT_SCAN_NOTE] = DIM,
                                         [CKPT_SCAN_INCOMPLETE] = YELLOW,
                                         [CKPT_SCAN_WARNING] = YELLOW,
                                         [CKPT_SCAN_ERROR] = RED};
-    enum style style = r->level < sizeof styles / sizeof *styles ? styles[r->level] : PLAIN;
-    text_addf(t, "  %s%-6s %-10s%s  ", style_on(style), r->rule ? r->rule->id : "",
-              r->rule ? ckpt_scan_level_name(r->level) : "ok", style_off(style));
-    add_location_text(t, r);
-    if (r->opcode)
-        text_addf(t, "  %s", r->opcode);
-    text_add(t, "  ");
-    scan_message(t, r);
-    if (r->call && r->error_offset != CKPT_NO_OFFSET)
-        text_addf(t, "  runs before the error at 0x%" PRIx64, r->error_offset);
-    if (r->framed)
-        text_add(t, "  only in loaders that read by frames");
-    if (r->plain)
-        text_add(t, "  only in pickle.load, not in joblib.load");
+    enum style style = record->level < sizeof styles / sizeof *styles ? styles[record->level] : PLAIN;
+    text_addf(text, "  %s%-6s %-10s%s  ", style_on(style), record->rule ? record->rule->id : "",
+              record->rule ? ckpt_scan_level_name(record->level) : "ok", style_off(style));
+    add_location_text(text, record);
+    if (record->opcode)
+        text_addf(text, "  %s", record->opcode);
+    text_add(text, "  ");
+    scan_message(text, record);
+    if (record->call && record->error_offset != CKPT_NO_OFFSET)
+        text_addf(text, "  runs before the error at 0x%" PRIx64, record->error_offset);
+    if (record->framed)
+        text_add(text, "  only in loaders that read by frames");
+    if (record->plain)
+        text_add(text, "  only in pickle.load, not in joblib.load");
 }
 
 static void scan_text_begin_file(const char *path)
@@ -121,26 +125,27 @@ static void scan_text_begin_file(const char *path)
     free_findings();
 }
 
-static void scan_text_record(const ckpt_scan_record *r)
+static void scan_text_record(const ckpt_scan_record *record)
 {
     struct text key = {0};
     uint32_t *slot = NULL;
-    bool is_summary = r->what == CKPT_SCAN_PICKLE || r->what == CKPT_SCAN_MEMBER;
-    bool is_harmless_call = !is_summary && !r->rule;
-    if (is_summary || (is_harmless_call && !scan_all_calls) || (r->level == CKPT_SCAN_NOTE && ui.quiet))
+    bool is_summary = record->what == CKPT_SCAN_PICKLE || record->what == CKPT_SCAN_MEMBER;
+    bool is_harmless_call = !is_summary && !record->rule;
+    if (is_summary || (is_harmless_call && !scan_all_calls) || (record->level == CKPT_SCAN_NOTE && ui.quiet))
         return;
-    text_add(&key, r->rule ? r->rule->id : "-");
-    text_name(&key, r->where);
-    text_addf(&key, " %d %.*s.%.*s ", r->what, (int)r->new_module.len,
-              r->new_module.ptr ? r->new_module.ptr : "", (int)r->new_name.len,
-              r->new_name.ptr ? r->new_name.ptr : "");
-    text_addf(&key, "%d%d ", r->framed, r->plain);
-    text_bytes(&key, r->text.ptr ? r->text.ptr : "", r->text.len);
-    if (r->level == CKPT_SCAN_ERROR) /* os.system('ls') must not stand for os.system('rm -rf x') */
-        scan_message(&key, r);
-    bool is_abbreviated = r->level == CKPT_SCAN_ERROR && strstr(key.ptr, "…"); /* may differ in the rest */
+    text_add(&key, record->rule ? record->rule->id : "-");
+    text_name(&key, record->where);
+    text_addf(&key, " %d %.*s.%.*s ", record->what, (int)record->new_module.len,
+              record->new_module.ptr ? record->new_module.ptr : "", (int)record->new_name.len,
+              record->new_name.ptr ? record->new_name.ptr : "");
+    text_addf(&key, "%d%d ", record->framed, record->plain);
+    text_bytes(&key, record->text.ptr ? record->text.ptr : "", record->text.len);
+    if (record->level == CKPT_SCAN_ERROR) /* os.system('ls') must not stand for os.system('rm -rf x') */
+        scan_message(&key, record);
+    bool is_abbreviated = record->level == CKPT_SCAN_ERROR &&
+                          strstr(key.ptr, "…"); /* may differ in the rest */
     struct finding *old = scan_all_calls || is_abbreviated ? NULL : find_finding(key.ptr, &slot);
-    bool is_minor = is_harmless_call || r->level == CKPT_SCAN_NOTE;
+    bool is_minor = is_harmless_call || record->level == CKPT_SCAN_NOTE;
     size_t max_minor = scan_all_calls ? MAX_CALLS : MAX_NOTES;
     if (old || (is_minor ? nminor == max_minor : nfindings - nminor == MAX_LINES)) {
         if (old)
@@ -152,27 +157,27 @@ static void scan_text_record(const ckpt_scan_record *r)
     }
     findings = mem_make_room(findings, nfindings, sizeof *findings);
     findings[nfindings] = (struct finding){.key = key, .times = 1};
-    add_finding_line(&findings[nfindings].line, r);
+    add_finding_line(&findings[nfindings].line, record);
     nfindings++;
     nminor += is_minor;
     if (slot)
         *slot = (uint32_t)nfindings;
 }
 
-static void add_noun(struct text *t, uint64_t n, const char *singular, const char *plural)
+static void add_noun(struct text *text, uint64_t count, const char *singular, const char *plural)
 {
-    text_addf(t, "%s%s", t->len ? ", " : "", show_noun(n, singular, plural));
+    text_addf(text, "%s%s", text->len ? ", " : "", show_noun(count, singular, plural));
 }
 
-int scan_verdict(const ckpt_scan_result *r, int code)
+int scan_verdict(const ckpt_scan_result *result, int code)
 {
-    if (r->verdict > CKPT_SCAN_ALLOW_LISTED)
-        return (int)r->verdict;
-    if (r->found[CKPT_SCAN_WARNING] || r->found[CKPT_SCAN_ERROR])
+    if (result->verdict > CKPT_SCAN_ALLOW_LISTED)
+        return (int)result->verdict;
+    if (result->found[CKPT_SCAN_WARNING] || result->found[CKPT_SCAN_ERROR])
         return SCAN_STRUCTURE;
-    if (r->found[CKPT_SCAN_INCOMPLETE] || code == EXIT_TROUBLE)
+    if (result->found[CKPT_SCAN_INCOMPLETE] || code == EXIT_TROUBLE)
         return SCAN_INCOMPLETE;
-    return (int)r->verdict;
+    return (int)result->verdict;
 }
 
 const char *scan_verdict_name(int verdict)
@@ -216,24 +221,26 @@ void scan_print_summary(const uint64_t files[SCAN_VERDICTS], uint64_t nmissing)
                        all > 1 ? ": " : "", advice[i].text);
 }
 
-static void scan_text_end_file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
+static void scan_text_end_file(const char *path, const ckpt_scan_result *result, const ckpt_error *err,
+                               int code)
 {
     static const enum style styles[] = {[EXIT_OK] = GREEN, [EXIT_NO] = RED, [EXIT_TROUBLE] = YELLOW};
     struct text t = {0}, sums = {0};
     if (ui.quiet && code == EXIT_OK)
         return;
-    text_addf(&t, "%s%-16s%s  %s%s%s", style_on(styles[code]), scan_verdict_name(scan_verdict(r, code)),
+    text_addf(&t, "%s%-16s%s  %s%s%s", style_on(styles[code]), scan_verdict_name(scan_verdict(result, code)),
               style_off(styles[code]), style_on(BOLD), escape_name(str_of(path)), style_off(BOLD));
-    if (r->format)
-        text_add(&sums, r->format);
-    if (r->members)
-        add_noun(&sums, r->members, "member", "members");
-    if (r->pickles) {
-        add_noun(&sums, r->pickles, "pickle", "pickles");
-        add_noun(&sums, r->calls, "call", "calls");
+    if (result->format)
+        text_add(&sums, result->format);
+    if (result->members)
+        add_noun(&sums, result->members, "member", "members");
+    if (result->pickles) {
+        add_noun(&sums, result->pickles, "pickle", "pickles");
+        add_noun(&sums, result->calls, "call", "calls");
     }
-    if (!err && r->accounted < r->bytes)
-        text_addf(&sums, "%s%s not accounted for", sums.len ? ", " : "", show_size(r->bytes - r->accounted));
+    if (!err && result->accounted < result->bytes)
+        text_addf(&sums, "%s%s not accounted for", sums.len ? ", " : "",
+                  show_size(result->bytes - result->accounted));
     if (sums.len)
         text_addf(&t, "   %s", sums.ptr);
     put_line(t.ptr);

@@ -17,28 +17,29 @@ void mem_fail(void)
     _Exit(2);
 }
 
-void *mem_new(size_t n, size_t size)
+void *mem_new(size_t count, size_t size)
 {
-    void *p = calloc(n ? n : 1, size ? size : 1);
+    void *p = calloc(count ? count : 1, size ? size : 1);
     if (!p)
         mem_fail();
     return p;
 }
 
-void *mem_grow(void *p, size_t n, size_t size)
+void *mem_grow(void *data, size_t nbytes, size_t size)
 {
-    if (size && n > SIZE_MAX / size)
+    if (size && nbytes > SIZE_MAX / size)
         mem_fail();
-    void *q = realloc(p, n && size ? n * size : 1);
+    void *q = realloc(data, nbytes && size ? nbytes * size : 1);
     if (!q)
         mem_fail();
     return q;
 }
 
-void *mem_make_room(void *p, size_t n, size_t size)
+void *mem_make_room(void *data, size_t nbytes, size_t size)
 {
-    bool full = (n & (n - 1)) == 0; /* N is 0 or a power of two; P then has room for exactly N items */
-    return full ? mem_grow(p, n ? 2 * n : 1, size) : p;
+    bool full = (nbytes & (nbytes - 1)) ==
+                0; /* NBYTES is 0 or a power of two; DATA then has room for exactly NBYTES items */
+    return full ? mem_grow(data, nbytes ? 2 * nbytes : 1, size) : data;
 }
 
 /* set_malloc_limits - makes glibc return freed memory to the kernel if a block has BLOCK bytes or more, or if
@@ -59,126 +60,126 @@ void mem_keep_freed(void) { set_malloc_limits(4 << 20, 16 << 20); }
 
 void mem_return_freed(void) { set_malloc_limits(128 << 10, 128 << 10); }
 
-void text_free(struct text *t)
+void text_free(struct text *text)
 {
-    free(t->ptr);
-    *t = (struct text){0};
+    free(text->ptr);
+    *text = (struct text){0};
 }
 
-void text_cut(struct text *t, size_t len)
+void text_cut(struct text *text, size_t len)
 {
-    t->len = len;
-    if (t->ptr)
-        t->ptr[len] = '\0';
+    text->len = len;
+    if (text->ptr)
+        text->ptr[len] = '\0';
 }
 
-void text_clear(struct text *t) { text_cut(t, 0); }
+void text_clear(struct text *text) { text_cut(text, 0); }
 
-static void grow_text(struct text *t, size_t more)
+static void grow_text(struct text *text, size_t more)
 {
-    if (more >= SIZE_MAX / 4 - t->len)
+    if (more >= SIZE_MAX / 4 - text->len)
         mem_fail();
-    t->cap = (t->len + more + 64) * 2;
-    t->ptr = mem_grow(t->ptr, t->cap, 1);
+    text->cap = (text->len + more + 64) * 2;
+    text->ptr = mem_grow(text->ptr, text->cap, 1);
 }
 
 /* reserve - makes room for MORE bytes and a NUL. */
-static inline void reserve(struct text *t, size_t more)
+static inline void reserve(struct text *text, size_t more)
 {
-    if (t->cap - t->len <= more)
-        grow_text(t, more);
+    if (text->cap - text->len <= more)
+        grow_text(text, more);
 }
 
-void text_bytes(struct text *t, const char *p, size_t n)
+void text_bytes(struct text *text, const char *string, size_t nbytes)
 {
-    reserve(t, n);
-    if (n)
-        memcpy(t->ptr + t->len, p, n);
-    t->len += n;
-    t->ptr[t->len] = '\0';
+    reserve(text, nbytes);
+    if (nbytes)
+        memcpy(text->ptr + text->len, string, nbytes);
+    text->len += nbytes;
+    text->ptr[text->len] = '\0';
 }
 
-void text_byte(struct text *t, char c)
+void text_byte(struct text *text, char character)
 {
-    reserve(t, 1);
-    t->ptr[t->len++] = c;
-    t->ptr[t->len] = '\0';
+    reserve(text, 1);
+    text->ptr[text->len++] = character;
+    text->ptr[text->len] = '\0';
 }
 
-void text_insert_blanks(struct text *t, size_t at, size_t n)
+void text_insert_blanks(struct text *text, size_t at, size_t nbytes)
 {
-    reserve(t, n);
-    if (at < t->len)
-        memmove(t->ptr + at + n, t->ptr + at, t->len - at);
-    memset(t->ptr + at, ' ', n);
-    t->len += n;
-    t->ptr[t->len] = '\0';
+    reserve(text, nbytes);
+    if (at < text->len)
+        memmove(text->ptr + at + nbytes, text->ptr + at, text->len - at);
+    memset(text->ptr + at, ' ', nbytes);
+    text->len += nbytes;
+    text->ptr[text->len] = '\0';
 }
 
-void text_add(struct text *t, const char *s) { text_bytes(t, s, strlen(s)); }
+void text_add(struct text *text, const char *string) { text_bytes(text, string, strlen(string)); }
 
-void text_addv(struct text *t, const char *fmt, va_list ap)
+void text_addv(struct text *text, const char *fmt, va_list ap)
 {
     va_list ap_copy;
     va_copy(ap_copy, ap);
     int n = vsnprintf(NULL, 0, fmt, ap);
     if (n > 0) {
-        reserve(t, (size_t)n);
-        vsnprintf(t->ptr + t->len, (size_t)n + 1, fmt, ap_copy);
-        t->len += (size_t)n;
+        reserve(text, (size_t)n);
+        vsnprintf(text->ptr + text->len, (size_t)n + 1, fmt, ap_copy);
+        text->len += (size_t)n;
     }
     va_end(ap_copy);
 }
 
-void text_addf(struct text *t, const char *fmt, ...)
+void text_addf(struct text *text, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    text_addv(t, fmt, ap);
+    text_addv(text, fmt, ap);
     va_end(ap);
 }
 
-ckpt_str str_of(const char *s) { return (ckpt_str){s, strlen(s)}; }
+ckpt_str str_of(const char *text) { return (ckpt_str){text, strlen(text)}; }
 
-bool str_begins(ckpt_str s, ckpt_str start)
+bool str_begins(ckpt_str text, ckpt_str start)
 {
-    return s.len >= start.len && (!start.len || memcmp(s.ptr, start.ptr, start.len) == 0);
+    return text.len >= start.len && (!start.len || memcmp(text.ptr, start.ptr, start.len) == 0);
 }
 
-bool str_is_equal(ckpt_str a, ckpt_str b) { return a.len == b.len && str_begins(a, b); }
+bool str_is_equal(ckpt_str left, ckpt_str right) { return left.len == right.len && str_begins(left, right); }
 
-/* append_written - appends the N bytes that were just written to the free memory of T, and returns true. If
- * not all of them fitted, makes room and returns false; the caller then writes them again. */
-static bool append_written(struct text *t, size_t n)
+/* append_written - appends the COUNT bytes that were just written to the free memory of TEXT, and returns
+ * true. If not all of them fitted, makes room and returns false; the caller then writes them again. */
+static bool append_written(struct text *text, size_t count)
 {
-    if (n >= t->cap - t->len) {
-        reserve(t, n);
+    if (count >= text->cap - text->len) {
+        reserve(text, count);
         return false;
     }
-    t->len += n;
+    text->len += count;
     return true;
 }
 
-void text_name(struct text *t, ckpt_str s)
+void text_name(struct text *text, ckpt_str name)
 {
-    size_t from = t->len;
-    reserve(t, s.len);
-    while (!append_written(t, ckpt_text_escape(s, t->ptr + t->len, t->cap - t->len)))
+    size_t from = text->len;
+    reserve(text, name.len);
+    while (!append_written(text, ckpt_text_escape(name, text->ptr + text->len, text->cap - text->len)))
         ;
     if (print_has_ascii_names())
-        text_make_ascii(t, from, GLYPHS_NONE);
+        text_make_ascii(text, from, GLYPHS_NONE);
 }
 
-void text_readable(struct text *t, ckpt_str s)
+void text_readable(struct text *text, ckpt_str name)
 {
-    while (s.len) {
-        const char *backslash = memchr(s.ptr, '\\', s.len);
-        size_t n = backslash ? (size_t)(backslash - s.ptr) : s.len;
-        text_name(t, (ckpt_str){s.ptr, n});
+    while (name.len) {
+        const char *backslash = memchr(name.ptr, '\\', name.len);
+        size_t n = backslash ? (size_t)(backslash - name.ptr) : name.len;
+        text_name(text, (ckpt_str){name.ptr, n});
         if (backslash)
-            text_byte(t, '\\');
+            text_byte(text, '\\');
         n += backslash != NULL;
-        s = (ckpt_str){s.ptr + n, s.len - n};
+        name = (ckpt_str){name.ptr + n, name.len - n};
     }
 }
 
@@ -192,10 +193,10 @@ static struct text *next_shown(void)
     return t;
 }
 
-const char *escape_name(ckpt_str s)
+const char *escape_name(ckpt_str text)
 {
     struct text *t = next_shown();
-    text_name(t, s);
+    text_name(t, text);
     return t->ptr;
 }
 
@@ -206,89 +207,91 @@ const char *show_size(uint64_t nbytes)
     return t->ptr;
 }
 
-const char *show_count(uint64_t n)
+const char *show_count(uint64_t count)
 {
     struct text *t = next_shown();
-    text_count(t, n);
+    text_count(t, count);
     return t->ptr;
 }
 
-const char *show_noun(uint64_t n, const char *singular, const char *plural)
+const char *show_noun(uint64_t count, const char *singular, const char *plural)
 {
     struct text *t = next_shown();
-    text_noun(t, n, singular, plural);
+    text_noun(t, count, singular, plural);
     return t->ptr;
 }
 
-bool text_json_string(struct text *t, ckpt_str s)
+bool text_json_string(struct text *text, ckpt_str name)
 {
     bool exact;
-    reserve(t, s.len + 2);
-    while (!append_written(t, ckpt_text_json(s, t->ptr + t->len, t->cap - t->len, &exact)))
+    reserve(text, name.len + 2);
+    while (!append_written(text, ckpt_text_json(name, text->ptr + text->len, text->cap - text->len, &exact)))
         ;
     return exact;
 }
 
-void text_tensor_json(struct text *t, const ckpt_file *f, uint32_t row)
+void text_tensor_json(struct text *text, const ckpt_file *f, uint32_t row)
 {
     size_t n;
-    reserve(t, 256);
-    while (!append_written(t, n = ckpt_tensor_json(f, row, t->ptr + t->len, t->cap - t->len)))
+    reserve(text, 256);
+    while (!append_written(text, n = ckpt_tensor_json(f, row, text->ptr + text->len, text->cap - text->len)))
         ;
     if (!n)
         mem_fail();
 }
 
-void text_value(struct text *t, const ckpt_value *v, size_t nodes)
+void text_value(struct text *text, const ckpt_value *value, size_t nodes)
 {
-    size_t from = t->len;
-    reserve(t, 80);
-    while (!append_written(t, ckpt_value_text(v, nodes, t->ptr + t->len, t->cap - t->len)))
+    size_t from = text->len;
+    reserve(text, 80);
+    while (!append_written(text, ckpt_value_text(value, nodes, text->ptr + text->len, text->cap - text->len)))
         ;
     if (print_has_ascii_names())
-        text_make_ascii(t, from, GLYPHS_LIBRARY);
+        text_make_ascii(text, from, GLYPHS_LIBRARY);
 }
 
-void text_error(struct text *t, const ckpt_error *err)
+void text_error(struct text *text, const ckpt_error *err)
 {
     char line[2048];
-    size_t from = t->len;
-    text_add(t, ckpt_error_text(err, line, sizeof line));
-    text_make_ascii(t, from, GLYPHS_LIBRARY);
+    size_t from = text->len;
+    text_add(text, ckpt_error_text(err, line, sizeof line));
+    text_make_ascii(text, from, GLYPHS_LIBRARY);
 }
 
 #define UINT_DIGITS 20
 
-/* put_uint - writes the digits of N to OUT, at most UINT_DIGITS; returns where they end. */
-static char *put_uint(char *out, uint64_t n)
+/* put_uint - writes the digits of NBYTES to OUT, at most UINT_DIGITS; returns where they end. */
+static char *put_uint(char *out, uint64_t nbytes)
 {
     size_t digits = 1;
-    for (uint64_t left = n; left >= 10; left /= 10)
+    for (uint64_t left = nbytes; left >= 10; left /= 10)
         digits++;
-    for (size_t i = digits; i-- > 0; n /= 10)
-        out[i] = (char)('0' + n % 10);
+    for (size_t i = digits; i-- > 0; nbytes /= 10)
+        out[i] = (char)('0' + nbytes % 10);
     return out + digits;
 }
 
 /* set_text_end - makes the text end at END, after bytes that were written past its old end. */
-static void set_text_end(struct text *t, const char *end)
+static void set_text_end(struct text *text, const char *end)
 {
-    t->len = (size_t)(end - t->ptr);
-    t->ptr[t->len] = '\0';
+    text->len = (size_t)(end - text->ptr);
+    text->ptr[text->len] = '\0';
 }
 
-void text_uint(struct text *t, uint64_t n)
+void text_uint(struct text *text, uint64_t count)
 {
-    reserve(t, UINT_DIGITS);
-    set_text_end(t, put_uint(t->ptr + t->len, n));
+    reserve(text, UINT_DIGITS);
+    set_text_end(text, put_uint(text->ptr + text->len, count));
 }
 
-/* put_tenths - writes V like printf's %.1f: to the nearest tenth, a tie to the even one. V is from 0 to 2^53
- * with at most 60 bits of fraction. printf takes ten times as long, and a listing has very many sizes. */
-static char *put_tenths(char *out, double v)
+/* put_tenths - writes NUMBER like printf's %.1f: to the nearest tenth, a tie to the even one. NUMBER is from
+ * 0 to 2^53 with at most 60 bits of fraction. printf takes ten times as long, and a listing has very many
+ * sizes. */
+static char *put_tenths(char *out, double number)
 {
     const uint64_t fixed_one = UINT64_C(1) << 60; /* 1.0 in fixed point with 60 bits of fraction */
-    uint64_t integer = (uint64_t)v, fraction = (uint64_t)((v - (double)integer) * (double)fixed_one);
+    uint64_t integer = (uint64_t)number,
+             fraction = (uint64_t)((number - (double)integer) * (double)fixed_one);
     uint64_t tenths = fraction * 10 / fixed_one, remainder = fraction * 10 % fixed_one;
     if (remainder > fixed_one / 2 || (remainder == fixed_one / 2 && tenths % 2))
         tenths++;
@@ -298,72 +301,72 @@ static char *put_tenths(char *out, double v)
     return out;
 }
 
-void text_size(struct text *t, uint64_t nbytes)
+void text_size(struct text *text, uint64_t nbytes)
 {
     static const char prefixes[] = "KMGTPE";
     double v = (double)nbytes / 1024;
     size_t unit = 0;
     if (nbytes < 1024) {
-        text_uint(t, nbytes);
-        text_add(t, " B");
+        text_uint(text, nbytes);
+        text_add(text, " B");
         return;
     }
     for (; v >= 1024 - 0.05 && prefixes[unit + 1]; unit++) /* such a V would be printed as 1024.0 or more */
         v /= 1024;
-    reserve(t, UINT_DIGITS + 8);
-    char *end = put_tenths(t->ptr + t->len, v);
+    reserve(text, UINT_DIGITS + 8);
+    char *end = put_tenths(text->ptr + text->len, v);
     *end++ = ' ';
     *end++ = prefixes[unit];
     *end++ = 'i';
     *end++ = 'B';
-    set_text_end(t, end);
+    set_text_end(text, end);
 }
 
-void text_count(struct text *t, uint64_t n)
+void text_count(struct text *text, uint64_t count)
 {
     static const char prefixes[] = "MGTPE";
-    double v = (double)n / 1e6;
+    double v = (double)count / 1e6;
     size_t unit = 0;
-    if (n < 1000000) {
-        text_uint(t, n);
+    if (count < 1000000) {
+        text_uint(text, count);
         return;
     }
     for (; v >= 1000 - 0.05 && prefixes[unit + 1]; unit++) /* such a V would be printed as 1000.0 or more */
         v /= 1000;
-    text_addf(t, "%.1f %c", v, prefixes[unit]);
+    text_addf(text, "%.1f %c", v, prefixes[unit]);
 }
 
-void text_noun(struct text *t, uint64_t n, const char *singular, const char *plural)
+void text_noun(struct text *text, uint64_t count, const char *singular, const char *plural)
 {
-    text_count(t, n);
-    text_byte(t, ' ');
-    text_add(t, n == 1 ? singular : plural);
+    text_count(text, count);
+    text_byte(text, ' ');
+    text_add(text, count == 1 ? singular : plural);
 }
 
-void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between)
+void text_dims(struct text *text, const uint64_t *dims, uint32_t ndim, const char *between)
 {
     size_t gap = strlen(between);
-    reserve(t, 2 + n * (gap + UINT_DIGITS));
-    char *end = t->ptr + t->len;
+    reserve(text, 2 + ndim * (gap + UINT_DIGITS));
+    char *end = text->ptr + text->len;
     *end++ = '[';
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < ndim; i++) {
         if (i)
             end = (char *)memcpy(end, between, gap) + gap;
         end = put_uint(end, dims[i]);
     }
     *end++ = ']';
-    set_text_end(t, end);
+    set_text_end(text, end);
 }
 
-void text_shape(struct text *t, const ckpt_tensor *x)
+void text_shape(struct text *text, const ckpt_tensor *tensor)
 {
-    if (x->has_shape)
-        text_dims(t, x->shape, x->ndim, ", ");
+    if (tensor->has_shape)
+        text_dims(text, tensor->shape, tensor->ndim, ", ");
     else
-        text_add(t, "?");
+        text_add(text, "?");
 }
 
-void text_leave_out(struct text *t, ckpt_str name)
+void text_leave_out(struct text *text, ckpt_str name)
 {
     struct text glob = {0};
     text_add(&glob, "!");
@@ -372,37 +375,37 @@ void text_leave_out(struct text *t, ckpt_str name)
             text_byte(&glob, '\\');
         text_byte(&glob, name.ptr[i]);
     }
-    text_add(t, "leave out what cannot be read: -g ");
-    text_shell(t, glob.ptr);
+    text_add(text, "leave out what cannot be read: -g ");
+    text_shell(text, glob.ptr);
     text_free(&glob);
 }
 
-void text_unread_reason(struct text *t, const ckpt_tensor *x)
+void text_unread_reason(struct text *text, const ckpt_tensor *tensor)
 {
-    if (x->kind == CKPT_NDARRAY)
-        text_add(t, "an array of objects");
-    else if (x->kind == CKPT_META || x->kind == CKPT_UNINITIALIZED || !x->note.len)
-        text_addf(t, "%s, without data", ckpt_kind_name((ckpt_kind)x->kind));
+    if (tensor->kind == CKPT_NDARRAY)
+        text_add(text, "an array of objects");
+    else if (tensor->kind == CKPT_META || tensor->kind == CKPT_UNINITIALIZED || !tensor->note.len)
+        text_addf(text, "%s, without data", ckpt_kind_name((ckpt_kind)tensor->kind));
     else
-        text_add(t, escape_name(x->note));
+        text_add(text, escape_name(tensor->note));
 }
 
-void text_unread(struct text *t, const ckpt_file *f, uint64_t n, uint32_t first)
+void text_unread(struct text *text, const ckpt_file *f, uint64_t count, uint32_t first)
 {
     ckpt_tensor x = CKPT_INIT(ckpt_tensor);
     (void)ckpt_tensor_at(f, first, &x);
-    text_noun(t, n, "tensor", "tensors");
-    text_addf(t, " cannot be read, such as \"%s\": ", escape_name(x.name));
-    text_unread_reason(t, &x);
+    text_noun(text, count, "tensor", "tensors");
+    text_addf(text, " cannot be read, such as \"%s\": ", escape_name(x.name));
+    text_unread_reason(text, &x);
 }
 
-void text_dtype(struct text *t, const ckpt_tensor *x)
+void text_dtype(struct text *text, const ckpt_tensor *tensor)
 {
-    const char *name = ckpt_tensor_dtype_name(x);
-    if (x->dtype == CKPT_DT_NONE || !*name)
-        text_add(t, ckpt_kind_name((ckpt_kind)x->kind));
+    const char *name = ckpt_tensor_dtype_name(tensor);
+    if (tensor->dtype == CKPT_DT_NONE || !*name)
+        text_add(text, ckpt_kind_name((ckpt_kind)tensor->kind));
     else
-        text_add(t, name);
+        text_add(text, name);
 }
 
 bool text_is_printable(const char *word)
@@ -426,55 +429,55 @@ bool text_is_printable(const char *word)
 
 /* shell_bytes - adds WORD in the quotes $'…' of bash, zsh and ksh, with bytes that cannot be printed as
  * \NNN. */
-static void shell_bytes(struct text *t, const char *word)
+static void shell_bytes(struct text *text, const char *word)
 {
-    text_add(t, "$'");
+    text_add(text, "$'");
     for (const char *p = word; *p; p++) {
         if (*p == '\'' || *p == '\\')
-            text_addf(t, "\\%c", *p);
+            text_addf(text, "\\%c", *p);
         else if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
-            text_addf(t, "\\%03o", (unsigned)(unsigned char)*p); /* not \x: some shells take more digits */
+            text_addf(text, "\\%03o", (unsigned)(unsigned char)*p); /* not \x: some shells take more digits */
         else
-            text_bytes(t, p, 1);
+            text_bytes(text, p, 1);
     }
-    text_add(t, "'");
+    text_add(text, "'");
 }
 
-void text_shell(struct text *t, const char *word)
+void text_shell(struct text *text, const char *word)
 {
     static const char unquoted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
     if (*word && word[strspn(word, unquoted)] == '\0') {
-        text_add(t, word);
+        text_add(text, word);
         return;
     }
     if (!text_is_printable(word)) {
-        shell_bytes(t, word);
+        shell_bytes(text, word);
         return;
     }
-    text_add(t, "'");
+    text_add(text, "'");
     for (const char *p = word; *p; p++) {
         if (*p == '\'')
-            text_add(t, "'\\''");
+            text_add(text, "'\\''");
         else
-            text_bytes(t, p, 1);
+            text_bytes(text, p, 1);
     }
-    text_add(t, "'");
+    text_add(text, "'");
 }
 
-void text_operand(struct text *t, const char *path)
+void text_operand(struct text *text, const char *path)
 {
     if (path[0] == '-' && path[1])
-        text_add(t, "./");
-    text_shell(t, path);
+        text_add(text, "./");
+    text_shell(text, path);
 }
 
-void text_formats(struct text *t, const char *between, const char *last)
+void text_formats(struct text *text, const char *between, const char *last)
 {
     const char *name, *next = ckpt_write_format_at(0);
     for (size_t i = 0; (name = next); i++) {
         next = ckpt_write_format_at(i + 1);
-        text_add(t, !i ? "" : next ? between : last);
-        text_add(t, name);
+        text_add(text, !i ? "" : next ? between : last);
+        text_add(text, name);
     }
 }
 
@@ -528,79 +531,79 @@ void text_new_name(struct text *out, const char *stem, const char *path, const c
     text_free(&name);
 }
 
-void text_hex(struct text *t, const uint8_t *p, size_t n)
+void text_hex(struct text *text, const uint8_t *bytes, size_t nbytes)
 {
-    for (size_t i = 0; i < n; i++)
-        text_addf(t, "%02x", p[i]);
+    for (size_t i = 0; i < nbytes; i++)
+        text_addf(text, "%02x", bytes[i]);
 }
 
-/* is_wide - returns true if C takes two columns: East Asian wide characters and emoji. */
-static bool is_wide(uint32_t c)
+/* is_wide - returns true if CHARACTER takes two columns: East Asian wide characters and emoji. */
+static bool is_wide(uint32_t character)
 {
     static const uint32_t range[][2] = {
         {0x1100, 0x115f}, {0x2e80, 0x303e},   {0x3041, 0x33ff},   {0x3400, 0x4dbf},   {0x4e00, 0x9fff},
         {0xa000, 0xa4cf}, {0xac00, 0xd7a3},   {0xf900, 0xfaff},   {0xfe30, 0xfe6f},   {0xff00, 0xff60},
         {0xffe0, 0xffe6}, {0x1f300, 0x1f64f}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd},
     };
-    if (c < 0x1100)
+    if (character < 0x1100)
         return false;
     for (size_t i = 0; i < sizeof range / sizeof *range; i++)
-        if (c >= range[i][0] && c <= range[i][1])
+        if (character >= range[i][0] && character <= range[i][1])
             return true;
     return false;
 }
 
-/* measure_char - returns the length of the character at P, where N bytes are left, and sets *COLUMNS to its
- * columns. P is UTF-8, because text_name escapes everything else. */
-static size_t measure_char(const char *p, size_t n, size_t *columns)
+/* measure_char - returns the length of the character at TEXT, where NBYTES bytes are left, and sets *COLUMNS
+ * to its columns. TEXT is UTF-8, because text_name escapes everything else. */
+static size_t measure_char(const char *text, size_t nbytes, size_t *columns)
 {
-    unsigned char c = (unsigned char)*p;
+    unsigned char c = (unsigned char)*text;
     size_t len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
-    if (len > n)
-        len = n;
+    if (len > nbytes)
+        len = nbytes;
     uint32_t code = len == 1 ? c : c & (0xffu >> (len + 1));
     for (size_t i = 1; i < len; i++)
-        code = code << 6 | ((unsigned char)p[i] & 0x3f);
+        code = code << 6 | ((unsigned char)text[i] & 0x3f);
     bool is_combining = code >= 0x300 && code <= 0x36f;
     *columns = is_combining ? 0 : is_wide(code) ? 2 : 1;
     return len;
 }
 
-static uint64_t load_8_bytes(const char *p)
+static uint64_t load_8_bytes(const char *text)
 {
     uint64_t x;
-    memcpy(&x, p, sizeof x);
+    memcpy(&x, text, sizeof x);
     return x;
 }
 
-bool text_is_ascii(const char *p, size_t n)
+bool text_is_ascii(const char *text, size_t nbytes)
 {
     uint64_t seen = 0;
-    if (n < 8) {
-        while (n)
-            seen |= (unsigned char)p[--n];
+    if (nbytes < 8) {
+        while (nbytes)
+            seen |= (unsigned char)text[--nbytes];
         return !(seen & 0x80);
     }
-    for (size_t i = 0; i < n - 8; i += 8)
-        seen |= load_8_bytes(p + i);
-    return !((seen | load_8_bytes(p + n - 8)) & UINT64_C(0x8080808080808080));
+    for (size_t i = 0; i < nbytes - 8; i += 8)
+        seen |= load_8_bytes(text + i);
+    return !((seen | load_8_bytes(text + nbytes - 8)) & UINT64_C(0x8080808080808080));
 }
 
-size_t text_columns(const char *p, size_t n)
+size_t text_columns(const char *text, size_t nbytes)
 {
     size_t columns = 0, char_columns;
-    if (text_is_ascii(p, n))
-        return n;
-    for (size_t i = 0; i < n; columns += char_columns)
-        i += measure_char(p + i, n - i, &char_columns);
+    if (text_is_ascii(text, nbytes))
+        return nbytes;
+    for (size_t i = 0; i < nbytes; columns += char_columns)
+        i += measure_char(text + i, nbytes - i, &char_columns);
     return columns;
 }
 
-size_t text_len_fitting(const char *p, size_t n, size_t width)
+size_t text_len_fitting(const char *text, size_t nbytes, size_t width)
 {
     size_t i = 0, columns = 0, char_columns;
-    while (i < n) {
-        size_t len = measure_char(p + i, n - i, &char_columns);
+    while (i < nbytes) {
+        size_t len = measure_char(text + i, nbytes - i, &char_columns);
         if (i && columns + char_columns > width)
             break;
         columns += char_columns;

@@ -39,14 +39,14 @@ static ckpt_str split_component(ckpt_str name, size_t at, unsigned level, size_t
     return (ckpt_str){name.ptr + at, end - at};
 }
 
-/* compare_components - compares P and Q in natural order component by component, so that the rows below a
- * node are consecutive. */
-static int compare_components(ckpt_str p, ckpt_str q)
+/* compare_components - compares TEXT and NAME in natural order component by component, so that the rows below
+ * a node are consecutive. */
+static int compare_components(ckpt_str text, ckpt_str name)
 {
     size_t i = 0, j = 0;
     for (unsigned level = 1;; level++) {
         size_t i_next, j_next;
-        ckpt_str a = split_component(p, i, level, &i_next), b = split_component(q, j, level, &j_next);
+        ckpt_str a = split_component(text, i, level, &i_next), b = split_component(name, j, level, &j_next);
         int c = ckpt_natural_compare(a, b);
         if (c || (i_next == SIZE_MAX && j_next == SIZE_MAX))
             return c;
@@ -74,9 +74,9 @@ static uint8_t count_shared_nodes(ckpt_str previous, ckpt_str name)
     }
 }
 
-static ckpt_str name_of(const struct tree *tree, size_t i)
+static ckpt_str name_of(const struct tree *tree, size_t index)
 {
-    return ckpt_tensor_name(tree->f, tree->rows[i]);
+    return ckpt_tensor_name(tree->f, tree->rows[index]);
 }
 
 static bool next_node(struct tree_walk *walk)
@@ -103,7 +103,10 @@ static bool next_node(struct tree_walk *walk)
     return true;
 }
 
-static bool has_child(const struct tree_walk *w) { return !w->is_tensor || w->end > w->first + 1; }
+static bool has_child(const struct tree_walk *walk)
+{
+    return !walk->is_tensor || walk->end > walk->first + 1;
+}
 
 /* add_branches - adds the lines before a name, "│ └─ ". */
 static void add_branches(const struct tree_walk *walk, struct text *out)
@@ -118,14 +121,14 @@ static struct totals sum_rows(const struct tree *tree, size_t first, size_t end)
     return totals_of_rows(tree->f, tree->rows + first, end - first);
 }
 
-static void add_tensor_cells(struct table *table, const ckpt_tensor *x)
+static void add_tensor_cells(struct table *table, const ckpt_tensor *tensor)
 {
-    text_dtype(&table->text, x);
+    text_dtype(&table->text, tensor);
     table_cell(table);
-    text_shape(&table->text, x);
+    text_shape(&table->text, tensor);
     table_cell(table);
-    if (x->has_data)
-        text_size(&table->text, x->nbytes);
+    if (tensor->has_data)
+        text_size(&table->text, tensor->nbytes);
     table_cell(table);
 }
 
@@ -164,21 +167,22 @@ static void sort_tree(struct tree *tree)
         tree->shared_nodes[i] = count_shared_nodes(name_of(tree, i - 1), name_of(tree, i));
 }
 
-void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *stream)
+void tree_print(const ckpt_file *f, uint32_t *rows, size_t count, uint64_t depth, FILE *stream)
 {
     struct table table = {.columns = 4, .right = {false, false, false, true}};
-    struct tree tree = {.f = f, .rows = rows, .n = n, .depth = depth};
+    struct tree tree = {.f = f, .rows = rows, .n = count, .depth = depth};
     sort_tree(&tree);
     table_flow(&table, add_branch_rows, &tree, stream, false);
     table_free(&table);
     free(tree.shared_nodes);
 }
 
-struct tree_group *tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, size_t *ngroups)
+struct tree_group *tree_groups(const ckpt_file *f, uint32_t *rows, size_t count, uint64_t depth,
+                               size_t *ngroups)
 {
-    struct tree tree = {.f = f, .rows = rows, .n = n, .depth = depth};
+    struct tree tree = {.f = f, .rows = rows, .n = count, .depth = depth};
     struct tree_walk walk = {.tree = &tree};
-    struct tree_group *groups = mem_new(n, sizeof *groups);
+    struct tree_group *groups = mem_new(count, sizeof *groups);
     sort_tree(&tree);
     *ngroups = 0;
     while (next_node(&walk)) {
@@ -196,16 +200,16 @@ struct tree_group *tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uin
 }
 
 /* compare_sizes - orders the larger group first; equal groups as in the tree. */
-static int compare_sizes(const void *a, const void *b)
+static int compare_sizes(const void *left, const void *right)
 {
-    const struct tree_group *p = a, *q = b;
+    const struct tree_group *p = left, *q = right;
     if (p->sum.bytes != q->sum.bytes)
         return p->sum.bytes < q->sum.bytes ? 1 : -1;
     return p->first < q->first ? -1 : p->first > q->first;
 }
 
-void tree_sort_groups(struct tree_group *groups, size_t n)
+void tree_sort_groups(struct tree_group *groups, size_t count)
 {
-    if (n)
-        qsort(groups, n, sizeof *groups, compare_sizes);
+    if (count)
+        qsort(groups, count, sizeof *groups, compare_sizes);
 }

@@ -5,8 +5,8 @@
 
 #include "out.h"
 
-/* tree_print - prints N ROWS of F, which it sorts, as a tree down to level DEPTH (0: all levels). */
-void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *stream);
+/* tree_print - prints COUNT ROWS of F, which it sorts, as a tree down to level DEPTH (0: all levels). */
+void tree_print(const ckpt_file *f, uint32_t *rows, size_t count, uint64_t depth, FILE *stream);
 /* A node at one level of the tree, or a tensor above that level. */
 struct tree_group {
     ckpt_str name; /* valid as long as the file is open */
@@ -14,10 +14,11 @@ struct tree_group {
     bool folded;  /* there are tensors below the node: the group stands for "NAME.*" */
     size_t first; /* its place in the order of the tree */
 };
-/* tree_groups - returns the *NGROUPS groups at level DEPTH of the N ROWS of F, which it sorts. The caller
+/* tree_groups - returns the *NGROUPS groups at level DEPTH of the COUNT ROWS of F, which it sorts. The caller
  * frees them. */
-struct tree_group *tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, size_t *ngroups);
-/* tree_sort_groups - sorts N groups by bytes, the largest first. */
-void tree_sort_groups(struct tree_group *groups, size_t n);
+struct tree_group *tree_groups(const ckpt_file *f, uint32_t *rows, size_t count, uint64_t depth,
+                               size_t *ngroups);
+/* tree_sort_groups - sorts COUNT groups by bytes, the largest first. */
+void tree_sort_groups(struct tree_group *groups, size_t count);
 
 #endif

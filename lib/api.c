@@ -21,22 +21,22 @@
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
 
-/* open_bytes - opens the source of O. With NAMES, the source may also be a text of tensor names. */
-static ckpt_status open_bytes(const struct opening *o, bool names, ckpt_file **out, ckpt_error *err)
+/* open_bytes - opens the source of OPENING. With NAMES, the source may also be a text of tensor names. */
+static ckpt_status open_bytes(const struct opening *opening, bool names, ckpt_file **out, ckpt_error *err)
 {
-    return names ? format_open_or_names(o, out, err) : format_open(o, out, err);
+    return names ? format_open_or_names(opening, out, err) : format_open(opening, out, err);
 }
 
-static ckpt_status open_callbacks(struct opening *o, const ckpt_open_options *opts, ckpt_file **out,
+static ckpt_status open_callbacks(struct opening *opening, const ckpt_open_options *opts, ckpt_file **out,
                                   ckpt_error *err)
 {
     source *src;
     CKPT_TRY(source_callbacks(opts->callbacks, &src, err));
-    o->src = source_ref(src);
-    ckpt_status st = open_bytes(o, opts->names, out, err);
+    opening->src = source_ref(src);
+    ckpt_status st = open_bytes(opening, opts->names, out, err);
     ckpt_status settled = source_finish_opening(src, st, opts->salvage, err);
     if (settled != CKPT_OK)
-        error_add_file(err, o->path);
+        error_add_file(err, opening->path);
     if (settled != st && st == CKPT_OK) {
         file_free(*out);
         *out = NULL;
@@ -104,14 +104,14 @@ static ckpt_status find_merged_part(ckpt_file *f, const char *root, struct merge
     return CKPT_OK;
 }
 
-ckpt_status ckpt_open_merged(const char *const *paths, size_t n, const char *root, const ckpt_limits *limits,
-                             ckpt_file **out, ckpt_error *err)
+ckpt_status ckpt_open_merged(const char *const *paths, size_t count, const char *root,
+                             const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, out);
     *out = NULL;
-    CKPT_REQUIRE(err, n && has_no_null(paths, n));
-    const struct merging m = {paths, n, root ? root : "auto", find_merged_part};
+    CKPT_REQUIRE(err, count && has_no_null(paths, count));
+    const struct merging m = {paths, count, root ? root : "auto", find_merged_part};
     return format_open_merged(&m, limits, out, err);
 }
 
@@ -148,109 +148,112 @@ ckpt_status ckpt_open_callbacks(const ckpt_callbacks *callbacks, const char *nam
     return open_by_options(name, &(ckpt_open_options){.limits = limits, .callbacks = callbacks}, out, err);
 }
 
-uint64_t ckpt_lost_parts(const ckpt_file *f) { return file_or_empty(f)->losses.parts; }
-size_t ckpt_lost_count(const ckpt_file *f) { return file_or_empty(f)->losses.n; }
-const ckpt_lost *ckpt_lost_at(const ckpt_file *f, size_t i)
+uint64_t ckpt_lost_parts(const ckpt_file *file) { return file_or_empty(file)->losses.parts; }
+size_t ckpt_lost_count(const ckpt_file *file) { return file_or_empty(file)->losses.n; }
+const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t index)
 {
-    return i < ckpt_lost_count(f) ? &f->losses.items[i] : NULL;
+    return index < ckpt_lost_count(file) ? &file->losses.items[index] : NULL;
 }
 
 void ckpt_close(ckpt_file *file) { file_release(file); }
 void ckpt_emergency_cleanup(void) { temp_emergency(); }
 
-const char *ckpt_file_path(const ckpt_file *f) { return f ? f->path : ""; }
-const char *ckpt_file_format(const ckpt_file *f) { return f ? f->format->name : ""; }
-const char *ckpt_file_title(const ckpt_file *f) { return f ? f->format->title : ""; }
-bool ckpt_file_contains_path(const ckpt_file *f, const char *path)
+const char *ckpt_file_path(const ckpt_file *file) { return file ? file->path : ""; }
+const char *ckpt_file_format(const ckpt_file *file) { return file ? file->format->name : ""; }
+const char *ckpt_file_title(const ckpt_file *file) { return file ? file->format->title : ""; }
+bool ckpt_file_contains_path(const ckpt_file *file, const char *path)
 {
-    return f && path && own_files_contain_path(f, path);
+    return file && path && own_files_contain_path(file, path);
 }
-uint64_t ckpt_file_bytes(const ckpt_file *f) { return file_or_empty(f)->nbytes; }
-uint32_t ckpt_tensor_count(const ckpt_file *f) { return (uint32_t)file_or_empty(f)->table.nrows; }
-bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)
+uint64_t ckpt_file_bytes(const ckpt_file *file) { return file_or_empty(file)->nbytes; }
+uint32_t ckpt_tensor_count(const ckpt_file *file) { return (uint32_t)file_or_empty(file)->table.nrows; }
+bool ckpt_tensor_at(const ckpt_file *file, uint32_t index, ckpt_tensor *out)
 {
     ckpt_error ignored;
-    const struct table *table = &file_or_empty(f)->table;
+    const struct table *table = &file_or_empty(file)->table;
     if (sized_struct_check(out, &ignored) != CKPT_OK)
         return false;
-    if (i >= table->nrows) {
+    if (index >= table->nrows) {
         (void)sized_struct_clear(out, &ignored);
         return false;
     }
     if (out->struct_size == sizeof *out) { /* of this version, so that no copy is needed */
-        table_read_tensor(table, i, out);
+        table_read_tensor(table, index, out);
         out->struct_size = sizeof *out;
         return true;
     }
-    const ckpt_tensor t = table_tensor(table, i);
+    const ckpt_tensor t = table_tensor(table, index);
     sized_struct_copy_out(out, &t, sizeof t);
     return true;
 }
-ckpt_str ckpt_tensor_name(const ckpt_file *f, uint32_t i) { return table_name(&file_or_empty(f)->table, i); }
-uint32_t ckpt_storage_count(const ckpt_file *f) { return (uint32_t)file_or_empty(f)->table.nstorages; }
-bool ckpt_storage_at(const ckpt_file *f, uint32_t i, ckpt_storage *out)
+ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t index)
+{
+    return table_name(&file_or_empty(file)->table, index);
+}
+uint32_t ckpt_storage_count(const ckpt_file *file) { return (uint32_t)file_or_empty(file)->table.nstorages; }
+bool ckpt_storage_at(const ckpt_file *file, uint32_t index, ckpt_storage *out)
 {
     ckpt_error ignored;
     ckpt_storage s;
     if (sized_struct_check(out, &ignored) != CKPT_OK)
         return false;
-    bool exists = table_copy_storage(&file_or_empty(f)->table, i, &s);
+    bool exists = table_copy_storage(&file_or_empty(file)->table, index, &s);
     sized_struct_copy_out(out, &s, sizeof s);
     return exists;
 }
-const ckpt_value *ckpt_file_root(const ckpt_file *f) { return file_or_empty(f)->root; }
-size_t ckpt_leaf_count(const ckpt_file *f) { return file_or_empty(f)->nleaves; }
-const ckpt_leaf *ckpt_leaf_at(const ckpt_file *f, size_t i)
+const ckpt_value *ckpt_file_root(const ckpt_file *file) { return file_or_empty(file)->root; }
+size_t ckpt_leaf_count(const ckpt_file *file) { return file_or_empty(file)->nleaves; }
+const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t index)
 {
-    return i < ckpt_leaf_count(f) ? &f->leaves[i] : NULL;
+    return index < ckpt_leaf_count(file) ? &file->leaves[index] : NULL;
 }
-ckpt_status ckpt_file_locate(ckpt_file *f, ckpt_error *err)
+ckpt_status ckpt_file_locate(ckpt_file *file, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
-    CKPT_REQUIRE(err, f);
-    return name_file_if_failed(table_locate(&f->table, err), f->path, err);
+    CKPT_REQUIRE(err, file);
+    return name_file_if_failed(table_locate(&file->table, err), file->path, err);
 }
 
-void ckpt_file_ignore_crc(ckpt_file *f, bool ignore)
+void ckpt_file_ignore_crc(ckpt_file *file, bool ignore)
 {
     ckpt_error err;
-    if (!f)
+    if (!file)
         return;
-    f->ignore_crc = ignore;
-    if (!ignore || table_check_source(&f->table, &err) != CKPT_ECHECKSUM)
+    file->ignore_crc = ignore;
+    if (!ignore || table_check_source(&file->table, &err) != CKPT_ECHECKSUM)
         return;
-    file_notice(f, "%s: %s; ignored", err.where, err.what);
-    table_check_nothing(&f->table);
+    file_notice(file, "%s: %s; ignored", err.where, err.what);
+    table_check_nothing(&file->table);
 }
 
-void ckpt_file_ignore_case(ckpt_file *f, bool ignore)
+void ckpt_file_ignore_case(ckpt_file *file, bool ignore)
 {
-    if (f)
-        f->ignore_case = ignore;
+    if (file)
+        file->ignore_case = ignore;
 }
 
-const ckpt_value *ckpt_file_metadata(const ckpt_file *f)
+const ckpt_value *ckpt_file_metadata(const ckpt_file *file)
 {
-    const ckpt_value *typed = file_or_empty(f)->metadata_values;
-    return typed ? typed : file_or_empty(f)->metadata;
+    const ckpt_value *typed = file_or_empty(file)->metadata_values;
+    return typed ? typed : file_or_empty(file)->metadata;
 }
 
-uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
+uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name)
 {
     /* not const, because the index of names is made on first use */
-    return f ? file_find_tensor((ckpt_file *)(uintptr_t)f, name) : CKPT_NO_TENSOR;
+    return file ? file_find_tensor((ckpt_file *)(uintptr_t)file, name) : CKPT_NO_TENSOR;
 }
 
-ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err)
+ckpt_status ckpt_plan_sanitize(ckpt_plan *plan, const char *format, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     const struct format *f = format ? format_by_name(format) : NULL;
-    CKPT_REQUIRE(err, p && (f || !format));
-    return name_file_if_failed(sanitize_plan(p, f && f->flat, f ? f->holds_dtype : NULL, err), p->file->path,
-                               err);
+    CKPT_REQUIRE(err, plan && (f || !format));
+    return name_file_if_failed(sanitize_plan(plan, f && f->flat, f ? f->holds_dtype : NULL, err),
+                               plan->file->path, err);
 }
 
-static ckpt_status write_one_file(ckpt_plan *p, const struct format *f, const struct write_job *job,
+static ckpt_status write_one_file(ckpt_plan *p, const struct format *format, const struct write_job *job,
                                   ckpt_error *err)
 {
     if (job->path)
@@ -261,7 +264,7 @@ static ckpt_status write_one_file(ckpt_plan *p, const struct format *f, const st
         CKPT_TRY(plan_update_entries(p, err));
         CKPT_TRY(shards_check_index(p, job->path, err));
     }
-    CKPT_TRY(f->write(p, job, err));
+    CKPT_TRY(format->write(p, job, err));
     if (job->path)
         shards_warn_if_incomplete(p, job->path);
     if (p->report.noutputs == 1 && strcmp(job->path, "-") != 0)
@@ -269,8 +272,8 @@ static ckpt_status write_one_file(ckpt_plan *p, const struct format *f, const st
     return CKPT_OK;
 }
 
-/* write_plan - writes P in format F to the output of JOB. */
-static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct write_job *job,
+/* write_plan - writes P in format FORMAT to the output of JOB. */
+static ckpt_status write_plan(ckpt_plan *p, const struct format *format, const struct write_job *job,
                               ckpt_error *err)
 {
     p->report.ndropped = p->report.naliases = p->report.noutputs = p->report.ncasts = 0;
@@ -289,11 +292,11 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *f, const struct
     if (st == CKPT_OK)
         st = plan_drop_description(p, job->opts->strict, err);
     if (st == CKPT_OK)
-        st = salvage_leave_out_unfit(p, f, err);
+        st = salvage_leave_out_unfit(p, format, err);
     if (st == CKPT_OK && shards_are_wanted(p, job))
-        st = shards_write(p, f, job, err);
+        st = shards_write(p, format, job, err);
     else if (st == CKPT_OK)
-        st = write_one_file(p, f, job, err);
+        st = write_one_file(p, format, job, err);
     if (st != CKPT_OK)
         st = file_status_after_read(p->file, st, err);
     return name_file_if_failed(st, p->file->path, err);
@@ -328,41 +331,41 @@ static ckpt_status write_with_options(ckpt_plan *p, struct write_job *job, const
     return CKPT_OK;
 }
 
-ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_options *opts,
+ckpt_status ckpt_plan_write(ckpt_plan *plan, const char *path, const ckpt_write_options *opts,
                             ckpt_write_result *out, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     struct write_job job = {.path = path};
     CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, path);
-    return write_with_options(p, &job, opts, out, err);
+    return write_with_options(plan, &job, opts, out, err);
 }
 
-ckpt_status ckpt_plan_write_fd(ckpt_plan *p, int fd, const ckpt_write_options *opts, ckpt_write_result *out,
-                               ckpt_error *err)
+ckpt_status ckpt_plan_write_fd(ckpt_plan *plan, int fd, const ckpt_write_options *opts,
+                               ckpt_write_result *out, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     struct write_job job = {.fd = fd};
     CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, fd >= 0);
-    return write_with_options(p, &job, opts, out, err);
+    return write_with_options(plan, &job, opts, out, err);
 }
 
-ckpt_status ckpt_plan_write_memory(ckpt_plan *p, const ckpt_write_options *opts, void **bytes, size_t *n,
-                                   ckpt_write_result *out, ckpt_error *err)
+ckpt_status ckpt_plan_write_memory(ckpt_plan *plan, const ckpt_write_options *opts, void **bytes,
+                                   size_t *nbytes, ckpt_write_result *out, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     struct sink_bytes made = {NULL, 0};
     struct write_job job = {.memory = &made};
     if (bytes)
         *bytes = NULL;
-    if (n)
-        *n = 0;
+    if (nbytes)
+        *nbytes = 0;
     CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
-    CKPT_REQUIRE(err, bytes && n);
-    CKPT_TRY(write_with_options(p, &job, opts, out, err));
+    CKPT_REQUIRE(err, bytes && nbytes);
+    CKPT_TRY(write_with_options(plan, &job, opts, out, err));
     *bytes = made.data;
-    *n = made.n;
+    *nbytes = made.n;
     return CKPT_OK;
 }
 
@@ -399,7 +402,7 @@ const char *ckpt_write_format(const char *path_or_name)
     return f ? f->name : NULL;
 }
 
-const char *ckpt_write_format_at(size_t i) { return format_written_at(i); }
+const char *ckpt_write_format_at(size_t index) { return format_written_at(index); }
 
 const char *ckpt_write_format_suffixes(const char *name)
 {

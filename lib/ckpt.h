@@ -106,7 +106,7 @@ CKPT_API uint32_t ckpt_text_next(ckpt_str text, size_t *pos, bool *unsafe);
 
 /* ckpt_natural_compare - compares names as people expect: runs of digits compare as numbers, so layer.2
  * comes before layer.10. Returns <0, 0 or >0; 0 only if all bytes are equal. */
-CKPT_API int ckpt_natural_compare(ckpt_str a, ckpt_str b);
+CKPT_API int ckpt_natural_compare(ckpt_str left, ckpt_str right);
 
 /* ckpt_glob_match - returns true if NAME matches GLOB: `*` matches any run of characters, `?` one, `[a-z]`
  * one of a set, `[!..]` one that is not in the set; `\` quotes. The whole name must match; `.` is not
@@ -347,39 +347,40 @@ typedef enum {
     /* clang-format on */
 } ckpt_value_type;
 
-/* ckpt_value_get_type - returns the type of V; CKPT_V_NONE if V is NULL. */
-CKPT_API ckpt_value_type ckpt_value_get_type(const ckpt_value *v);
+/* ckpt_value_get_type - returns the type of VALUE; CKPT_V_NONE if VALUE is NULL. */
+CKPT_API ckpt_value_type ckpt_value_get_type(const ckpt_value *value);
 
-/* ckpt_value_type_name - writes the name of V's type in Python into BUF of CAP bytes,
+/* ckpt_value_type_name - writes the name of VALUE's type in Python into BUF of CAP bytes,
  * escaped and NUL-terminated: "int", "dict", "collections.OrderedDict",
  * "numpy.float64", "my.module.Class" … Returns BUF. */
-CKPT_API const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap);
+CKPT_API const char *ckpt_value_type_name(const ckpt_value *value, char *buf, size_t cap);
 
-/* ckpt_value_text - writes V into BUF as one short, escaped line, as Python prints it
+/* ckpt_value_text - writes VALUE into BUF as one short, escaped line, as Python prints it
  * ("0.001", "'adam'", "{…} 3 items"), with "…" for what follows the first NODES
  * nodes. Returns the full length as ckpt_text_escape does. */
-CKPT_API size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
+CKPT_API size_t ckpt_value_text(const ckpt_value *value, size_t nodes, char *buf, size_t cap);
 
 /* ckpt_value_bool, ckpt_value_int, ckpt_value_float - return the value of a BOOL; of an INT or BOOL; of a
  * FLOAT, INT or BOOL. For other types, and integers beyond 64 bits, they return false or 0. */
-CKPT_API bool ckpt_value_bool(const ckpt_value *v);
-CKPT_API int64_t ckpt_value_int(const ckpt_value *v);
-CKPT_API double ckpt_value_float(const ckpt_value *v);
+CKPT_API bool ckpt_value_bool(const ckpt_value *value);
+CKPT_API int64_t ckpt_value_int(const ckpt_value *value);
+CKPT_API double ckpt_value_float(const ckpt_value *value);
 
 /* ckpt_value_str - returns the text of a STR, STR8 or BYTES; empty if it was not read into memory. */
-CKPT_API ckpt_str ckpt_value_str(const ckpt_value *v);
+CKPT_API ckpt_str ckpt_value_str(const ckpt_value *value);
 
-/* ckpt_value_count, ckpt_value_item - return the number of children, and child I, of a
+/* ckpt_value_count, ckpt_value_item - return the number of children, and child INDEX, of a
  * LIST, TUPLE, SET or DICT, or of an object that behaves like one (OrderedDict, an
  * object with attributes). *KEY is NULL in sequences. False: past the end. */
-CKPT_API size_t ckpt_value_count(const ckpt_value *v);
-CKPT_API bool ckpt_value_item(const ckpt_value *v, size_t i, const ckpt_value **key, const ckpt_value **val);
+CKPT_API size_t ckpt_value_count(const ckpt_value *value);
+CKPT_API bool ckpt_value_item(const ckpt_value *value, size_t index, const ckpt_value **key,
+                              const ckpt_value **val);
 
-/* ckpt_value_tensor - returns the number of the tensor that V is, or CKPT_NO_TENSOR. */
-CKPT_API uint32_t ckpt_value_tensor(const ckpt_value *v);
+/* ckpt_value_tensor - returns the number of the tensor that VALUE is, or CKPT_NO_TENSOR. */
+CKPT_API uint32_t ckpt_value_tensor(const ckpt_value *value);
 
-/* ckpt_value_offset - returns the offset in the pickle at which V is made. */
-CKPT_API uint64_t ckpt_value_offset(const ckpt_value *v);
+/* ckpt_value_offset - returns the offset in the pickle at which VALUE is made. */
+CKPT_API uint64_t ckpt_value_offset(const ckpt_value *value);
 
 /* A value that is neither a tensor nor a container with children. */
 typedef struct {
@@ -399,15 +400,15 @@ typedef struct ckpt_file ckpt_file;
  * temporary file). LIMITS may be NULL. The caller passes *OUT to ckpt_close(). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out,
                                                ckpt_error *err);
-/* ckpt_open_merged - opens the N >= 1 checkpoints PATHS, of any formats, as one that has the tensors of all,
-  * in the order of PATHS. ROOT: the container in each whose entries are merged, a joined name; "": all of the
-  * file; NULL or "auto": its weights, without what is next to them, which a notice reports. CKPT_EEXIST: two
-  * of them have a tensor of the same name; the error names both. CKPT_ENOTFOUND: one has no ROOT. A value or
-  * metadata that several of them have are those of the first, with a notice. LIMITS, *OUT and errors are as
+/* ckpt_open_merged - opens the COUNT >= 1 checkpoints PATHS, of any formats, as one that has the tensors of
+ * all, in the order of PATHS. ROOT: the container in each whose entries are merged, a joined name; "": all of
+ * the file; NULL or "auto": its weights, without what is next to them, which a notice reports. CKPT_EEXIST:
+ * two of them have a tensor of the same name; the error names both. CKPT_ENOTFOUND: one has no ROOT. A value
+ * or metadata that several of them have are those of the first, with a notice. LIMITS, *OUT and errors are as
   * for ckpt_open. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_merged(const char *const *paths, size_t n, const char *root,
-                                                      const ckpt_limits *limits, ckpt_file **out,
-                                                      ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_merged(const char *const *paths, size_t count,
+                                                      const char *root, const ckpt_limits *limits,
+                                                      ckpt_file **out, ckpt_error *err);
 
 /* ckpt_open_names - opens PATH as ckpt_open does, or as a text of names: one on each line, which ends at a
  * tab, two blanks or the end of the line; or in quotes, as Python prints lists and dicts. A shape may
@@ -429,10 +430,10 @@ typedef struct {
     uint64_t offset; /* of the damage, or CKPT_NO_OFFSET */
     ckpt_str shard;  /* the file of a set that OFFSET is in; empty: the file that was opened */
 } ckpt_lost;
-/* ckpt_lost_count, ckpt_lost_at - return the number of tensors that are lost, and number I of them; NULL past
- * the end. */
+/* ckpt_lost_count, ckpt_lost_at - return the number of tensors that are lost, and number INDEX of them; NULL
+ * past the end. */
 CKPT_API size_t ckpt_lost_count(const ckpt_file *file);
-CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t i);
+CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t index);
 /* ckpt_lost_parts - returns how many parts of the file ckpt_salvage could not read without knowing which
  * tensors they had, such as the list of the members of an archive. There is a notice about each. */
 CKPT_API uint64_t ckpt_lost_parts(const ckpt_file *file);
@@ -515,12 +516,13 @@ CKPT_API uint32_t ckpt_tensor_count(const ckpt_file *file);
  * which may be NULL, to the number of the first; CKPT_NO_TENSOR: there is none. */
 CKPT_API uint64_t ckpt_file_count_unread(const ckpt_file *file, uint32_t *first);
 
-/* ckpt_tensor_at - sets *OUT to tensor I in document order. What it points to exists until FILE
+/* ckpt_tensor_at - sets *OUT to tensor INDEX in document order. What it points to exists until FILE
  * is closed. False: past the end, and *OUT is empty. */
-CKPT_API bool ckpt_tensor_at(const ckpt_file *file, uint32_t i, ckpt_tensor *out);
+CKPT_API bool ckpt_tensor_at(const ckpt_file *file, uint32_t index, ckpt_tensor *out);
 
-/* ckpt_tensor_name - returns the name of tensor I at less cost than ckpt_tensor_at; empty past the end. */
-CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
+/* ckpt_tensor_name - returns the name of tensor INDEX at less cost than ckpt_tensor_at; empty past the
+ * end. */
+CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t index);
 
 /* ckpt_file_narrow - keeps in FILE only the tensors and values below ROOT whose names match GLOBS ("!GLOB"
  * excludes; none: all), and removes ROOT from their names. ROOT is a path of containers, as many as exist,
@@ -530,9 +532,9 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_narrow(ckpt_file *file, const cha
                                                       const char *const *globs, size_t nglobs,
                                                       ckpt_error *err);
 
-/* ckpt_tensor_json - writes tensor I into OUT as an object of the list `tensors` in ckpt.ls.v1.json. Returns
- * and cuts as ckpt_text_escape does; 0: past the end, or out of memory. */
-CKPT_API size_t ckpt_tensor_json(const ckpt_file *file, uint32_t i, char *out, size_t cap);
+/* ckpt_tensor_json - writes tensor INDEX into OUT as an object of the list `tensors` in ckpt.ls.v1.json.
+ * Returns and cuts as ckpt_text_escape does; 0: past the end, or out of memory. */
+CKPT_API size_t ckpt_tensor_json(const ckpt_file *file, uint32_t index, char *out, size_t cap);
 
 typedef struct {
     uint32_t struct_size;
@@ -551,20 +553,20 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_table_json(const ckpt_file *file,
 
 /* ckpt_tensor_find - returns the number of the first tensor with the joined name NAME, or CKPT_NO_TENSOR. */
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
-/* ckpt_storage_count, ckpt_storage_at - return the number of storages, and set *OUT to storage I, as
+/* ckpt_storage_count, ckpt_storage_at - return the number of storages, and set *OUT to storage INDEX, as
  * ckpt_tensor_at does for tensors. False: past the end. */
 CKPT_API uint32_t ckpt_storage_count(const ckpt_file *file);
-CKPT_API bool ckpt_storage_at(const ckpt_file *file, uint32_t i, ckpt_storage *out);
+CKPT_API bool ckpt_storage_at(const ckpt_file *file, uint32_t index, ckpt_storage *out);
 /* ckpt_file_root - returns the root of the value graph; NULL: there is none. */
 CKPT_API const ckpt_value *ckpt_file_root(const ckpt_file *file);
-/* ckpt_leaf_count, ckpt_leaf_at - return the number of values that are not tensors, and number I of them;
+/* ckpt_leaf_count, ckpt_leaf_at - return the number of values that are not tensors, and number INDEX of them;
  * NULL past the end. */
 CKPT_API size_t ckpt_leaf_count(const ckpt_file *file);
-CKPT_API const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t i);
+CKPT_API const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t index);
 
-/* ckpt_notice_at - returns notice I, escaped: what a user should know though it is
+/* ckpt_notice_at - returns notice INDEX, escaped: what a user should know though it is
  * no error ("two tensors are both called …"). NULL past the end. */
-CKPT_API const char *ckpt_notice_at(const ckpt_file *file, size_t i);
+CKPT_API const char *ckpt_notice_at(const ckpt_file *file, size_t index);
 
 /* ckpt_file_locate - sets the file_offset of tensors and storages. In most formats
  * it is known at once. In a zip archive it depends on the local header of each
@@ -578,33 +580,33 @@ CKPT_API void ckpt_file_ignore_crc(ckpt_file *file, bool ignore);
 /* ckpt_file_ignore_case - makes the globs of ckpt_file_narrow ignore the case of ASCII letters. */
 CKPT_API void ckpt_file_ignore_case(ckpt_file *file, bool ignore);
 
-/* ckpt_tensor_read - reads COUNT elements of tensor I, from FIRST on in row-major order,
+/* ckpt_tensor_read - reads COUNT elements of tensor INDEX, from FIRST on in row-major order,
  * into OUT: contiguous, little-endian, conj and neg applied. OUT must have room for
  * COUNT elements of ckpt_dtype_bits()/8 bytes (packed sub-byte types and ggml's
  * block types count bytes). CKPT_ELOSSY: the tensor has no bytes of its own. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t i, uint64_t first,
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t index, uint64_t first,
                                                       uint64_t count, void *out, ckpt_error *err);
 
 /* ckpt_tensor_read_as - reads as ckpt_tensor_read does, each element converted to DTYPE as ckpt_plan_cast
  * does. Elements of ggml's blocks are counted as the shape counts them. CKPT_ELOSSY: the tensor cannot become
  * DTYPE. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read_as(ckpt_file *file, uint32_t i, ckpt_dtype dtype,
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read_as(ckpt_file *file, uint32_t index, ckpt_dtype dtype,
                                                          uint64_t first, uint64_t count, void *out,
                                                          ckpt_error *err);
 
-/* ckpt_tensor_borrow - sets *BYTES to the *N bytes of tensor I where they are stored, without a copy. They
- * are the bytes that ckpt_tensor_read gives, at any alignment, and must not be changed. They are valid until
- * FILE and its plans are closed. In a file opened by ckpt_open_memory they are in the memory of the caller.
- * Any other file is mapped: if a program truncates it, reading the bytes ends this process with SIGBUS, so
- * use this only for files that nobody writes to. Checksums are not compared. CKPT_EUNSUPPORTED, with the
- * reason: a copy is needed, because the bytes are compressed, strided, big-endian, in pieces, conjugated
- * or negated, or come from callbacks. CKPT_ELOSSY: the tensor has no bytes of its own. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_borrow(ckpt_file *file, uint32_t i, const void **bytes,
-                                                        size_t *n, ckpt_error *err);
+/* ckpt_tensor_borrow - sets *BYTES to the *NBYTES bytes of tensor INDEX where they are stored, without a
+ * copy. They are the bytes that ckpt_tensor_read gives, at any alignment, and must not be changed. They are
+ * valid until FILE and its plans are closed. In a file opened by ckpt_open_memory they are in the memory of
+ * the caller. Any other file is mapped: if a program truncates it, reading the bytes ends this process with
+ * SIGBUS, so use this only for files that nobody writes to. Checksums are not compared. CKPT_EUNSUPPORTED,
+ * with the reason: a copy is needed, because the bytes are compressed, strided, big-endian, in pieces,
+ * conjugated or negated, or come from callbacks. CKPT_ELOSSY: the tensor has no bytes of its own. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_borrow(ckpt_file *file, uint32_t index, const void **bytes,
+                                                        size_t *nbytes, ckpt_error *err);
 
-/* ckpt_tensor_stream - passes all bytes of tensor I to TAKE, in chunks of at most 256 KiB, with USER; nonzero
- * stops with CKPT_ECANCELLED. Checks the CRC of the record if there is one. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t i,
+/* ckpt_tensor_stream - passes all bytes of tensor INDEX to TAKE, in chunks of at most 256 KiB, with USER;
+ * nonzero stops with CKPT_ECANCELLED. Checks the CRC of the record if there is one. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t index,
                                                         int (*take)(void *user, const void *bytes, size_t n),
                                                         void *user, ckpt_error *err);
 
@@ -622,8 +624,9 @@ typedef struct ckpt_builder ckpt_builder;
 /* ckpt_builder_new - sets *OUT to an empty builder, which the caller passes to ckpt_builder_finish() or
  * ckpt_builder_free(). NAME becomes the result of ckpt_file_path, and is used in error messages. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_builder_new(const char *name, ckpt_builder **out, ckpt_error *err);
-/* ckpt_builder_free - frees B with all entries, and calls `close` of their callbacks. NULL is allowed. */
-CKPT_API void ckpt_builder_free(ckpt_builder *b);
+/* ckpt_builder_free - frees BUILDER with all entries, and calls `close` of their callbacks. NULL is
+ * allowed. */
+CKPT_API void ckpt_builder_free(ckpt_builder *builder);
 
 /* A tensor's bytes are contiguous, row-major and little-endian, as ckpt_tensor_read gives them. */
 typedef struct {
@@ -639,43 +642,47 @@ typedef struct {
 
 /* ckpt_builder_add_tensor - adds TENSOR as the entry KEY of the open dict. CKPT_EEXIST: the dict has an
  * entry of this name. CKPT_EUSAGE: the number of bytes is not that of dtype and shape, or is above 2^64; the
- * dtype is quantized or exists only in numpy. If the call succeeds, the callbacks belong to B, and are closed
- * with B or with the file. `serialize` applies to one tensor: callbacks of two tensors may be called at the
- * same time. If a callback fails, a write fails with CKPT_EIO and leaves nothing. */
-CKPT_API ckpt_status ckpt_builder_add_tensor(ckpt_builder *b, const char *key,
+ * dtype is quantized or exists only in numpy. If the call succeeds, the callbacks belong to BUILDER, and are
+ * closed with BUILDER or with the file. `serialize` applies to one tensor: callbacks of two tensors may be
+ * called at the same time. If a callback fails, a write fails with CKPT_EIO and leaves nothing. */
+CKPT_API ckpt_status ckpt_builder_add_tensor(ckpt_builder *builder, const char *key,
                                              const ckpt_builder_tensor *tensor, ckpt_error *err);
 
 /* ckpt_builder_add_tie - adds KEY as one more name of the tensor with the joined name TENSOR_NAME. Both names
  * share a storage in formats that have storages; for others, see `ties` of ckpt_write_options.
  * CKPT_ENOTFOUND: TENSOR_NAME was not added. */
-CKPT_API ckpt_status ckpt_builder_add_tie(ckpt_builder *b, const char *key, const char *tensor_name,
+CKPT_API ckpt_status ckpt_builder_add_tie(ckpt_builder *builder, const char *key, const char *tensor_name,
                                           ckpt_error *err);
 
 /* ckpt_builder_add_none, _bool, _int, _float, _text - add a value that is no tensor. Formats that hold only
  * tensors leave values out, which ckpt_plan_dropped_at lists. */
-CKPT_API ckpt_status ckpt_builder_add_none(ckpt_builder *b, const char *key, ckpt_error *err);
-CKPT_API ckpt_status ckpt_builder_add_bool(ckpt_builder *b, const char *key, bool value, ckpt_error *err);
-CKPT_API ckpt_status ckpt_builder_add_int(ckpt_builder *b, const char *key, int64_t value, ckpt_error *err);
-CKPT_API ckpt_status ckpt_builder_add_float(ckpt_builder *b, const char *key, double value, ckpt_error *err);
-CKPT_API ckpt_status ckpt_builder_add_text(ckpt_builder *b, const char *key, const char *text,
+CKPT_API ckpt_status ckpt_builder_add_none(ckpt_builder *builder, const char *key, ckpt_error *err);
+CKPT_API ckpt_status ckpt_builder_add_bool(ckpt_builder *builder, const char *key, bool value,
+                                           ckpt_error *err);
+CKPT_API ckpt_status ckpt_builder_add_int(ckpt_builder *builder, const char *key, int64_t value,
+                                          ckpt_error *err);
+CKPT_API ckpt_status ckpt_builder_add_float(ckpt_builder *builder, const char *key, double value,
+                                            ckpt_error *err);
+CKPT_API ckpt_status ckpt_builder_add_text(ckpt_builder *builder, const char *key, const char *text,
                                            ckpt_error *err);
 
 /* ckpt_builder_begin_dict - adds a dict as KEY and opens it: the entries up to its ckpt_builder_end_dict are
  * in it, and their joined names begin with "KEY.". Formats that hold only tensors have the joined
  * names. Dicts may be nested 1000 deep. */
-CKPT_API ckpt_status ckpt_builder_begin_dict(ckpt_builder *b, const char *key, ckpt_error *err);
+CKPT_API ckpt_status ckpt_builder_begin_dict(ckpt_builder *builder, const char *key, ckpt_error *err);
 /* ckpt_builder_end_dict - closes the dict that was opened last. CKPT_EUSAGE: none is open. */
-CKPT_API ckpt_status ckpt_builder_end_dict(ckpt_builder *b, ckpt_error *err);
+CKPT_API ckpt_status ckpt_builder_end_dict(ckpt_builder *builder, ckpt_error *err);
 
 /* ckpt_builder_add_metadata - adds a pair to the metadata, which safetensors have; other formats leave it
  * out, and ckpt_plan_dropped_at lists it. CKPT_EEXIST: KEY was added before. */
-CKPT_API ckpt_status ckpt_builder_add_metadata(ckpt_builder *b, const char *key, const char *text,
+CKPT_API ckpt_status ckpt_builder_add_metadata(ckpt_builder *builder, const char *key, const char *text,
                                                ckpt_error *err);
 
 /* ckpt_builder_finish - sets *OUT to the file, which the caller passes to ckpt_close(). Its format is
- * "memory", its ckpt_file_bytes are those of its tensors. Frees B even if it fails. CKPT_EUSAGE: a dict is
- * still open. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_builder_finish(ckpt_builder *b, ckpt_file **out, ckpt_error *err);
+ * "memory", its ckpt_file_bytes are those of its tensors. Frees BUILDER even if it fails. CKPT_EUSAGE: a dict
+ * is still open. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_builder_finish(ckpt_builder *builder, ckpt_file **out,
+                                                         ckpt_error *err);
 
 /* ------------------------------------------------------------------- info */
 
@@ -743,14 +750,14 @@ typedef struct {
 
 /* ckpt_inspect - sets all of *OUT; its texts exist until the next ckpt_inspect or ckpt_close of FILE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err);
-/* ckpt_weights_at, ckpt_wrapper_at - return weights I and wrapper I that the last ckpt_inspect of FILE found.
- * ckpt_plan_strip and ckpt_plan_add rename the keys of these weights, and a cast without a glob casts their
- * tensors. The prefixes of wrappers are in their keys. NULL past the end. */
-CKPT_API const ckpt_weights *ckpt_weights_at(const ckpt_file *file, size_t i);
-CKPT_API const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *file, size_t i);
-/* ckpt_quantized_at - returns scheme I of the quantized weights that the last ckpt_inspect of FILE found;
+/* ckpt_weights_at, ckpt_wrapper_at - return weights INDEX and wrapper INDEX that the last ckpt_inspect of
+ * FILE found. ckpt_plan_strip and ckpt_plan_add rename the keys of these weights, and a cast without a glob
+ * casts their tensors. The prefixes of wrappers are in their keys. NULL past the end. */
+CKPT_API const ckpt_weights *ckpt_weights_at(const ckpt_file *file, size_t index);
+CKPT_API const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *file, size_t index);
+/* ckpt_quantized_at - returns scheme INDEX of the quantized weights that the last ckpt_inspect of FILE found;
  * NULL past the end. */
-CKPT_API const ckpt_quantized *ckpt_quantized_at(const ckpt_file *file, size_t i);
+CKPT_API const ckpt_quantized *ckpt_quantized_at(const ckpt_file *file, size_t index);
 
 /* ------------------------------------------------------------------- work */
 
@@ -771,12 +778,13 @@ typedef enum { CKPT_SHA256, CKPT_XXH3 } ckpt_algorithm;
 /* ckpt_file_digest_as - makes later digests of FILE convert floats, and the numbers in ggml's blocks, to
  * DTYPE first; other tensors are digested as they are. CKPT_ELOSSY: a tensor cannot become DTYPE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_digest_as(ckpt_file *file, ckpt_dtype dtype, ckpt_error *err);
-/* ckpt_digest_dtype - returns the dtype in which tensor I of FILE is digested; CKPT_DT_NONE past the end. */
-CKPT_API ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i);
+/* ckpt_digest_dtype - returns the dtype in which tensor INDEX of FILE is digested; CKPT_DT_NONE past the
+ * end. */
+CKPT_API ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t index);
 
 /* ckpt_digest_tensor - computes the digest of the row-major contiguous little-endian
- * bytes of tensor I: 32 bytes (SHA-256) or 16 (XXH3-128, canonical big-endian) in OUT. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg,
+ * bytes of tensor INDEX: 32 bytes (SHA-256) or 16 (XXH3-128, canonical big-endian) in OUT. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t index, ckpt_algorithm alg,
                                                         uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
 /* ckpt_digest_tensors - computes the digests of all tensors that have data. The digest of tensor I
@@ -891,12 +899,12 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule,
                                                             ckpt_error *err);
 
-/* ckpt_plan_rename_pairs - renames the key of each of the N PAIRS to its text. A key is a name in a state
+/* ckpt_plan_rename_pairs - renames the key of each of the COUNT PAIRS to its text. A key is a name in a state
  * dict, or the joined name in the file, and then the new name is joined, too. Both are UTF-8, and are
  * copied. All are renamed at the same time, so that two names can be swapped. CKPT_ENOTFOUND names a key
  * that does not exist, CKPT_EEXIST two keys that would get the same name; nothing is renamed then. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size_t n,
-                                                            ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs,
+                                                            size_t count, ckpt_error *err);
 
 /* ckpt_plan_rename_map - renames by the pairs in the file at PATH, a JSON object {"old":"new"}. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err);
@@ -924,8 +932,8 @@ typedef struct {
     ckpt_str scheme; /* as in ckpt_quantized */
     uint32_t dtype;  /* ckpt_dtype that it became */
 } ckpt_dequantized;
-/* ckpt_plan_dequantized_at - returns weight I that ckpt_plan_dequantize changed; NULL past the end. */
-CKPT_API const ckpt_dequantized *ckpt_plan_dequantized_at(const ckpt_plan *plan, size_t i);
+/* ckpt_plan_dequantized_at - returns weight INDEX that ckpt_plan_dequantize changed; NULL past the end. */
+CKPT_API const ckpt_dequantized *ckpt_plan_dequantized_at(const ckpt_plan *plan, size_t index);
 
 /* ckpt_plan_sanitize - reduces PLAN to tensors and builtin types, as torch.load(weights_only=True) accepts
  * them. May come after ckpt_plan_root, but not with new names or dtypes. FORMAT: the format of the output;
@@ -943,26 +951,26 @@ typedef struct {
     ckpt_str type, callable, instead;
 } ckpt_sanitized;
 /* ckpt_plan_sanitized_count, ckpt_plan_sanitized_at - return the number of values that ckpt_plan_sanitize
- * changed or left out, and number I of them; NULL past the end. */
+ * changed or left out, and number INDEX of them; NULL past the end. */
 CKPT_API size_t ckpt_plan_sanitized_count(const ckpt_plan *plan);
-CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, size_t i);
-/* ckpt_plan_rename_count, ckpt_plan_rename_at - return the number of new names, and number I of them; NULL
- * past the end, or out of memory, because the list is made on first use. */
+CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, size_t index);
+/* ckpt_plan_rename_count, ckpt_plan_rename_at - return the number of new names, and number INDEX of them;
+ * NULL past the end, or out of memory, because the list is made on first use. */
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
-CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
+CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t index);
 /* ckpt_plan_mapping_count - returns the number of mappings, for ckpt_plan_mapping_at; 0 before anything was
  * renamed. */
 CKPT_API size_t ckpt_plan_mapping_count(const ckpt_plan *plan);
 /* ckpt_plan_prefix - returns the prefix that ckpt_plan_strip removed if its PREFIX lacked the dot at the end,
  * else NULL. */
 CKPT_API const char *ckpt_plan_prefix(const ckpt_plan *plan);
-/* ckpt_plan_mapping_at - returns mapping I that was searched for names; NULL past the end. */
-CKPT_API const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *plan, size_t i);
+/* ckpt_plan_mapping_at - returns mapping INDEX that was searched for names; NULL past the end. */
+CKPT_API const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *plan, size_t index);
 /* ckpt_plan_tensor_count - returns the number of tensors that PLAN writes. */
 CKPT_API uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan);
 
-/* ckpt_plan_notice_at - returns notice I of the operations on PLAN, as ckpt_notice_at does. */
-CKPT_API const char *ckpt_plan_notice_at(const ckpt_plan *plan, size_t i);
+/* ckpt_plan_notice_at - returns notice INDEX of the operations on PLAN, as ckpt_notice_at does. */
+CKPT_API const char *ckpt_plan_notice_at(const ckpt_plan *plan, size_t index);
 
 /* ------------------------------------------------------------------ write */
 
@@ -1026,13 +1034,13 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char
                                                      const ckpt_write_options *opts, ckpt_write_result *out,
                                                      ckpt_error *err);
 
-/* ckpt_plan_write_memory - writes PLAN into memory: sets *BYTES and their number *N. The caller passes
+/* ckpt_plan_write_memory - writes PLAN into memory: sets *BYTES and their number *NBYTES. The caller passes
  * *BYTES to ckpt_free(). With dry_run, *BYTES is NULL and OUT->bytes is the size that would be written.
  * CKPT_EUSAGE: OPTS has max_shard, or has no format and that of the input cannot be written. Ignores force
  * and no_sync. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_memory(ckpt_plan *plan, const ckpt_write_options *opts,
-                                                            void **bytes, size_t *n, ckpt_write_result *out,
-                                                            ckpt_error *err);
+                                                            void **bytes, size_t *nbytes,
+                                                            ckpt_write_result *out, ckpt_error *err);
 
 /* ckpt_free - frees the result of ckpt_plan_write_memory or ckpt_table_json. NULL is allowed. */
 CKPT_API void ckpt_free(void *bytes);
@@ -1046,11 +1054,12 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_fd(ckpt_plan *plan, int fd,
                                                         const ckpt_write_options *opts,
                                                         ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_plan_dropped_at, ckpt_plan_alias_at, ckpt_plan_cast_at - return value I that the last write of PLAN
- * left out, name I that it wrote as one more name of a tensor, cast I that it made. NULL past the end. */
-CKPT_API const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *plan, size_t i);
-CKPT_API const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *plan, size_t i);
-CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t i);
+/* ckpt_plan_dropped_at, ckpt_plan_alias_at, ckpt_plan_cast_at - return value INDEX that the last write of
+ * PLAN left out, name INDEX that it wrote as one more name of a tensor, cast INDEX that it made. NULL past
+ * the end. */
+CKPT_API const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *plan, size_t index);
+CKPT_API const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *plan, size_t index);
+CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t index);
 
 /* ckpt_plan_write_in_place - renames the tensors in the file of PLAN itself. It changes only metadata, so
  * that the size of the tensors does not matter. It first saves the old bytes in FILE.ckpt-undo, with which
@@ -1060,26 +1069,27 @@ CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t i);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
                                                               ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_metadata_count, ckpt_metadata_at - return the number of pairs in the metadata, and pair I. They are
- * in a safetensors header, in the index of a set, or in GGUF, whose long arrays are abbreviated. False: past
- * the end, and *OUT is empty. */
+/* ckpt_metadata_count, ckpt_metadata_at - return the number of pairs in the metadata, and pair INDEX. They
+ * are in a safetensors header, in the index of a set, or in GGUF, whose long arrays are abbreviated. False:
+ * past the end, and *OUT is empty. */
 CKPT_API size_t ckpt_metadata_count(const ckpt_file *file);
-CKPT_API bool ckpt_metadata_at(const ckpt_file *file, size_t i, ckpt_pair *out);
-/* ckpt_metadata_is_tie - returns true if the key of pair I is one more name of the tensor whose name is its
- * text. */
-CKPT_API bool ckpt_metadata_is_tie(const ckpt_file *file, size_t i);
+CKPT_API bool ckpt_metadata_at(const ckpt_file *file, size_t index, ckpt_pair *out);
+/* ckpt_metadata_is_tie - returns true if the key of pair INDEX is one more name of the tensor whose name is
+ * its text. */
+CKPT_API bool ckpt_metadata_is_tie(const ckpt_file *file, size_t index);
 /* ckpt_file_metadata - returns all pairs as one mapping; NULL: the file has none. It is not below
  * ckpt_file_root, nor in the leaves. */
 CKPT_API const ckpt_value *ckpt_file_metadata(const ckpt_file *file);
-/* ckpt_metadata_write - writes FILE, safetensors or GGUF, to PATH with the N PAIRS as its metadata, and
+/* ckpt_metadata_write - writes FILE, safetensors or GGUF, to PATH with the COUNT PAIRS as its metadata, and
  * without other changes. Pairs that record ties are replaced, too. A pair of GGUF keeps its type; a new pair
  * is a text unless its key ends in a type, see ckpt-meta(1). PATH NULL: changes the file itself, as
  * ckpt_plan_write_in_place does, if the pairs fit into its header. *BYTES, which may be NULL, becomes the
  * length of the header. Of OPTS, only force, dry_run, no_sync and follow_links are used. CKPT_EUNSUPPORTED:
  * FILE is of a different format, or there is no room. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_pair *pairs, size_t n,
-                                                         const char *path, const ckpt_write_options *opts,
-                                                         uint64_t *bytes, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_pair *pairs,
+                                                         size_t count, const char *path,
+                                                         const ckpt_write_options *opts, uint64_t *bytes,
+                                                         ckpt_error *err);
 
 /* ckpt_recover - repairs PATH after an in-place edit that was interrupted; until then, opening it fails
  * with CKPT_ECHANGED. Undoes the edit, or keeps it if it is complete. *WHAT: what was done, or with
@@ -1093,9 +1103,9 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_w
  * its suffix; NULL: it selects none that can be written. */
 CKPT_API const char *ckpt_write_format(const char *path_or_name);
 
-/* ckpt_write_format_at - returns the name of format I of those that can be written, as ckpt_write_options
+/* ckpt_write_format_at - returns the name of format INDEX of those that can be written, as ckpt_write_options
  * takes it; NULL past the end. */
-CKPT_API const char *ckpt_write_format_at(size_t i);
+CKPT_API const char *ckpt_write_format_at(size_t index);
 
 /* ckpt_write_format_suffixes - returns the file name suffixes of the format NAME, separated by blanks, the
  * usual one first; NULL: it has none. */
@@ -1169,10 +1179,11 @@ typedef struct {
     uint64_t not_compared; /* not counted in `same` */
 } ckpt_diff_totals;
 
-/* ckpt_diff - compares the tensors of A and B by name, in bounded memory. Calls EVENT for each tensor in
- * natural order of names; nonzero stops. EVENT and TOTALS may be NULL. A renamed pair has a RENAMED event in
- * addition to its ONLY_A and ONLY_B. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
+/* ckpt_diff - compares the tensors of LEFT and RIGHT by name, in bounded memory. Calls EVENT for each tensor
+ * in natural order of names; nonzero stops. EVENT and TOTALS may be NULL. A renamed pair has a RENAMED event
+ * in addition to its ONLY_A and ONLY_B. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *left, ckpt_file *right,
+                                               const ckpt_diff_options *opts,
                                                int (*event)(void *user, const ckpt_diff_event *), void *user,
                                                ckpt_diff_totals *totals, ckpt_error *err);
 
@@ -1191,12 +1202,12 @@ typedef struct {
     uint64_t not_compared; /* not counted in `same` */
 } ckpt_diff_value_totals;
 
-/* ckpt_diff_values - compares the values of A and B by name: their types and contents, but not the order of
- * keys, the protocol of the pickle or the version of Python. Of OPTS, only the roots, ignore_prefix and
- * globs are used. Calls EVENT for each value that differs, in natural order of names; nonzero stops. A list
- * or mapping whose type differs comes before the first value in it. If one of the files has no values,
+/* ckpt_diff_values - compares the values of LEFT and RIGHT by name: their types and contents, but not the
+ * order of keys, the protocol of the pickle or the version of Python. Of OPTS, only the roots, ignore_prefix
+ * and globs are used. Calls EVENT for each value that differs, in natural order of names; nonzero stops. A
+ * list or mapping whose type differs comes before the first value in it. If one of the files has no values,
  * nothing is compared. EVENT and TOTALS may be NULL. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b,
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff_values(ckpt_file *left, ckpt_file *right,
                                                       const ckpt_diff_options *opts,
                                                       int (*event)(void *user, const ckpt_diff_value *),
                                                       void *user, ckpt_diff_value_totals *totals,
@@ -1232,8 +1243,8 @@ typedef struct {
     uint32_t level;   /* ckpt_scan_level */
     uint32_t verdict; /* ckpt_scan_verdict */
 } ckpt_scan_rule;
-/* ckpt_scan_rule_at - returns rule I of those that `scan` reports by; NULL past the end. */
-CKPT_API const ckpt_scan_rule *ckpt_scan_rule_at(size_t i);
+/* ckpt_scan_rule_at - returns rule INDEX of those that `scan` reports by; NULL past the end. */
+CKPT_API const ckpt_scan_rule *ckpt_scan_rule_at(size_t index);
 
 typedef enum {
     CKPT_SCAN_PICKLE,  /* a pickle begins: the records up to the next pickle belong to it */
@@ -1332,8 +1343,8 @@ typedef struct {
  * read. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts,
                                                   ckpt_mem **out, ckpt_error *err);
-/* ckpt_mem_free - frees M and all that was obtained from it. NULL is allowed. */
-CKPT_API void ckpt_mem_free(ckpt_mem *m);
+/* ckpt_mem_free - frees MEM and all that was obtained from it. NULL is allowed. */
+CKPT_API void ckpt_mem_free(ckpt_mem *mem);
 
 typedef enum {
     CKPT_MEM_AS_STORED, /* parameters in the dtypes of the file */
@@ -1415,38 +1426,38 @@ typedef struct {
 /* ckpt_mem_estimate - sets *OUT to the memory that RUN takes. CKPT_EUNSUPPORTED: RUN has a batch, but the
  * family is not known, or the file has tensors that the family lacks. CKPT_EUSAGE: RUN lacks a value that is
  * needed (seq, heads), or does not fit the network. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run,
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_estimate(ckpt_mem *mem, const ckpt_mem_run *run,
                                                        ckpt_mem_result *out, ckpt_error *err);
 
 /* ckpt_mem_plan - finds the best segments for RUN: with LIMIT 0 those with the lowest peak, else those with
  * the least work done again at a total of LIMIT bytes or less. Ignores RUN->checkpoint. Sets *OUT as
  * ckpt_mem_estimate does. CKPT_ENOTFOUND: no plan is below LIMIT; *OUT is that of the lowest peak then. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit,
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_plan(ckpt_mem *mem, const ckpt_mem_run *run, uint64_t limit,
                                                    ckpt_mem_result *out, ckpt_error *err);
 
 /* ckpt_mem_largest_batch - sets *BATCH to the largest batch with which RUN takes LIMIT bytes or less in
  * total; 0: not even a batch of 1 does. Ignores RUN->batch. With CKPT_MEM_PLAN each batch has the plan of its
  * lowest peak. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run,
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_mem_largest_batch(ckpt_mem *mem, const ckpt_mem_run *run,
                                                             uint64_t limit, uint64_t *batch, ckpt_error *err);
 
-/* ckpt_mem_assumed_at, ckpt_mem_unknown_at - return line I of what the last estimate assumes, and of what it
- * leaves out, escaped; NULL past the end. */
-CKPT_API const char *ckpt_mem_assumed_at(const ckpt_mem *m, size_t i);
-CKPT_API const char *ckpt_mem_unknown_at(const ckpt_mem *m, size_t i);
-/* ckpt_mem_block_name - returns the name of block I in Python: "transformer.h[3]"; NULL past the end. */
-CKPT_API const char *ckpt_mem_block_name(const ckpt_mem *m, uint32_t i);
+/* ckpt_mem_assumed_at, ckpt_mem_unknown_at - return line INDEX of what the last estimate assumes, and of what
+ * it leaves out, escaped; NULL past the end. */
+CKPT_API const char *ckpt_mem_assumed_at(const ckpt_mem *mem, size_t index);
+CKPT_API const char *ckpt_mem_unknown_at(const ckpt_mem *mem, size_t index);
+/* ckpt_mem_block_name - returns the name of block INDEX in Python: "transformer.h[3]"; NULL past the end. */
+CKPT_API const char *ckpt_mem_block_name(const ckpt_mem *mem, uint32_t index);
 
 /* An optimizer's state for one group of parameters, as the file has it. */
 typedef struct {
     uint64_t parameters; /* tensors in the group */
     uint64_t bytes;      /* of the state, each storage once */
 } ckpt_mem_group;
-/* ckpt_mem_group_at - sets *OUT to group I of the file's optimizer. False: past the end. */
-CKPT_API bool ckpt_mem_group_at(const ckpt_mem *m, size_t i, ckpt_mem_group *out);
+/* ckpt_mem_group_at - sets *OUT to group INDEX of the file's optimizer. False: past the end. */
+CKPT_API bool ckpt_mem_group_at(const ckpt_mem *mem, size_t index, ckpt_mem_group *out);
 
-/* ckpt_mem_optimizer_at - returns the name of known optimizer I; NULL past the end. */
-CKPT_API const char *ckpt_mem_optimizer_at(size_t i);
+/* ckpt_mem_optimizer_at - returns the name of known optimizer INDEX; NULL past the end. */
+CKPT_API const char *ckpt_mem_optimizer_at(size_t index);
 
 /* ----------------------------------------------------------------- verify */
 

@@ -46,14 +46,14 @@ arena *arena_new(uint64_t max_bytes)
     return a;
 }
 
-static void free_chunks(struct arena_chunk *c)
+static void free_chunks(struct arena_chunk *chunk)
 {
-    for (struct arena_chunk *next; c; c = next) {
-        next = c->next;
-        if (c->mapped)
-            munmap(c, c->mapped);
+    for (struct arena_chunk *next; chunk; chunk = next) {
+        next = chunk->next;
+        if (chunk->mapped)
+            munmap(chunk, chunk->mapped);
         else
-            free(c);
+            free(chunk);
     }
 }
 
@@ -66,14 +66,16 @@ void arena_free(arena *a)
     free(a);
 }
 
-static void trim_chunks(struct arena_chunk *c)
+static void trim_chunks(struct arena_chunk *chunk)
 {
-    for (; c; c = c->next) {
-        size_t in_use = (sizeof *c + c->used + PAGE - 1) & ~(PAGE - 1);
-        if (in_use >= c->mapped)
+    for (; chunk; chunk = chunk->next) {
+        size_t in_use = (sizeof *chunk + chunk->used + PAGE - 1) & ~(PAGE - 1);
+        if (in_use >= chunk->mapped)
             continue;
-        (void)madvise(c, c->mapped, MADV_NOHUGEPAGE); /* or the kernel would make a huge page of it again */
-        (void)madvise((unsigned char *)c + in_use, c->mapped - in_use, MADV_DONTNEED); /* reads as 0 then */
+        (void)madvise(chunk, chunk->mapped,
+                      MADV_NOHUGEPAGE); /* or the kernel would make a huge page of it again */
+        (void)madvise((unsigned char *)chunk + in_use, chunk->mapped - in_use,
+                      MADV_DONTNEED); /* reads as 0 then */
     }
 }
 
@@ -116,7 +118,7 @@ void arena_expect(arena *a, uint64_t count, size_t size)
 /* get_gap - returns the number of bytes from AT to the next multiple of UNIT, a power of two. */
 static size_t get_gap(size_t at, size_t unit) { return (unit - (at & (unit - 1))) & (unit - 1); }
 
-void arena_fail_at(arena *a, uint64_t n) { a->fail_countdown = n; }
+void arena_fail_at(arena *a, uint64_t count) { a->fail_countdown = count; }
 
 /* map_chunk - maps at least BYTES, starting at a multiple of HUGE. */
 static struct arena_chunk *map_chunk(size_t bytes)
@@ -152,33 +154,34 @@ static struct arena_chunk *new_chunk(size_t size)
     return c;
 }
 
-/* resize_chunk - returns C with BYTES in total, its header included; NULL: C is unchanged. A mapped chunk
- * shrinks in place; to grow, it may move. (Shrinking does not pass MREMAP_MAYMOVE, because some emulators
- * would then move the pages.) */
-static struct arena_chunk *resize_chunk(struct arena_chunk *c, size_t bytes)
+/* resize_chunk - returns CHUNK with BYTES in total, its header included; NULL: CHUNK is unchanged. A mapped
+ * chunk shrinks in place; to grow, it may move. (Shrinking does not pass MREMAP_MAYMOVE, because some
+ * emulators would then move the pages.) */
+static struct arena_chunk *resize_chunk(struct arena_chunk *chunk, size_t bytes)
 {
-    if (!c->mapped)
-        return realloc(c, bytes);
-    struct arena_chunk *moved = mremap(c, c->mapped, bytes, bytes < c->mapped ? 0 : MREMAP_MAYMOVE);
+    if (!chunk->mapped)
+        return realloc(chunk, bytes);
+    struct arena_chunk *moved = mremap(chunk, chunk->mapped, bytes,
+                                       bytes < chunk->mapped ? 0 : MREMAP_MAYMOVE);
     if (moved == MAP_FAILED)
         return NULL;
     moved->mapped = bytes;
     return moved;
 }
 
-/* add_chunk_for - returns a new chunk with room for N bytes, dedicated or shared. It becomes the first of its
- * list; or the second, if the present first one has more room than N bytes leave in the new one. A large
- * allocation that may GROW gets a dedicated chunk, so that its pages can be moved. */
-static struct arena_chunk *add_chunk_for(arena *a, size_t n, bool grow)
+/* add_chunk_for - returns a new chunk with room for COUNT bytes, dedicated or shared. It becomes the first of
+ * its list; or the second, if the present first one has more room than COUNT bytes leave in the new one. A
+ * large allocation that may GROW gets a dedicated chunk, so that its pages can be moved. */
+static struct arena_chunk *add_chunk_for(arena *a, size_t count, bool grow)
 {
     const size_t header = sizeof(struct arena_chunk), huge = HUGE - header;
-    bool fits_huge_page = n <= huge && a->next_size >= huge;
-    bool dedicated = n > MAX_SMALL ? grow || !fits_huge_page : n > a->next_size / 4;
-    struct arena_chunk *c = new_chunk(dedicated ? n : a->next_size);
+    bool fits_huge_page = count <= huge && a->next_size >= huge;
+    bool dedicated = count > MAX_SMALL ? grow || !fits_huge_page : count > a->next_size / 4;
+    struct arena_chunk *c = new_chunk(dedicated ? count : a->next_size);
     if (!c)
         return NULL;
     struct arena_chunk **link = dedicated ? &a->dedicated : &a->shared;
-    if (*link && (*link)->size - (*link)->used > c->size - n)
+    if (*link && (*link)->size - (*link)->used > c->size - count)
         link = &(*link)->next;
     c->next = *link;
     *link = c;
@@ -195,44 +198,44 @@ static void *refuse_allocation(arena *a)
     return NULL;
 }
 
-/* take_bytes - returns the next N bytes of C after PAD bytes of padding; C has room for both. */
-static void *take_bytes(arena *a, struct arena_chunk *c, size_t pad, size_t n)
+/* take_bytes - returns the next COUNT bytes of CHUNK after PAD bytes of padding; CHUNK has room for both. */
+static void *take_bytes(arena *a, struct arena_chunk *chunk, size_t pad, size_t count)
 {
     uint64_t left = a->max - a->used;
-    if (n > left || pad > left - n)
+    if (count > left || pad > left - count)
         return refuse_allocation(a);
-    unsigned char *at = c->data + c->used + pad;
-    c->used += pad + n;
-    a->used += pad + n;
+    unsigned char *at = chunk->data + chunk->used + pad;
+    chunk->used += pad + count;
+    a->used += pad + count;
     return at;
 }
 
-static void *alloc_in_new_chunk(arena *a, size_t n, bool grow)
+static void *alloc_in_new_chunk(arena *a, size_t count, bool grow)
 {
-    if (n > a->max - a->used)
+    if (count > a->max - a->used)
         return refuse_allocation(a);
-    struct arena_chunk *c = add_chunk_for(a, n, grow);
-    return c ? take_bytes(a, c, 0, n) : NULL;
+    struct arena_chunk *c = add_chunk_for(a, count, grow);
+    return c ? take_bytes(a, c, 0, count) : NULL;
 }
 
-/* alloc_aligned - returns N bytes at a multiple of ALIGN, a power of two. GROW: as for add_chunk_for. */
-static void *alloc_aligned(arena *a, size_t n, size_t align, bool grow)
+/* alloc_aligned - returns COUNT bytes at a multiple of ALIGN, a power of two. GROW: as for add_chunk_for. */
+static void *alloc_aligned(arena *a, size_t count, size_t align, bool grow)
 {
     struct arena_chunk *c = a->shared;
-    n = n ? n : 1;
+    count = count ? count : 1;
     if (a->fail_countdown && --a->fail_countdown == 0)
         return NULL;
-    if (!c || (grow && n > MAX_SMALL))
-        return alloc_in_new_chunk(a, n, grow);
+    if (!c || (grow && count > MAX_SMALL))
+        return alloc_in_new_chunk(a, count, grow);
     size_t pad = get_gap(c->used, align), left = c->size - c->used;
-    if (pad > left || n > left - pad)
-        return alloc_in_new_chunk(a, n, grow);
-    return take_bytes(a, c, pad, n);
+    if (pad > left || count > left - pad)
+        return alloc_in_new_chunk(a, count, grow);
+    return take_bytes(a, c, pad, count);
 }
 
-void *arena_alloc(arena *a, size_t n) { return alloc_aligned(a, n, alignof(max_align_t), false); }
+void *arena_alloc(arena *a, size_t count) { return alloc_aligned(a, count, alignof(max_align_t), false); }
 
-void *arena_alloc_words(arena *a, size_t n) { return alloc_aligned(a, n, 8, false); }
+void *arena_alloc_words(arena *a, size_t count) { return alloc_aligned(a, count, 8, false); }
 
 static void *alloc_array(arena *a, uint64_t count, size_t size, bool grow)
 {
@@ -304,17 +307,17 @@ static void *grow_heap(void *old, size_t *cap, size_t size)
     return at;
 }
 
-void *arena_append(arena *a, void *array, size_t *n, size_t *cap, size_t size)
+void *arena_append(arena *a, void *array, size_t *count, size_t *cap, size_t size)
 {
     char *at;
     memcpy(&at, array, sizeof at);
-    if (!at || *n == *cap) {
-        at = a ? arena_grow(a, at, *n, cap, *n + 1, size) : grow_heap(at, cap, size);
+    if (!at || *count == *cap) {
+        at = a ? arena_grow(a, at, *count, cap, *count + 1, size) : grow_heap(at, cap, size);
         if (!at)
             return NULL;
         memcpy(array, &at, sizeof at);
     }
-    return at + (*n)++ * size;
+    return at + (*count)++ * size;
 }
 
 /* resize_apart - returns an array of OLD bytes with NEW instead. One of PAGE or more is a mapping, which may
@@ -366,44 +369,44 @@ void arena_discard_apart(void *array, size_t bytes, size_t capacity)
         (void)madvise(array, bytes & ~(PAGE - 1), MADV_DONTNEED);
 }
 
-bool arena_push(arena *a, void *array, size_t *n, size_t *cap, const void *element, size_t size)
+bool arena_push(arena *a, void *array, size_t *count, size_t *cap, const void *element, size_t size)
 {
-    void *at = arena_append(a, array, n, cap, size);
+    void *at = arena_append(a, array, count, cap, size);
     if (at)
         memcpy(at, element, size);
     return at != NULL;
 }
 
-void arena_shrink(arena *a, void *at, size_t n)
+void arena_shrink(arena *a, void *at, size_t nbytes)
 {
     struct arena_chunk **link = &a->dedicated;
     while (*link && (*link)->data != at)
         link = &(*link)->next;
-    struct arena_chunk *c = *link && (*link)->mapped && n < (*link)->size ? *link : NULL;
+    struct arena_chunk *c = *link && (*link)->mapped && nbytes < (*link)->size ? *link : NULL;
     size_t old_size = c ? c->size : 0;
-    if (!c || !(c = resize_chunk(c, sizeof *c + n))) /* less than before. The chunk stays in place */
+    if (!c || !(c = resize_chunk(c, sizeof *c + nbytes))) /* less than before. The chunk stays in place */
         return;
     *link = c;
-    c->size = c->used = n;
-    a->used -= old_size - n;
+    c->size = c->used = nbytes;
+    a->used -= old_size - nbytes;
 }
 
-ckpt_str arena_str(arena *a, ckpt_str s)
+ckpt_str arena_str(arena *a, ckpt_str text)
 {
-    char *at = s.len < SIZE_MAX ? alloc_aligned(a, s.len + 1, 1, false) : NULL;
-    if (at && s.len)
-        memcpy(at, s.ptr, s.len);
-    return at ? str_of(at, s.len) : str_of(NULL, 0);
+    char *at = text.len < SIZE_MAX ? alloc_aligned(a, text.len + 1, 1, false) : NULL;
+    if (at && text.len)
+        memcpy(at, text.ptr, text.len);
+    return at ? str_of(at, text.len) : str_of(NULL, 0);
 }
 
-ckpt_str arena_join(arena *a, const ckpt_str *parts, size_t n)
+ckpt_str arena_join(arena *a, const ckpt_str *parts, size_t count)
 {
     uint64_t total = 0;
     size_t used = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         total = size_add(total, parts[i].len);
     char *at = total < SIZE_MAX ? alloc_aligned(a, (size_t)total + 1, 1, false) : NULL;
-    for (size_t i = 0; at && i < n; i++) {
+    for (size_t i = 0; at && i < count; i++) {
         if (parts[i].len)
             memcpy(at + used, parts[i].ptr, parts[i].len);
         used += parts[i].len;

@@ -7,71 +7,73 @@
 
 #include "base/store.h"
 
-void buf_init(buf *b, size_t max_bytes) { *b = (buf){.max = max_bytes}; }
+void buf_init(buf *out, size_t max_bytes) { *out = (buf){.max = max_bytes}; }
 
-void buf_free(buf *b)
+void buf_free(buf *out)
 {
-    free(b->data);
-    buf_init(b, b->max);
+    free(out->data);
+    buf_init(out, out->max);
 }
 
-bool buf_ok(const buf *b) { return !b->failed; }
+bool buf_ok(const buf *out) { return !out->failed; }
 
-bool buf_reserve(buf *b, size_t n)
+bool buf_reserve(buf *out, size_t count)
 {
-    if (b->failed || n > b->max - b->len) {
-        b->failed = true;
+    if (out->failed || count > out->max - out->len) {
+        out->failed = true;
         return false;
     }
-    if (n <= b->cap - b->len)
+    if (count <= out->cap - out->len)
         return true;
-    size_t want = b->len + n, cap = b->cap < 128 ? 256 : b->cap > b->max / 2 ? b->max : b->cap * 2;
-    cap = cap < want ? want : cap > b->max ? b->max : cap;
-    unsigned char *data = realloc(b->data, cap);
+    size_t want = out->len + count, cap = out->cap < 128            ? 256
+                                          : out->cap > out->max / 2 ? out->max
+                                                                    : out->cap * 2;
+    cap = cap < want ? want : cap > out->max ? out->max : cap;
+    unsigned char *data = realloc(out->data, cap);
     if (!data) {
-        b->failed = b->no_memory = true;
+        out->failed = out->no_memory = true;
         return false;
     }
-    b->data = data;
-    b->cap = cap;
+    out->data = data;
+    out->cap = cap;
     return true;
 }
 
-void buf_put(buf *b, const void *bytes, size_t n)
+void buf_put(buf *out, const void *bytes, size_t nbytes)
 {
-    if (!buf_reserve(b, n) || n == 0)
+    if (!buf_reserve(out, nbytes) || nbytes == 0)
         return;
-    memcpy(b->data + b->len, bytes, n);
-    b->len += n;
+    memcpy(out->data + out->len, bytes, nbytes);
+    out->len += nbytes;
 }
 
-unsigned char *buf_extend(buf *b, size_t n)
+unsigned char *buf_extend(buf *out, size_t count)
 {
-    if (!buf_reserve(b, n) || !b->data)
+    if (!buf_reserve(out, count) || !out->data)
         return NULL;
-    b->len += n;
-    return b->data + (b->len - n);
+    out->len += count;
+    return out->data + (out->len - count);
 }
 
-void buf_byte(buf *b, unsigned char c)
+void buf_byte(buf *out, unsigned char character)
 {
-    if (!b->failed && b->len < b->cap && b->len < b->max)
-        b->data[b->len++] = c;
+    if (!out->failed && out->len < out->cap && out->len < out->max)
+        out->data[out->len++] = character;
     else
-        buf_put(b, &c, 1);
+        buf_put(out, &character, 1);
 }
 
-void buf_put_str(buf *b, ckpt_str s) { buf_put(b, s.ptr, s.len); }
+void buf_put_str(buf *out, ckpt_str text) { buf_put(out, text.ptr, text.len); }
 
-void buf_put_cstr(buf *b, const char *z) { buf_put(b, z, strlen(z)); }
+void buf_put_cstr(buf *out, const char *text) { buf_put(out, text, strlen(text)); }
 
-void buf_put_texts(buf *b, const ckpt_str *texts, size_t n)
+void buf_put_texts(buf *out, const ckpt_str *texts, size_t count)
 {
-    for (size_t i = 0; i < n; i++)
-        buf_put_str(b, texts[i]);
+    for (size_t i = 0; i < count; i++)
+        buf_put_str(out, texts[i]);
 }
 
-void buf_printf(buf *b, const char *fmt, ...)
+void buf_printf(buf *out, const char *fmt, ...)
 {
     char small[256];
     va_list args, again;
@@ -79,36 +81,39 @@ void buf_printf(buf *b, const char *fmt, ...)
     va_copy(again, args);
     int n = vsnprintf(small, sizeof small, fmt, args);
     if (n < 0) {
-        b->failed = true;
+        out->failed = true;
     } else if ((size_t)n < sizeof small) {
-        buf_put(b, small, (size_t)n);
-    } else if (buf_reserve(b, (size_t)n + 1)) { /* with room for the NUL that vsnprintf writes */
-        vsnprintf((char *)b->data + b->len, (size_t)n + 1, fmt, again);
-        b->len += (size_t)n;
+        buf_put(out, small, (size_t)n);
+    } else if (buf_reserve(out, (size_t)n + 1)) { /* with room for the NUL that vsnprintf writes */
+        vsnprintf((char *)out->data + out->len, (size_t)n + 1, fmt, again);
+        out->len += (size_t)n;
     }
     va_end(again);
     va_end(args);
 }
 
-void buf_u16le(buf *b, uint16_t v)
+void buf_u16le(buf *out, uint16_t number)
 {
-    unsigned char *to = buf_extend(b, sizeof v);
+    unsigned char *to = buf_extend(out, sizeof number);
     if (to)
-        store_u16le(to, v);
+        store_u16le(to, number);
 }
 
-void buf_u32le(buf *b, uint32_t v)
+void buf_u32le(buf *out, uint32_t number)
 {
-    unsigned char *to = buf_extend(b, sizeof v);
+    unsigned char *to = buf_extend(out, sizeof number);
     if (to)
-        store_u32le(to, v);
+        store_u32le(to, number);
 }
 
-void buf_u64le(buf *b, uint64_t v)
+void buf_u64le(buf *out, uint64_t number)
 {
-    unsigned char *to = buf_extend(b, sizeof v);
+    unsigned char *to = buf_extend(out, sizeof number);
     if (to)
-        store_u64le(to, v);
+        store_u64le(to, number);
 }
 
-ckpt_str buf_view(const buf *b) { return b->data ? str_of((const char *)b->data, b->len) : str_of("", 0); }
+ckpt_str buf_view(const buf *out)
+{
+    return out->data ? str_of((const char *)out->data, out->len) : str_of("", 0);
+}

@@ -47,46 +47,48 @@ static const uint32_t crc32c_tables[8][256] = {
     TABLE(0x493C7D27, 0x9278FA4E, 0x211D826D, 0x423B04DA, 0x847609B4, 0x0D006599, 0x1A00CB32, 0x34019664),
 };
 
-/* update_by_tables - returns the CRC register (not yet inverted) after N bytes. */
-static uint32_t update_by_tables(const uint32_t t[8][256], uint32_t reg, const unsigned char *p, size_t n)
+/* update_by_tables - returns the CRC register (not yet inverted) after NBYTES bytes. */
+static uint32_t update_by_tables(const uint32_t numbers[8][256], uint32_t reg, const unsigned char *bytes,
+                                 size_t nbytes)
 {
-    for (; n >= 8; p += 8, n -= 8) {
-        uint32_t a = reg ^ load_u32le(p), b = load_u32le(p + 4);
-        reg = t[7][a & 255] ^ t[6][a >> 8 & 255] ^ t[5][a >> 16 & 255] ^ t[4][a >> 24] ^ t[3][b & 255] ^
-              t[2][b >> 8 & 255] ^ t[1][b >> 16 & 255] ^ t[0][b >> 24];
+    for (; nbytes >= 8; bytes += 8, nbytes -= 8) {
+        uint32_t a = reg ^ load_u32le(bytes), b = load_u32le(bytes + 4);
+        reg = numbers[7][a & 255] ^ numbers[6][a >> 8 & 255] ^ numbers[5][a >> 16 & 255] ^
+              numbers[4][a >> 24] ^ numbers[3][b & 255] ^ numbers[2][b >> 8 & 255] ^
+              numbers[1][b >> 16 & 255] ^ numbers[0][b >> 24];
     }
-    for (; n; p++, n--)
-        reg = t[0][(reg ^ *p) & 255] ^ reg >> 8;
+    for (; nbytes; bytes++, nbytes--)
+        reg = numbers[0][(reg ^ *bytes) & 255] ^ reg >> 8;
     return reg;
 }
 
-static uint32_t update_crc32_by_tables(uint32_t reg, const unsigned char *p, size_t n)
+static uint32_t update_crc32_by_tables(uint32_t reg, const unsigned char *bytes, size_t nbytes)
 {
-    return update_by_tables(crc32_tables, reg, p, n);
+    return update_by_tables(crc32_tables, reg, bytes, nbytes);
 }
 
 #define POLY_32  0xEDB88320u
 #define POLY_32C 0x82F63B78u
 
-/* multiply_mod_poly - returns A * B modulo POLY. The polynomials are reflected: bit 31 is x^0. */
-static uint32_t multiply_mod_poly(uint32_t poly, uint32_t a, uint32_t b)
+/* multiply_mod_poly - returns LEFT * RIGHT modulo POLY. The polynomials are reflected: bit 31 is x^0. */
+static uint32_t multiply_mod_poly(uint32_t poly, uint32_t left, uint32_t right)
 {
     uint32_t product = 0;
-    for (; a; a <<= 1) {
-        if (a & 0x80000000u)
-            product ^= b;
-        b = b >> 1 ^ (b & 1 ? poly : 0);
+    for (; left; left <<= 1) {
+        if (left & 0x80000000u)
+            product ^= right;
+        right = right >> 1 ^ (right & 1 ? poly : 0);
     }
     return product;
 }
 
-/* power_of_bytes - returns x^(8 * N) modulo POLY, the factor by which N zero bytes appended to a text change
- * its CRC register. */
-static uint32_t power_of_bytes(uint32_t poly, uint64_t n)
+/* power_of_bytes - returns x^(8 * COUNT) modulo POLY, the factor by which COUNT zero bytes appended to a text
+ * change its CRC register. */
+static uint32_t power_of_bytes(uint32_t poly, uint64_t count)
 {
     uint32_t power = 0x80000000u, square = 0x00800000u; /* x^0; x^8, then x^16, x^32 … */
-    for (; n; n >>= 1) {
-        if (n & 1)
+    for (; count; count >>= 1) {
+        if (count & 1)
             power = multiply_mod_poly(poly, square, power);
         square = multiply_mod_poly(poly, square, square);
     }
@@ -98,44 +100,44 @@ static uint32_t power_of_bytes(uint32_t poly, uint64_t n)
 
 #define CLMUL __attribute__((target("sse2,pclmul")))
 
-CLMUL static inline __m128i load_128(const unsigned char *p)
+CLMUL static inline __m128i load_128(const unsigned char *bytes)
 {
-    return _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm_loadu_si128((const __m128i *)(const void *)bytes);
 }
 
-/* fold128 - returns X shifted by as many bits as K encodes, XORed with NEXT. */
-CLMUL static inline __m128i fold128(__m128i x, __m128i k, __m128i next)
+/* fold128 - returns LANES shifted by as many bits as INDEX encodes, XORed with NEXT. */
+CLMUL static inline __m128i fold128(__m128i lanes, __m128i index, __m128i next)
 {
-    __m128i low = _mm_clmulepi64_si128(x, k, 0x00), high = _mm_clmulepi64_si128(x, k, 0x11);
+    __m128i low = _mm_clmulepi64_si128(lanes, index, 0x00), high = _mm_clmulepi64_si128(lanes, index, 0x11);
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-/* update_by_clmul - returns the register after N >= 64 bytes: four lanes of 128 bits, each folded by 512 bits
- * at a time, then folded into one, whose 16 bytes have the CRC of all bytes so far. */
-CLMUL static uint32_t update_by_clmul(uint32_t reg, const unsigned char *p, size_t n)
+/* update_by_clmul - returns the register after NBYTES >= 64 bytes: four lanes of 128 bits, each folded by 512
+ * bits at a time, then folded into one, whose 16 bytes have the CRC of all bytes so far. */
+CLMUL static uint32_t update_by_clmul(uint32_t reg, const unsigned char *bytes, size_t nbytes)
 {
     /* x^(512-32) and x^(512+32), x^(128-32) and x^(128+32), modulo the polynomial, reflected */
     const __m128i by512 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
     const __m128i by128 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
-    __m128i a = _mm_xor_si128(load_128(p), _mm_cvtsi32_si128((int)reg));
-    __m128i b = load_128(p + 16), c = load_128(p + 32), d = load_128(p + 48);
-    for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
-        a = fold128(a, by512, load_128(p));
-        b = fold128(b, by512, load_128(p + 16));
-        c = fold128(c, by512, load_128(p + 32));
-        d = fold128(d, by512, load_128(p + 48));
+    __m128i a = _mm_xor_si128(load_128(bytes), _mm_cvtsi32_si128((int)reg));
+    __m128i b = load_128(bytes + 16), c = load_128(bytes + 32), d = load_128(bytes + 48);
+    for (bytes += 64, nbytes -= 64; nbytes >= 64; bytes += 64, nbytes -= 64) {
+        a = fold128(a, by512, load_128(bytes));
+        b = fold128(b, by512, load_128(bytes + 16));
+        c = fold128(c, by512, load_128(bytes + 32));
+        d = fold128(d, by512, load_128(bytes + 48));
     }
     a = fold128(fold128(fold128(a, by128, b), by128, c), by128, d);
-    for (; n >= 16; p += 16, n -= 16)
-        a = fold128(a, by128, load_128(p));
+    for (; nbytes >= 16; bytes += 16, nbytes -= 16)
+        a = fold128(a, by128, load_128(bytes));
     unsigned char folded[16];
     _mm_storeu_si128((__m128i *)(void *)folded, a);
-    return update_crc32_by_tables(update_crc32_by_tables(0, folded, sizeof folded), p, n);
+    return update_crc32_by_tables(update_crc32_by_tables(0, folded, sizeof folded), bytes, nbytes);
 }
 
-CLMUL static uint32_t update_128(uint32_t reg, const unsigned char *p, size_t n)
+CLMUL static uint32_t update_128(uint32_t reg, const unsigned char *bytes, size_t nbytes)
 {
-    return n >= 64 ? update_by_clmul(reg, p, n) : update_crc32_by_tables(reg, p, n);
+    return nbytes >= 64 ? update_by_clmul(reg, bytes, nbytes) : update_crc32_by_tables(reg, bytes, nbytes);
 }
 
 /* The wide kernels fold like update_by_clmul, but by 1024 or 2048 bits a step, and leave the last lanes to
@@ -144,101 +146,103 @@ CLMUL static uint32_t update_128(uint32_t reg, const unsigned char *p, size_t n)
 #define WIDE256 __attribute__((target("avx2,pclmul,vpclmulqdq")))
 #define WIDE512 __attribute__((target("avx512f,pclmul,vpclmulqdq")))
 
-WIDE256 static inline __m256i load_256(const unsigned char *p)
+WIDE256 static inline __m256i load_256(const unsigned char *bytes)
 {
-    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm256_loadu_si256((const __m256i *)(const void *)bytes);
 }
 
-WIDE256 static inline __m256i fold_256(__m256i x, __m256i k, __m256i next)
+WIDE256 static inline __m256i fold_256(__m256i lanes, __m256i index, __m256i next)
 {
-    __m256i low = _mm256_clmulepi64_epi128(x, k, 0x00), high = _mm256_clmulepi64_epi128(x, k, 0x11);
+    __m256i low = _mm256_clmulepi64_epi128(lanes, index, 0x00),
+            high = _mm256_clmulepi64_epi128(lanes, index, 0x11);
     return _mm256_xor_si256(_mm256_xor_si256(low, high), next);
 }
 
-WIDE256 static uint32_t update_256(uint32_t reg, const unsigned char *p, size_t n)
+WIDE256 static uint32_t update_256(uint32_t reg, const unsigned char *bytes, size_t nbytes)
 {
-    if (n < 256)
-        return update_128(reg, p, n);
+    if (nbytes < 256)
+        return update_128(reg, bytes, nbytes);
     const __m256i by1024 = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x14a7fe880, 0x1e88ef372));
-    __m256i a = _mm256_xor_si256(load_256(p), _mm256_set_epi32(0, 0, 0, 0, 0, 0, 0, (int)reg));
-    __m256i b = load_256(p + 32), c = load_256(p + 64), d = load_256(p + 96);
-    for (p += 128, n -= 128; n >= 128; p += 128, n -= 128) {
-        a = fold_256(a, by1024, load_256(p));
-        b = fold_256(b, by1024, load_256(p + 32));
-        c = fold_256(c, by1024, load_256(p + 64));
-        d = fold_256(d, by1024, load_256(p + 96));
+    __m256i a = _mm256_xor_si256(load_256(bytes), _mm256_set_epi32(0, 0, 0, 0, 0, 0, 0, (int)reg));
+    __m256i b = load_256(bytes + 32), c = load_256(bytes + 64), d = load_256(bytes + 96);
+    for (bytes += 128, nbytes -= 128; nbytes >= 128; bytes += 128, nbytes -= 128) {
+        a = fold_256(a, by1024, load_256(bytes));
+        b = fold_256(b, by1024, load_256(bytes + 32));
+        c = fold_256(c, by1024, load_256(bytes + 64));
+        d = fold_256(d, by1024, load_256(bytes + 96));
     }
     __m256i lanes[4] = {a, b, c, d};
     _mm256_zeroupper();
-    return update_128(update_by_clmul(0, (const unsigned char *)lanes, sizeof lanes), p, n);
+    return update_128(update_by_clmul(0, (const unsigned char *)lanes, sizeof lanes), bytes, nbytes);
 }
 
-WIDE512 static inline __m512i load_512(const unsigned char *p) { return _mm512_loadu_si512(p); }
+WIDE512 static inline __m512i load_512(const unsigned char *bytes) { return _mm512_loadu_si512(bytes); }
 
 /* fold_512 - as fold128. 0x96 is the truth table of the XOR of three bits. */
-WIDE512 static inline __m512i fold_512(__m512i x, __m512i k, __m512i next)
+WIDE512 static inline __m512i fold_512(__m512i lanes, __m512i index, __m512i next)
 {
-    __m512i low = _mm512_clmulepi64_epi128(x, k, 0x00), high = _mm512_clmulepi64_epi128(x, k, 0x11);
+    __m512i low = _mm512_clmulepi64_epi128(lanes, index, 0x00),
+            high = _mm512_clmulepi64_epi128(lanes, index, 0x11);
     return _mm512_ternarylogic_epi64(low, high, next, 0x96);
 }
 
-WIDE512 static uint32_t update_512(uint32_t reg, const unsigned char *p, size_t n)
+WIDE512 static uint32_t update_512(uint32_t reg, const unsigned char *bytes, size_t nbytes)
 {
-    if (n < 512)
-        return update_128(reg, p, n);
+    if (nbytes < 512)
+        return update_128(reg, bytes, nbytes);
     const __m512i by2048 = _mm512_broadcast_i32x4(_mm_set_epi64x(0x1322d1430, 0x11542778a));
-    __m512i a = _mm512_xor_si512(load_512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)reg)));
-    __m512i b = load_512(p + 64), c = load_512(p + 128), d = load_512(p + 192);
-    for (p += 256, n -= 256; n >= 256; p += 256, n -= 256) {
-        a = fold_512(a, by2048, load_512(p));
-        b = fold_512(b, by2048, load_512(p + 64));
-        c = fold_512(c, by2048, load_512(p + 128));
-        d = fold_512(d, by2048, load_512(p + 192));
+    __m512i a = _mm512_xor_si512(load_512(bytes), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)reg)));
+    __m512i b = load_512(bytes + 64), c = load_512(bytes + 128), d = load_512(bytes + 192);
+    for (bytes += 256, nbytes -= 256; nbytes >= 256; bytes += 256, nbytes -= 256) {
+        a = fold_512(a, by2048, load_512(bytes));
+        b = fold_512(b, by2048, load_512(bytes + 64));
+        c = fold_512(c, by2048, load_512(bytes + 128));
+        d = fold_512(d, by2048, load_512(bytes + 192));
     }
     __m512i lanes[4] = {a, b, c, d};
     _mm256_zeroupper();
-    return update_128(update_by_clmul(0, (const unsigned char *)lanes, sizeof lanes), p, n);
+    return update_128(update_by_clmul(0, (const unsigned char *)lanes, sizeof lanes), bytes, nbytes);
 }
 
 #ifdef __x86_64__
 #define SSE42 __attribute__((target("sse4.2")))
 
-SSE42 static uint64_t crc32c_8(uint64_t reg, const unsigned char *p)
+SSE42 static uint64_t crc32c_8(uint64_t reg, const unsigned char *bytes)
 {
-    return _mm_crc32_u64(reg, load_u64le(p));
+    return _mm_crc32_u64(reg, load_u64le(bytes));
 }
 
 /* update_crc32c_fast - computes three independent lanes of LANE bytes at a time, because the instruction
  * takes three cycles, and a new one can begin in each cycle. */
-SSE42 static uint32_t update_crc32c_fast(uint32_t reg, const unsigned char *p, size_t n)
+SSE42 static uint32_t update_crc32c_fast(uint32_t reg, const unsigned char *bytes, size_t nbytes)
 {
     enum { LANE = 16384 };
     uint64_t a = reg;
-    uint32_t lane_power = n >= 3 * LANE ? power_of_bytes(POLY_32C, LANE) : 0;
-    for (; n >= 3 * LANE; p += 3 * LANE, n -= 3 * LANE) {
+    uint32_t lane_power = nbytes >= 3 * LANE ? power_of_bytes(POLY_32C, LANE) : 0;
+    for (; nbytes >= 3 * LANE; bytes += 3 * LANE, nbytes -= 3 * LANE) {
         uint64_t b = 0, c = 0;
         for (size_t i = 0; i < LANE; i += 8) {
-            a = crc32c_8(a, p + i);
-            b = crc32c_8(b, p + i + LANE);
-            c = crc32c_8(c, p + i + 2 * LANE);
+            a = crc32c_8(a, bytes + i);
+            b = crc32c_8(b, bytes + i + LANE);
+            c = crc32c_8(c, bytes + i + 2 * LANE);
         }
         b ^= multiply_mod_poly(POLY_32C, lane_power, (uint32_t)a);
         a = c ^ multiply_mod_poly(POLY_32C, lane_power, (uint32_t)b);
     }
-    for (; n >= 8; p += 8, n -= 8)
-        a = crc32c_8(a, p);
-    for (; n; p++, n--)
-        a = _mm_crc32_u8((uint32_t)a, *p);
+    for (; nbytes >= 8; bytes += 8, nbytes -= 8)
+        a = crc32c_8(a, bytes);
+    for (; nbytes; bytes++, nbytes--)
+        a = _mm_crc32_u8((uint32_t)a, *bytes);
     return (uint32_t)a;
 }
 
 static bool cpu_has_crc32c(void) { return __builtin_cpu_supports("sse4.2"); }
 #endif
 
-static bool cpu_has_kernel(enum crc32_kernel k)
+static bool cpu_has_kernel(enum crc32_kernel kernel)
 {
     bool clmul = __builtin_cpu_supports("pclmul"), vclmul = clmul && __builtin_cpu_supports("vpclmulqdq");
-    switch (k) {
+    switch (kernel) {
     case CRC32_TABLE: return true;
     case CRC32_CLMUL: return clmul;
     case CRC32_CLMUL_256: return vclmul && __builtin_cpu_supports("avx2");
@@ -246,60 +250,62 @@ static bool cpu_has_kernel(enum crc32_kernel k)
     }
 }
 
-static uint32_t update_by_kernel(enum crc32_kernel k, uint32_t reg, const unsigned char *p, size_t n)
+static uint32_t update_by_kernel(enum crc32_kernel kernel, uint32_t reg, const unsigned char *bytes,
+                                 size_t nbytes)
 {
-    switch (k) {
-    case CRC32_TABLE: return update_crc32_by_tables(reg, p, n);
-    case CRC32_CLMUL: return update_128(reg, p, n);
-    case CRC32_CLMUL_256: return update_256(reg, p, n);
-    default: return update_512(reg, p, n);
+    switch (kernel) {
+    case CRC32_TABLE: return update_crc32_by_tables(reg, bytes, nbytes);
+    case CRC32_CLMUL: return update_128(reg, bytes, nbytes);
+    case CRC32_CLMUL_256: return update_256(reg, bytes, nbytes);
+    default: return update_512(reg, bytes, nbytes);
     }
 }
 #else
-static bool cpu_has_kernel(enum crc32_kernel k) { return k == CRC32_TABLE; }
+static bool cpu_has_kernel(enum crc32_kernel kernel) { return kernel == CRC32_TABLE; }
 
-static uint32_t update_by_kernel(enum crc32_kernel k, uint32_t reg, const unsigned char *p, size_t n)
+static uint32_t update_by_kernel(enum crc32_kernel kernel, uint32_t reg, const unsigned char *bytes,
+                                 size_t nbytes)
 {
-    (void)k;
-    return update_crc32_by_tables(reg, p, n);
+    (void)kernel;
+    return update_crc32_by_tables(reg, bytes, nbytes);
 }
 #endif
 
-bool crc32_update_by(enum crc32_kernel k, uint32_t *crc, const void *bytes, size_t n)
+bool crc32_update_by(enum crc32_kernel kernel, uint32_t *crc, const void *bytes, size_t nbytes)
 {
-    if (k >= CRC32_KERNELS || !cpu_has_kernel(k))
+    if (kernel >= CRC32_KERNELS || !cpu_has_kernel(kernel))
         return false;
-    *crc = ~update_by_kernel(k, ~*crc, bytes, n);
+    *crc = ~update_by_kernel(kernel, ~*crc, bytes, nbytes);
     return true;
 }
 
-uint32_t crc32_update(uint32_t crc, const void *bytes, size_t n)
+uint32_t crc32_update(uint32_t crc, const void *bytes, size_t nbytes)
 {
-    enum crc32_kernel k = n < 64 ? CRC32_TABLE : CRC32_CLMUL_512;
+    enum crc32_kernel k = nbytes < 64 ? CRC32_TABLE : CRC32_CLMUL_512;
     while (!cpu_has_kernel(k))
         k = (enum crc32_kernel)(k - 1);
-    return ~update_by_kernel(k, ~crc, bytes, n);
+    return ~update_by_kernel(k, ~crc, bytes, nbytes);
 }
 
 #ifndef __x86_64__
 static bool cpu_has_crc32c(void) { return false; }
 
-static uint32_t update_crc32c_fast(uint32_t reg, const unsigned char *p, size_t n)
+static uint32_t update_crc32c_fast(uint32_t reg, const unsigned char *bytes, size_t nbytes)
 {
-    return update_by_tables(crc32c_tables, reg, p, n);
+    return update_by_tables(crc32c_tables, reg, bytes, nbytes);
 }
 #endif
 
-uint32_t crc32c_by_table(uint32_t crc, const void *bytes, size_t n)
+uint32_t crc32c_by_table(uint32_t crc, const void *bytes, size_t nbytes)
 {
-    return ~update_by_tables(crc32c_tables, ~crc, bytes, n);
+    return ~update_by_tables(crc32c_tables, ~crc, bytes, nbytes);
 }
 
-uint32_t crc_update(enum crc_kind kind, uint32_t crc, const void *bytes, size_t n)
+uint32_t crc_update(enum crc_kind kind, uint32_t crc, const void *bytes, size_t nbytes)
 {
     if (kind == CRC_32)
-        return crc32_update(crc, bytes, n);
-    return cpu_has_crc32c() ? ~update_crc32c_fast(~crc, bytes, n) : crc32c_by_table(crc, bytes, n);
+        return crc32_update(crc, bytes, nbytes);
+    return cpu_has_crc32c() ? ~update_crc32c_fast(~crc, bytes, nbytes) : crc32c_by_table(crc, bytes, nbytes);
 }
 
 const char *crc_name(enum crc_kind kind) { return kind == CRC_32 ? "CRC-32" : "CRC-32C"; }

@@ -13,91 +13,92 @@ typedef struct {
     bool bad;     /* a read past the end was attempted */
 } cursor;
 
-static inline cursor cursor_of(const void *bytes, size_t n, uint64_t pos)
+static inline cursor cursor_of(const void *bytes, size_t nbytes, uint64_t pos)
 {
     static const unsigned char none;
-    return (cursor){n ? (const unsigned char *)bytes : &none, n, pos, false};
+    return (cursor){nbytes ? (const unsigned char *)bytes : &none, nbytes, pos, false};
 }
-/* cursor_take - returns the next N bytes. If there are fewer, returns NULL, sets `bad` and drops what is
- * left. Never NULL for N 0 on a good cursor. A position that starts at CKPT_NO_OFFSET wraps. */
-MODULO static inline const unsigned char *cursor_take(cursor *c, size_t n)
+/* cursor_take - returns the next COUNT bytes. If there are fewer, returns NULL, sets `bad` and drops what is
+ * left. Never NULL for COUNT 0 on a good cursor. A position that starts at CKPT_NO_OFFSET wraps. */
+MODULO static inline const unsigned char *cursor_take(cursor *in, size_t count)
 {
-    if (c->bad || n > c->left) {
-        c->bad = true;
-        c->left = 0;
+    if (in->bad || count > in->left) {
+        in->bad = true;
+        in->left = 0;
         return NULL;
     }
-    const unsigned char *at = c->p;
-    c->p += n;
-    c->left -= n;
-    c->pos += n;
+    const unsigned char *at = in->p;
+    in->p += count;
+    in->left -= count;
+    in->pos += count;
     return at;
 }
-/* cursor_sub - returns a cursor over the next N bytes, which C passes over; both are bad if C has fewer. */
-static inline cursor cursor_sub(cursor *c, size_t n)
+/* cursor_sub - returns a cursor over the next COUNT bytes, which IN passes over; both are bad if IN has
+ * fewer. */
+static inline cursor cursor_sub(cursor *in, size_t count)
 {
-    uint64_t pos = c->pos;
-    const unsigned char *at = cursor_take(c, n);
-    cursor sub = cursor_of(at, at ? n : 0, pos);
+    uint64_t pos = in->pos;
+    const unsigned char *at = cursor_take(in, count);
+    cursor sub = cursor_of(at, at ? count : 0, pos);
     sub.bad = at == NULL;
     return sub;
 }
-static inline uint16_t load_u16le(const unsigned char *b) { return (uint16_t)(b[0] | b[1] << 8); }
-static inline uint32_t load_u32le(const unsigned char *b)
+static inline uint16_t load_u16le(const unsigned char *bytes) { return (uint16_t)(bytes[0] | bytes[1] << 8); }
+static inline uint32_t load_u32le(const unsigned char *bytes)
 {
-    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
 }
-static inline uint64_t load_u64le(const unsigned char *b)
+static inline uint64_t load_u64le(const unsigned char *bytes)
 {
-    return (uint64_t)load_u32le(b) | (uint64_t)load_u32le(b + 4) << 32;
+    return (uint64_t)load_u32le(bytes) | (uint64_t)load_u32le(bytes + 4) << 32;
 }
-/* load_number - returns the N <= 8 bytes at B as an unsigned number. */
-static inline uint64_t load_number(const unsigned char *b, size_t n, bool big_endian)
+/* load_number - returns the NBYTES <= 8 bytes at BYTES as an unsigned number. */
+static inline uint64_t load_number(const unsigned char *bytes, size_t nbytes, bool big_endian)
 {
     uint64_t v = 0;
-    for (size_t i = 0; i < n; i++)
-        v = v << 8 | b[big_endian ? i : n - 1 - i];
+    for (size_t i = 0; i < nbytes; i++)
+        v = v << 8 | bytes[big_endian ? i : nbytes - 1 - i];
     return v;
 }
-/* extend_sign - returns the lowest N bytes of BITS as a signed number; N is 1 to 8. */
-MODULO static inline int64_t extend_sign(uint64_t bits, size_t n)
+/* extend_sign - returns the lowest COUNT bytes of BITS as a signed number; COUNT is 1 to 8. */
+MODULO static inline int64_t extend_sign(uint64_t bits, size_t count)
 {
-    uint64_t sign = UINT64_C(1) << (8 * n - 1);
+    uint64_t sign = UINT64_C(1) << (8 * count - 1);
     return (int64_t)((bits ^ sign) - sign);
 }
-static inline uint8_t cursor_u8(cursor *c)
+static inline uint8_t cursor_u8(cursor *in)
 {
-    const unsigned char *b = cursor_take(c, 1);
+    const unsigned char *b = cursor_take(in, 1);
     return b ? *b : 0;
 }
-static inline uint16_t cursor_u16(cursor *c)
+static inline uint16_t cursor_u16(cursor *in)
 {
-    const unsigned char *b = cursor_take(c, 2);
+    const unsigned char *b = cursor_take(in, 2);
     return b ? load_u16le(b) : 0;
 }
-static inline uint32_t cursor_u32(cursor *c)
+static inline uint32_t cursor_u32(cursor *in)
 {
-    const unsigned char *b = cursor_take(c, 4);
+    const unsigned char *b = cursor_take(in, 4);
     return b ? load_u32le(b) : 0;
 }
-static inline uint64_t cursor_u64(cursor *c)
+static inline uint64_t cursor_u64(cursor *in)
 {
-    const unsigned char *b = cursor_take(c, 8);
+    const unsigned char *b = cursor_take(in, 8);
     return b ? load_u64le(b) : 0;
 }
-/* cursor_number - reads the next N <= 8 bytes as an unsigned little-endian number. */
-static inline uint64_t cursor_number(cursor *c, size_t n)
+/* cursor_number - reads the next COUNT <= 8 bytes as an unsigned little-endian number. */
+static inline uint64_t cursor_number(cursor *in, size_t count)
 {
-    const unsigned char *b = cursor_take(c, n);
-    return b ? load_number(b, n, false) : 0;
+    const unsigned char *b = cursor_take(in, count);
+    return b ? load_number(b, count, false) : 0;
 }
 /* cursor_varint - reads a number in groups of 7 bits, the lowest first, as protobuf, LevelDB and Snappy
  * write it. Sets `bad` if the number has more than 64 bits. */
-static inline uint64_t cursor_varint(cursor *c)
+static inline uint64_t cursor_varint(cursor *in)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
-        const unsigned char *b = cursor_take(c, 1);
+        const unsigned char *b = cursor_take(in, 1);
         if (!b)
             return 0;
         if (shift == 63 && *b > 1)
@@ -106,8 +107,8 @@ static inline uint64_t cursor_varint(cursor *c)
         if (!(*b & 0x80))
             return v;
     }
-    c->bad = true;
-    c->left = 0;
+    in->bad = true;
+    in->left = 0;
     return 0;
 }
 

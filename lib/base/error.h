@@ -85,6 +85,6 @@ ckpt_status name_file_if_failed(ckpt_status st, const char *path, ckpt_error *er
 /* STR_ARG - passes a ckpt_str to "%.*s" in the format of a message, cut at 200 bytes, which is enough for
  * any. It would lose bytes of data: ARENA_CONCAT and buf_put_str keep them (tests/lint/message_text.sh). */
 #define STR_ARG(s) str_arg_length((s).len), (s).ptr
-static inline int str_arg_length(size_t n) { return n > 200 ? 200 : (int)n; }
+static inline int str_arg_length(size_t count) { return count > 200 ? 200 : (int)count; }
 
 #endif

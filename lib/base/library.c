@@ -40,12 +40,12 @@ static void *open_library(const struct library *lib)
     return opened ? opened : dlopen(lib->sonames[0], RTLD_NOW | RTLD_LOCAL); /* for its reason */
 }
 
-static ckpt_status find_functions(struct library *lib, function *out, size_t n, ckpt_error *err)
+static ckpt_status find_functions(struct library *lib, function *out, size_t count, ckpt_error *err)
 {
     void *opened = open_library(lib);
     if (!opened)
         return fail_first(lib, err);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         void *at = dlsym(opened, lib->names[i]);
         if (!at)
             return fail_first(lib, err);

@@ -35,4 +35,7 @@ void notices_add(void *list, const char *fmt, ...)
     va_end(ap);
 }
 
-const char *notices_at(const struct notices *list, size_t i) { return i < list->n ? list->text[i] : NULL; }
+const char *notices_at(const struct notices *list, size_t index)
+{
+    return index < list->n ? list->text[index] : NULL;
+}

@@ -17,7 +17,7 @@ struct notices {
  * notices *, untyped so that this function can serve as a callback. Does nothing when out of memory. */
 void notices_add(void *list, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void notices_add_v(struct notices *list, const char *fmt, va_list ap);
-/* notices_at - returns text number I; NULL after the last. */
-const char *notices_at(const struct notices *list, size_t i);
+/* notices_at - returns text number INDEX; NULL after the last. */
+const char *notices_at(const struct notices *list, size_t index);
 
 #endif

@@ -96,10 +96,10 @@ struct parser {
     ckpt_error *err;
 };
 
-static ckpt_status fail_at(struct parser *p, const char *at, const char *what)
+static ckpt_status fail_at(struct parser *parser, const char *at, const char *what)
 {
-    return fail(p->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "column %zu of \"%s\": %s",
-                (size_t)(at - p->pattern) + 1, p->pattern, what);
+    return fail(parser->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "column %zu of \"%s\": %s",
+                (size_t)(at - parser->pattern) + 1, parser->pattern, what);
 }
 
 /* insert_room - moves the instructions from AT on by COUNT. Returns false if there would be too many. */
@@ -112,39 +112,42 @@ static bool insert_room(regexp *re, uint32_t at, uint32_t count)
     return true;
 }
 
-static ckpt_status fail_too_large(struct parser *p) { return fail_at(p, p->at, "too large an expression"); }
-
-static ckpt_status insert(struct parser *p, uint32_t at, struct instruction instruction)
+static ckpt_status fail_too_large(struct parser *parser)
 {
-    if (!insert_room(p->re, at, 1))
-        return fail_too_large(p);
-    p->re->code[at] = instruction;
+    return fail_at(parser, parser->at, "too large an expression");
+}
+
+static ckpt_status insert(struct parser *parser, uint32_t at, struct instruction instruction)
+{
+    if (!insert_room(parser->re, at, 1))
+        return fail_too_large(parser);
+    parser->re->code[at] = instruction;
     return CKPT_OK;
 }
 
-static ckpt_status append(struct parser *p, enum op op, uint32_t arg)
+static ckpt_status append(struct parser *parser, enum op op, uint32_t arg)
 {
-    return insert(p, p->re->n, (struct instruction){.op = op, .arg = arg});
+    return insert(parser, parser->re->n, (struct instruction){.op = op, .arg = arg});
 }
 
 /* begin_atom - notes that the next instructions are an atom, to which a repetition may apply. */
-static void begin_atom(struct parser *p)
+static void begin_atom(struct parser *parser)
 {
-    p->open[p->depth].atom = p->re->n;
-    p->atom_groups_from = p->atom_groups_to = p->re->ngroups + 1;
+    parser->open[parser->depth].atom = parser->re->n;
+    parser->atom_groups_from = parser->atom_groups_to = parser->re->ngroups + 1;
 }
 
-static ckpt_status append_atom(struct parser *p, enum op op, uint32_t arg)
+static ckpt_status append_atom(struct parser *parser, enum op op, uint32_t arg)
 {
-    begin_atom(p);
-    return append(p, op, arg);
+    begin_atom(parser);
+    return append(parser, op, arg);
 }
 
-static ckpt_status add_range(struct parser *p, uint32_t low, uint32_t high)
+static ckpt_status add_range(struct parser *parser, uint32_t low, uint32_t high)
 {
-    regexp *re = p->re;
+    regexp *re = parser->re;
     if (re->nranges == MAX_RANGES)
-        return fail_too_large(p);
+        return fail_too_large(parser);
     re->ranges[re->nranges++] = (struct range){low, high};
     return CKPT_OK;
 }
@@ -161,215 +164,218 @@ static const struct {
 };
 /* clang-format on */
 
-/* add_named_class - adds the ranges of the class called NAME, N bytes. False: there is none. */
-static bool add_named_class(struct parser *p, const char *name, size_t n, ckpt_status *st)
+/* add_named_class - adds the ranges of the class called NAME, NBYTES bytes. False: there is none. */
+static bool add_named_class(struct parser *parser, const char *name, size_t nbytes, ckpt_status *st)
 {
     for (size_t i = 0; i < sizeof named_classes / sizeof *named_classes; i++) {
-        if (strlen(named_classes[i].name) != n || memcmp(named_classes[i].name, name, n) != 0)
+        if (strlen(named_classes[i].name) != nbytes || memcmp(named_classes[i].name, name, nbytes) != 0)
             continue;
         *st = CKPT_OK;
         for (const char *end = named_classes[i].ends; *st == CKPT_OK && *end; end += 2)
-            *st = add_range(p, (unsigned char)end[0], (unsigned char)end[1]);
+            *st = add_range(parser, (unsigned char)end[0], (unsigned char)end[1]);
         return true;
     }
     return false;
 }
 
-/* read_character - returns the code point at p->at, or its byte if it is not UTF-8, and moves after it. */
-static uint32_t read_character(struct parser *p)
+/* read_character - returns the code point at parser->at, or its byte if it is not UTF-8, and moves after
+ * it. */
+static uint32_t read_character(struct parser *parser)
 {
     size_t pos = 0;
-    uint32_t cp = utf8_next(str_c(p->at), &pos, false);
-    cp = cp == UTF8_BAD ? 0x110000u + (unsigned char)*p->at : cp;
-    p->at += pos;
+    uint32_t cp = utf8_next(str_c(parser->at), &pos, false);
+    cp = cp == UTF8_BAD ? 0x110000u + (unsigned char)*parser->at : cp;
+    parser->at += pos;
     return cp;
 }
 
 /* read_member - reads a member of a bracket expression that may begin or end a range, and sets *CP to it. */
-static ckpt_status read_member(struct parser *p, uint32_t *cp)
+static ckpt_status read_member(struct parser *parser, uint32_t *cp)
 {
-    if (p->at[0] == '[' && (p->at[1] == '.' || p->at[1] == '=')) {
-        const char *start = p->at;
-        char kind = p->at[1];
-        p->at += 2;
-        *cp = *p->at ? read_character(p) : 0;
-        if (*cp == 0 || p->at[0] != kind || p->at[1] != ']')
-            return fail_at(p, start, "unknown collating element");
-        p->at += 2;
+    if (parser->at[0] == '[' && (parser->at[1] == '.' || parser->at[1] == '=')) {
+        const char *start = parser->at;
+        char kind = parser->at[1];
+        parser->at += 2;
+        *cp = *parser->at ? read_character(parser) : 0;
+        if (*cp == 0 || parser->at[0] != kind || parser->at[1] != ']')
+            return fail_at(parser, start, "unknown collating element");
+        parser->at += 2;
         return CKPT_OK;
     }
-    *cp = read_character(p);
+    *cp = read_character(parser);
     return CKPT_OK;
 }
 
-static ckpt_status parse_bracket_items(struct parser *p, const char *start)
+static ckpt_status parse_bracket_items(struct parser *parser, const char *start)
 {
     bool first = true;
-    for (; *p->at && (first || *p->at != ']'); first = false) {
+    for (; *parser->at && (first || *parser->at != ']'); first = false) {
         ckpt_status st;
-        const char *item = p->at;
+        const char *item = parser->at;
         uint32_t low, high;
         if (item[0] == '[' && item[1] == ':') {
             const char *end = strstr(item + 2, ":]");
-            if (!end || !add_named_class(p, item + 2, (size_t)(end - item) - 2, &st))
-                return fail_at(p, item, "unknown character class");
+            if (!end || !add_named_class(parser, item + 2, (size_t)(end - item) - 2, &st))
+                return fail_at(parser, item, "unknown character class");
             CKPT_TRY(st);
-            p->at = end + 2;
+            parser->at = end + 2;
             continue;
         }
         if (item[0] == '\\' && strchr("dws", item[1]) && item[1]) {
-            (void)add_named_class(p, item + 1, 1, &st);
+            (void)add_named_class(parser, item + 1, 1, &st);
             CKPT_TRY(st);
-            p->at += 2;
+            parser->at += 2;
             continue;
         }
-        CKPT_TRY(read_member(p, &low));
+        CKPT_TRY(read_member(parser, &low));
         high = low;
-        if (p->at[0] == '-' && p->at[1] && p->at[1] != ']') {
-            p->at++;
-            CKPT_TRY(read_member(p, &high));
+        if (parser->at[0] == '-' && parser->at[1] && parser->at[1] != ']') {
+            parser->at++;
+            CKPT_TRY(read_member(parser, &high));
         }
         if (high < low)
-            return fail_at(p, item, "invalid range of characters");
-        CKPT_TRY(add_range(p, low, high));
+            return fail_at(parser, item, "invalid range of characters");
+        CKPT_TRY(add_range(parser, low, high));
     }
-    return *p->at == ']' ? CKPT_OK : fail_at(p, start, "unmatched [");
+    return *parser->at == ']' ? CKPT_OK : fail_at(parser, start, "unmatched [");
 }
 
 /* append_class - appends an instruction for the ranges from FIRST on. */
-static ckpt_status append_class(struct parser *p, uint32_t first, bool negated)
+static ckpt_status append_class(struct parser *parser, uint32_t first, bool negated)
 {
-    regexp *re = p->re;
+    regexp *re = parser->re;
     if (re->nclasses == MAX_CLASSES)
-        return fail_too_large(p);
+        return fail_too_large(parser);
     re->classes[re->nclasses] = (struct class){first, re->nranges - first, negated};
-    return append_atom(p, CLASS, re->nclasses++);
+    return append_atom(parser, CLASS, re->nclasses++);
 }
 
-static ckpt_status parse_bracket(struct parser *p)
+static ckpt_status parse_bracket(struct parser *parser)
 {
-    const char *start = p->at++;
-    uint32_t first = p->re->nranges;
-    bool negated = *p->at == '^';
-    p->at += negated;
-    CKPT_TRY(parse_bracket_items(p, start));
-    p->at++;
-    return append_class(p, first, negated);
+    const char *start = parser->at++;
+    uint32_t first = parser->re->nranges;
+    bool negated = *parser->at == '^';
+    parser->at += negated;
+    CKPT_TRY(parse_bracket_items(parser, start));
+    parser->at++;
+    return append_class(parser, first, negated);
 }
 
-static ckpt_status parse_escape(struct parser *p)
+static ckpt_status parse_escape(struct parser *parser)
 {
-    const char *start = p->at++;
-    char c = *p->at;
+    const char *start = parser->at++;
+    char c = *parser->at;
     char lower = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-    uint32_t first = p->re->nranges;
+    uint32_t first = parser->re->nranges;
     ckpt_status st;
     if (!c)
-        return fail_at(p, start, "backslash at the end");
+        return fail_at(parser, start, "backslash at the end");
     if (c >= '1' && c <= '9')
-        return fail_at(p, start, "references to a group are not supported in an expression");
+        return fail_at(parser, start, "references to a group are not supported in an expression");
     if (c == 'b' || c == 'B') {
-        p->at++;
-        p->open[p->depth].atom = NO_ATOM;
-        return append(p, c == 'b' ? WORD_EDGE : NOT_WORD_EDGE, 0);
+        parser->at++;
+        parser->open[parser->depth].atom = NO_ATOM;
+        return append(parser, c == 'b' ? WORD_EDGE : NOT_WORD_EDGE, 0);
     }
-    if (add_named_class(p, &lower, 1, &st)) {
+    if (add_named_class(parser, &lower, 1, &st)) {
         CKPT_TRY(st);
-        p->at++;
-        return append_class(p, first, c != lower);
+        parser->at++;
+        return append_class(parser, first, c != lower);
     }
     if ((lower >= 'a' && lower <= 'z') || strchr("0<>`'", c))
-        return fail_at(p, start, "unknown escape");
-    return append_atom(p, CHARACTER, read_character(p));
+        return fail_at(parser, start, "unknown escape");
+    return append_atom(parser, CHARACTER, read_character(parser));
 }
 
-static ckpt_status open_group(struct parser *p)
+static ckpt_status open_group(struct parser *parser)
 {
-    const char *start = p->at;
+    const char *start = parser->at;
     bool has_number = start[1] != '?';
     if (!has_number && start[2] != ':')
-        return fail_at(p, start, "only (?:…) is understood, and (?i) at the start of the expression");
-    if (p->depth + 1 == MAX_DEPTH)
-        return fail_at(p, start, "more than 63 groups in each other");
-    begin_atom(p);
-    struct open_group group = {.start = p->re->n,
+        return fail_at(parser, start, "only (?:…) is understood, and (?i) at the start of the expression");
+    if (parser->depth + 1 == MAX_DEPTH)
+        return fail_at(parser, start, "more than 63 groups in each other");
+    begin_atom(parser);
+    struct open_group group = {.start = parser->re->n,
                                .atom = NO_ATOM,
                                .last_jump = -1,
-                               .number = has_number ? ++p->re->ngroups : 0,
+                               .number = has_number ? ++parser->re->ngroups : 0,
                                .opened_at = start};
-    group.first_inside = p->re->ngroups + !has_number;
+    group.first_inside = parser->re->ngroups + !has_number;
     if (group.number && group.number < REGEXP_GROUPS)
-        CKPT_TRY(append(p, SAVE, (uint32_t)(2 * group.number)));
-    group.branch = p->re->n;
-    p->open[++p->depth] = group;
-    p->at += has_number ? 1 : 3;
+        CKPT_TRY(append(parser, SAVE, (uint32_t)(2 * group.number)));
+    group.branch = parser->re->n;
+    parser->open[++parser->depth] = group;
+    parser->at += has_number ? 1 : 3;
     return CKPT_OK;
 }
 
 /* end_branches - makes the end of each earlier branch of the innermost group jump to the next instruction. */
-static void end_branches(struct parser *p)
+static void end_branches(struct parser *parser)
 {
-    for (int32_t jump = p->open[p->depth].last_jump, before; jump >= 0; jump = before) {
-        struct instruction *code = &p->re->code[jump];
+    for (int32_t jump = parser->open[parser->depth].last_jump, before; jump >= 0; jump = before) {
+        struct instruction *code = &parser->re->code[jump];
         before = code->y;
-        code->x = (int32_t)p->re->n - jump;
+        code->x = (int32_t)parser->re->n - jump;
     }
 }
 
-static ckpt_status close_group(struct parser *p)
+static ckpt_status close_group(struct parser *parser)
 {
-    struct open_group group = p->open[p->depth];
-    if (!p->depth)
-        return fail_at(p, p->at, "unmatched parenthesis");
-    p->at++;
-    end_branches(p);
-    p->depth--;
-    p->atom_groups_from = group.first_inside;
-    p->atom_groups_to = p->re->ngroups + 1;
+    struct open_group group = parser->open[parser->depth];
+    if (!parser->depth)
+        return fail_at(parser, parser->at, "unmatched parenthesis");
+    parser->at++;
+    end_branches(parser);
+    parser->depth--;
+    parser->atom_groups_from = group.first_inside;
+    parser->atom_groups_to = parser->re->ngroups + 1;
     if (group.number && group.number < REGEXP_GROUPS)
-        return append(p, SAVE, (uint32_t)(2 * group.number + 1));
+        return append(parser, SAVE, (uint32_t)(2 * group.number + 1));
     return CKPT_OK;
 }
 
-static ckpt_status next_branch(struct parser *p)
+static ckpt_status next_branch(struct parser *parser)
 {
-    struct open_group *group = &p->open[p->depth];
-    uint32_t length = p->re->n - group->branch;
-    p->at++;
-    CKPT_TRY(insert(p, group->branch, (struct instruction){.op = SPLIT, .x = 1, .y = (int32_t)length + 2}));
-    CKPT_TRY(append(p, JUMP, 0));
-    p->re->code[p->re->n - 1].y = group->last_jump;
-    group->last_jump = (int32_t)p->re->n - 1;
-    group->branch = p->re->n;
+    struct open_group *group = &parser->open[parser->depth];
+    uint32_t length = parser->re->n - group->branch;
+    parser->at++;
+    CKPT_TRY(
+        insert(parser, group->branch, (struct instruction){.op = SPLIT, .x = 1, .y = (int32_t)length + 2}));
+    CKPT_TRY(append(parser, JUMP, 0));
+    parser->re->code[parser->re->n - 1].y = group->last_jump;
+    group->last_jump = (int32_t)parser->re->n - 1;
+    group->branch = parser->re->n;
     group->atom = NO_ATOM;
     return CKPT_OK;
 }
 
 /* make_optional - puts an instruction before those from START on that may skip them, and SKIPPED more. */
-static ckpt_status make_optional(struct parser *p, uint32_t start, uint32_t skipped)
+static ckpt_status make_optional(struct parser *parser, uint32_t start, uint32_t skipped)
 {
-    int32_t distance = (int32_t)(p->re->n - start + skipped) + 1;
-    return insert(p, start, (struct instruction){.op = SPLIT, .x = 1, .y = distance});
+    int32_t distance = (int32_t)(parser->re->n - start + skipped) + 1;
+    return insert(parser, start, (struct instruction){.op = SPLIT, .x = 1, .y = distance});
 }
 
 /* repeat_forever - makes the instructions from START on repeat, at least once. */
-static ckpt_status repeat_forever(struct parser *p, uint32_t start)
+static ckpt_status repeat_forever(struct parser *parser, uint32_t start)
 {
-    int32_t back = (int32_t)start - (int32_t)p->re->n;
-    return insert(p, p->re->n, (struct instruction){.op = SPLIT, .x = back, .y = 1});
+    int32_t back = (int32_t)start - (int32_t)parser->re->n;
+    return insert(parser, parser->re->n, (struct instruction){.op = SPLIT, .x = back, .y = 1});
 }
 
 /* repeat_any - makes the instructions from START on repeat any number of times. */
-static ckpt_status repeat_any(struct parser *p, uint32_t start)
+static ckpt_status repeat_any(struct parser *parser, uint32_t start)
 {
-    CKPT_TRY(make_optional(p, start, 1));
-    return insert(p, p->re->n, (struct instruction){.op = JUMP, .x = (int32_t)start - (int32_t)p->re->n});
+    CKPT_TRY(make_optional(parser, start, 1));
+    return insert(parser, parser->re->n,
+                  (struct instruction){.op = JUMP, .x = (int32_t)start - (int32_t)parser->re->n});
 }
 
 /* repeat_counted - repeats the atom from START on LEAST to MOST times; MOST -1: without a limit. */
-static ckpt_status repeat_counted(struct parser *p, uint32_t start, int least, int most)
+static ckpt_status repeat_counted(struct parser *parser, uint32_t start, int least, int most)
 {
-    regexp *re = p->re;
+    regexp *re = parser->re;
     uint32_t length = re->n - start;
     int copies = most < 0 ? (least ? least : 1) : most;
     if (most == 0) {
@@ -377,9 +383,9 @@ static ckpt_status repeat_counted(struct parser *p, uint32_t start, int least, i
         return CKPT_OK;
     }
     if (length && (uint32_t)copies > (MAX_INSTRUCTIONS - re->n) / length / 2)
-        return fail_too_large(p);
+        return fail_too_large(parser);
     struct instruction *atom = malloc((length + 1) * sizeof *atom);
-    CKPT_TRY_ALLOC(atom, p->err);
+    CKPT_TRY_ALLOC(atom, parser->err);
     memcpy(atom, re->code + start, length * sizeof *atom);
     re->n = start;
     uint32_t last = start;
@@ -396,99 +402,103 @@ static ckpt_status repeat_counted(struct parser *p, uint32_t start, int least, i
     free(atom);
     if (most >= 0)
         return CKPT_OK;
-    return least ? repeat_forever(p, last) : repeat_any(p, last);
+    return least ? repeat_forever(parser, last) : repeat_any(parser, last);
 }
 
 /* read_count - reads a number of at most MAX_REPEAT; -1: there is none. */
-static int read_count(struct parser *p)
+static int read_count(struct parser *parser)
 {
     int n = -1;
-    for (; *p->at >= '0' && *p->at <= '9' && n <= MAX_REPEAT; p->at++)
-        n = (n < 0 ? 0 : n) * 10 + (*p->at - '0');
+    for (; *parser->at >= '0' && *parser->at <= '9' && n <= MAX_REPEAT; parser->at++)
+        n = (n < 0 ? 0 : n) * 10 + (*parser->at - '0');
     return n;
 }
 
-static ckpt_status parse_count(struct parser *p, uint32_t atom)
+static ckpt_status parse_count(struct parser *parser, uint32_t atom)
 {
-    const char *start = p->at++;
-    int least = read_count(p), most = least;
-    if (*p->at == ',') {
-        p->at++;
-        most = read_count(p);
+    const char *start = parser->at++;
+    int least = read_count(parser), most = least;
+    if (*parser->at == ',') {
+        parser->at++;
+        most = read_count(parser);
         least = least < 0 ? 0 : least;
     }
-    if (!*p->at)
-        return fail_at(p, start, "unmatched {");
-    if (*p->at != '}' || least < 0 || least > MAX_REPEAT || most > MAX_REPEAT || (most >= 0 && most < least))
-        return fail_at(p, start, "malformed repetition count: {m}, {m,} or {m,n}, up to 255");
-    p->at++;
-    return repeat_counted(p, atom, least, most);
+    if (!*parser->at)
+        return fail_at(parser, start, "unmatched {");
+    if (*parser->at != '}' || least < 0 || least > MAX_REPEAT || most > MAX_REPEAT ||
+        (most >= 0 && most < least))
+        return fail_at(parser, start, "malformed repetition count: {m}, {m,} or {m,n}, up to 255");
+    parser->at++;
+    return repeat_counted(parser, atom, least, most);
 }
 
 /* check_greedy - refuses Python's .*? and .*+, which POSIX reads as a repetition of a repetition. */
-static ckpt_status check_greedy(struct parser *p)
+static ckpt_status check_greedy(struct parser *parser)
 {
-    if (*p->at != '?' && *p->at != '+')
+    if (*parser->at != '?' && *parser->at != '+')
         return CKPT_OK;
-    const char *what = *p->at == '?' ? "a repetition that matches as little as possible is not supported"
-                                     : "a repetition that gives nothing back is not supported";
-    ckpt_status st = fail_at(p, p->at - 1, what);
-    error_add_hint(p->err, "exclude the character that ends it: '[^.]*\\.' in place of '.*?\\.'");
+    const char *what = *parser->at == '?' ? "a repetition that matches as little as possible is not supported"
+                                          : "a repetition that gives nothing back is not supported";
+    ckpt_status st = fail_at(parser, parser->at - 1, what);
+    error_add_hint(parser->err, "exclude the character that ends it: '[^.]*\\.' in place of '.*?\\.'");
     return st;
 }
 
-static ckpt_status parse_repetition(struct parser *p)
+static ckpt_status parse_repetition(struct parser *parser)
 {
-    uint32_t atom = p->open[p->depth].atom;
-    char c = *p->at;
+    uint32_t atom = parser->open[parser->depth].atom;
+    char c = *parser->at;
     if (atom == NO_ATOM)
-        return fail_at(p, p->at, "nothing to repeat");
-    for (size_t i = p->atom_groups_from; c != '?' && i < p->atom_groups_to && i < REGEXP_GROUPS; i++)
-        p->re->is_repeated[i] = true;
+        return fail_at(parser, parser->at, "nothing to repeat");
+    for (size_t i = parser->atom_groups_from; c != '?' && i < parser->atom_groups_to && i < REGEXP_GROUPS;
+         i++)
+        parser->re->is_repeated[i] = true;
     if (c != '{')
-        p->at++;
-    CKPT_TRY(c == '{'   ? parse_count(p, atom)
-             : c == '*' ? repeat_any(p, atom)
-             : c == '+' ? repeat_forever(p, atom)
-                        : make_optional(p, atom, 0));
-    return check_greedy(p);
+        parser->at++;
+    CKPT_TRY(c == '{'   ? parse_count(parser, atom)
+             : c == '*' ? repeat_any(parser, atom)
+             : c == '+' ? repeat_forever(parser, atom)
+                        : make_optional(parser, atom, 0));
+    return check_greedy(parser);
 }
 
-static ckpt_status parse_one(struct parser *p)
+static ckpt_status parse_one(struct parser *parser)
 {
-    switch (*p->at) {
-    case '[': return parse_bracket(p);
-    case '\\': return parse_escape(p);
-    case '(': return open_group(p);
-    case ')': return close_group(p);
-    case '|': return next_branch(p);
+    switch (*parser->at) {
+    case '[': return parse_bracket(parser);
+    case '\\': return parse_escape(parser);
+    case '(': return open_group(parser);
+    case ')': return close_group(parser);
+    case '|': return next_branch(parser);
     case '*':
     case '+':
     case '?':
-    case '{': return parse_repetition(p);
+    case '{': return parse_repetition(parser);
     case '^':
-    case '$': p->open[p->depth].atom = NO_ATOM; return append(p, *p->at++ == '^' ? AT_START : AT_END, 0);
-    case '.': p->at++; return append_atom(p, ANY, 0);
-    default: return append_atom(p, CHARACTER, read_character(p));
+    case '$':
+        parser->open[parser->depth].atom = NO_ATOM;
+        return append(parser, *parser->at++ == '^' ? AT_START : AT_END, 0);
+    case '.': parser->at++; return append_atom(parser, ANY, 0);
+    default: return append_atom(parser, CHARACTER, read_character(parser));
     }
 }
 
-static ckpt_status parse(struct parser *p)
+static ckpt_status parse(struct parser *parser)
 {
-    CKPT_TRY(append(p, SAVE, 0));
-    p->open[0] = (struct open_group){.start = 1, .branch = 1, .atom = NO_ATOM, .last_jump = -1};
-    while (*p->at)
-        CKPT_TRY(parse_one(p));
-    if (p->depth)
-        return fail_at(p, p->open[p->depth].opened_at, "unmatched parenthesis");
-    end_branches(p);
-    CKPT_TRY(append(p, SAVE, 1));
-    return append(p, MATCHED, 0);
+    CKPT_TRY(append(parser, SAVE, 0));
+    parser->open[0] = (struct open_group){.start = 1, .branch = 1, .atom = NO_ATOM, .last_jump = -1};
+    while (*parser->at)
+        CKPT_TRY(parse_one(parser));
+    if (parser->depth)
+        return fail_at(parser, parser->open[parser->depth].opened_at, "unmatched parenthesis");
+    end_branches(parser);
+    CKPT_TRY(append(parser, SAVE, 1));
+    return append(parser, MATCHED, 0);
 }
 
-static void alloc_threads(struct thread_list *list, uint32_t n)
+static void alloc_threads(struct thread_list *list, uint32_t count)
 {
-    list->threads = calloc(n, sizeof *list->threads);
+    list->threads = calloc(count, sizeof *list->threads);
 }
 
 ckpt_status regexp_compile(const char *pattern, regexp **out, ckpt_error *err)
@@ -610,14 +620,14 @@ static bool holds(enum op op, const struct position *pos)
                           : is_edge == (op == WORD_EDGE);
 }
 
-/* compare_threads - returns < 0 if A is preferred to B: it began earlier, or the first group outside of
- * repetitions in which they differ began at the same place and is longer. */
-static int compare_threads(const regexp *re, const struct thread *a, const struct thread *b)
+/* compare_threads - returns < 0 if LEFT is preferred to RIGHT: it began earlier, or the first group outside
+ * of repetitions in which they differ began at the same place and is longer. */
+static int compare_threads(const regexp *re, const struct thread *left, const struct thread *right)
 {
-    if (a->slot[0] != b->slot[0])
-        return a->slot[0] < b->slot[0] ? -1 : 1;
+    if (left->slot[0] != right->slot[0])
+        return left->slot[0] < right->slot[0] ? -1 : 1;
     for (size_t i = 1; i <= re->ngroups && i < REGEXP_GROUPS; i++) {
-        const uint32_t *x = &a->slot[2 * i], *y = &b->slot[2 * i];
+        const uint32_t *x = &left->slot[2 * i], *y = &right->slot[2 * i];
         if (re->is_repeated[i] || (x[0] == y[0] && x[1] == y[1]))
             continue;
         if (x[0] != y[0]) /* what is before the group differs: the order of threads decides */

@@ -4,20 +4,20 @@
 
 #include <stdint.h>
 
-static inline void store_u16le(unsigned char *b, uint16_t v)
+static inline void store_u16le(unsigned char *bytes, uint16_t number)
 {
-    b[0] = (unsigned char)v;
-    b[1] = (unsigned char)(v >> 8);
+    bytes[0] = (unsigned char)number;
+    bytes[1] = (unsigned char)(number >> 8);
 }
-static inline void store_u32le(unsigned char *b, uint32_t v)
+static inline void store_u32le(unsigned char *bytes, uint32_t number)
 {
-    store_u16le(b, (uint16_t)v);
-    store_u16le(b + 2, (uint16_t)(v >> 16));
+    store_u16le(bytes, (uint16_t)number);
+    store_u16le(bytes + 2, (uint16_t)(number >> 16));
 }
-static inline void store_u64le(unsigned char *b, uint64_t v)
+static inline void store_u64le(unsigned char *bytes, uint64_t number)
 {
-    store_u32le(b, (uint32_t)v);
-    store_u32le(b + 4, (uint32_t)(v >> 32));
+    store_u32le(bytes, (uint32_t)number);
+    store_u32le(bytes + 4, (uint32_t)(number >> 32));
 }
 
 #endif

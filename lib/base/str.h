@@ -10,59 +10,65 @@
 #define STR_LIT(s) ((ckpt_str){"" s, sizeof(s) - 1})
 
 static inline ckpt_str str_of(const char *ptr, size_t len) { return (ckpt_str){ptr, len}; }
-static inline ckpt_str str_c(const char *z) { return (ckpt_str){z, strlen(z)}; }
-static inline bool str_eq(ckpt_str a, ckpt_str b)
+static inline ckpt_str str_c(const char *text) { return (ckpt_str){text, strlen(text)}; }
+static inline bool str_eq(ckpt_str left, ckpt_str right)
 {
-    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+    return left.len == right.len && (left.len == 0 || memcmp(left.ptr, right.ptr, left.len) == 0);
 }
-static inline bool str_is(ckpt_str a, const char *z) { return str_eq(a, str_c(z)); }
-static inline bool str_starts(ckpt_str s, ckpt_str prefix)
+static inline bool str_is(ckpt_str text, const char *string) { return str_eq(text, str_c(string)); }
+static inline bool str_starts(ckpt_str text, ckpt_str prefix)
 {
-    return s.len >= prefix.len && (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
+    return text.len >= prefix.len && (prefix.len == 0 || memcmp(text.ptr, prefix.ptr, prefix.len) == 0);
 }
-static inline bool str_ends(ckpt_str s, ckpt_str suffix)
+static inline bool str_ends(ckpt_str text, ckpt_str suffix)
 {
-    return s.len >= suffix.len &&
-           (suffix.len == 0 || (s.ptr[s.len - 1] == suffix.ptr[suffix.len - 1] &&
-                                memcmp(s.ptr + s.len - suffix.len, suffix.ptr, suffix.len) == 0));
+    return text.len >= suffix.len &&
+           (suffix.len == 0 || (text.ptr[text.len - 1] == suffix.ptr[suffix.len - 1] &&
+                                memcmp(text.ptr + text.len - suffix.len, suffix.ptr, suffix.len) == 0));
 }
-/* str_first - returns the first N bytes of S, or all of a shorter S. */
-static inline ckpt_str str_first(ckpt_str s, size_t n) { return str_of(s.ptr, s.len < n ? s.len : n); }
-static inline ckpt_str str_skip(ckpt_str s, size_t n)
+/* str_first - returns the first COUNT bytes of TEXT, or all of a shorter TEXT. */
+static inline ckpt_str str_first(ckpt_str text, size_t count)
 {
-    return n >= s.len ? (ckpt_str){"", 0} : (ckpt_str){s.ptr + n, s.len - n};
+    return str_of(text.ptr, text.len < count ? text.len : count);
 }
-/* str_take - removes PREFIX from the beginning of *S; false: *S begins otherwise. */
-static inline bool str_take(ckpt_str *s, ckpt_str prefix)
+static inline ckpt_str str_skip(ckpt_str text, size_t count)
 {
-    bool starts = str_starts(*s, prefix);
+    return count >= text.len ? (ckpt_str){"", 0} : (ckpt_str){text.ptr + count, text.len - count};
+}
+/* str_take - removes PREFIX from the beginning of *TEXT; false: *TEXT begins otherwise. */
+static inline bool str_take(ckpt_str *text, ckpt_str prefix)
+{
+    bool starts = str_starts(*text, prefix);
     if (starts)
-        *s = str_skip(*s, prefix.len);
+        *text = str_skip(*text, prefix.len);
     return starts;
 }
-/* str_ends_any_case - as str_ends, but ignores the case of ASCII letters in S; SUFFIX is in lower case. */
-bool str_ends_any_case(ckpt_str s, ckpt_str suffix);
+/* str_ends_any_case - as str_ends, but ignores the case of ASCII letters in TEXT; SUFFIX is in lower case. */
+bool str_ends_any_case(ckpt_str text, ckpt_str suffix);
 /* str_compare - compares by bytes, like memcmp; a prefix comes first. */
-static inline int str_compare(ckpt_str a, ckpt_str b)
+static inline int str_compare(ckpt_str left, ckpt_str right)
 {
-    size_t n = a.len < b.len ? a.len : b.len;
-    int c = n ? memcmp(a.ptr, b.ptr, n) : 0;
-    return c ? c : (a.len > b.len) - (a.len < b.len);
+    size_t n = left.len < right.len ? left.len : right.len;
+    int c = n ? memcmp(left.ptr, right.ptr, n) : 0;
+    return c ? c : (left.len > right.len) - (left.len < right.len);
 }
-/* str_find - returns the offset of NEEDLE in S at or after FROM, or SIZE_MAX. */
-size_t str_find(ckpt_str s, ckpt_str needle, size_t from);
-static inline bool str_has(ckpt_str s, ckpt_str needle) { return str_find(s, needle, 0) != SIZE_MAX; }
-/* str_before - returns the text before the first C in S; S itself if it has no C. */
-static inline ckpt_str str_before(ckpt_str s, char c) { return str_first(s, str_find(s, str_of(&c, 1), 0)); }
-/* str_after_last - returns the text after the last C in S; S itself if it has no C. */
-ckpt_str str_after_last(ckpt_str s, char c);
-/* str_trim_start, str_trim_end - return S without those of CHARS that it begins with, or ends in. */
-ckpt_str str_trim_start(ckpt_str s, const char *chars);
-ckpt_str str_trim_end(ckpt_str s, const char *chars);
-/* is_ascii_alnum - returns true if C is a letter or digit of ASCII. */
-static inline bool is_ascii_alnum(char c)
+/* str_find - returns the offset of NEEDLE in TEXT at or after FROM, or SIZE_MAX. */
+size_t str_find(ckpt_str text, ckpt_str needle, size_t from);
+static inline bool str_has(ckpt_str text, ckpt_str needle) { return str_find(text, needle, 0) != SIZE_MAX; }
+/* str_before - returns the text before the first CHARACTER in TEXT; TEXT itself if it has no CHARACTER. */
+static inline ckpt_str str_before(ckpt_str text, char character)
 {
-    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+    return str_first(text, str_find(text, str_of(&character, 1), 0));
+}
+/* str_after_last - returns the text after the last CHARACTER in TEXT; TEXT itself if it has no CHARACTER. */
+ckpt_str str_after_last(ckpt_str text, char character);
+/* str_trim_start, str_trim_end - return TEXT without those of CHARS that it begins with, or ends in. */
+ckpt_str str_trim_start(ckpt_str text, const char *chars);
+ckpt_str str_trim_end(ckpt_str text, const char *chars);
+/* is_ascii_alnum - returns true if CHARACTER is a letter or digit of ASCII. */
+static inline bool is_ascii_alnum(char character)
+{
+    return (character >= '0' && character <= '9') || ((character | 0x20) >= 'a' && (character | 0x20) <= 'z');
 }
 /* str_folder - returns the start of PATH up to and including its last '/'; an empty text if it has none. */
 static inline ckpt_str str_folder(ckpt_str path)
@@ -71,24 +77,26 @@ static inline ckpt_str str_folder(ckpt_str path)
         path.len--;
     return path;
 }
-/* str_take_until - removes the text before the first C, or else all, from *S, and that C. Returns it. */
-ckpt_str str_take_until(ckpt_str *s, char c);
-/* str_matches_word - returns true if TEST holds for S and a word of WORDS, which one space separates. */
-bool str_matches_word(ckpt_str s, const char *words, bool (*test)(ckpt_str s, ckpt_str word));
-/* str_digit - returns the value of the hexadecimal digit C; 99: C is no digit. */
-static inline unsigned str_digit(char c)
+/* str_take_until - removes the text before the first CHARACTER, or else all, from *TEXT, and that CHARACTER.
+ * Returns it. */
+ckpt_str str_take_until(ckpt_str *text, char character);
+/* str_matches_word - returns true if TEST holds for TEXT and a word of WORDS, which one space separates. */
+bool str_matches_word(ckpt_str text, const char *words, bool (*test)(ckpt_str s, ckpt_str word));
+/* str_digit - returns the value of the hexadecimal digit CHARACTER; 99: CHARACTER is no digit. */
+static inline unsigned str_digit(char character)
 {
-    char low = (char)(c | 0x20);
-    return c >= '0' && c <= '9'       ? (unsigned)(c - '0')
-           : low >= 'a' && low <= 'f' ? (unsigned)(low - 'a') + 10
-                                      : 99;
+    char low = (char)(character | 0x20);
+    return character >= '0' && character <= '9' ? (unsigned)(character - '0')
+           : low >= 'a' && low <= 'f'           ? (unsigned)(low - 'a') + 10
+                                                : 99;
 }
-/* has_no_null - returns true if TEXTS has N texts; TEXTS may be NULL if N is 0. */
-bool has_no_null(const char *const *texts, size_t n);
-/* format_number - writes N in decimal digits to OUT and returns them. */
+/* has_no_null - returns true if TEXTS has COUNT texts; TEXTS may be NULL if COUNT is 0. */
+bool has_no_null(const char *const *texts, size_t count);
+/* format_number - writes NUMBER in decimal digits to OUT and returns them. */
 enum { STR_NUMBER_MAX = 24 };
-ckpt_str format_number(uint64_t n, char out[STR_NUMBER_MAX]);
-/* str_uint - parses S, which must be decimal digits only. False: it is not a number, or it does not fit. */
-bool str_uint(ckpt_str s, uint64_t *out);
+ckpt_str format_number(uint64_t number, char out[STR_NUMBER_MAX]);
+/* str_uint - parses TEXT, which must be decimal digits only. False: it is not a number, or it does not
+ * fit. */
+bool str_uint(ckpt_str text, uint64_t *out);
 
 #endif

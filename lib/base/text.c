@@ -11,12 +11,12 @@
 static const char hex[] = "0123456789abcdef";
 static const char ellipsis[] = "\xe2\x80\xa6";
 
-static size_t put_hex_escape(unsigned char c, char *out)
+static size_t put_hex_escape(unsigned char character, char *out)
 {
     out[0] = '\\';
     out[1] = 'x';
-    out[2] = hex[c >> 4];
-    out[3] = hex[c & 15];
+    out[2] = hex[character >> 4];
+    out[3] = hex[character & 15];
     return 4;
 }
 
@@ -43,15 +43,15 @@ static char get_escape_letter(uint32_t cp, enum text_style style)
     return cp == '\'' ? '\'' : cp == '\n' ? 'n' : cp == '\r' ? 'r' : cp == '\t' ? 't' : 0;
 }
 
-size_t text_escape_char(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_CHAR_MAX])
+size_t text_escape_char(ckpt_str text, size_t *pos, enum text_style style, char out[TEXT_CHAR_MAX])
 {
     size_t at = *pos;
     uint32_t cp;
     if (style == TEXT_BYTES) {
-        cp = (unsigned char)s.ptr[at];
+        cp = (unsigned char)text.ptr[at];
         *pos = at + 1;
     } else {
-        cp = utf8_next(s, pos, false);
+        cp = utf8_next(text, pos, false);
     }
     char c = get_escape_letter(cp, style);
     if (c) {
@@ -60,25 +60,25 @@ size_t text_escape_char(ckpt_str s, size_t *pos, enum text_style style, char out
         return 2;
     }
     if (cp == UTF8_BAD || (style == TEXT_BYTES && (cp < 0x20 || cp > 0x7e)))
-        return put_hex_escape((unsigned char)s.ptr[at], out);
+        return put_hex_escape((unsigned char)text.ptr[at], out);
     if (utf8_unsafe(cp))
         return put_unicode_escape(cp, out);
-    memcpy(out, s.ptr + at, *pos - at);
+    memcpy(out, text.ptr + at, *pos - at);
     return *pos - at;
 }
 
-void text_put_uint(struct text_sink *to, uint64_t n)
+void text_put_uint(struct text_sink *to, uint64_t number)
 {
     char digits[STR_NUMBER_MAX];
-    ckpt_str s = format_number(n, digits);
+    ckpt_str s = format_number(number, digits);
     text_put(to, s.ptr, s.len);
 }
 
-MODULO void text_put_int(struct text_sink *to, int64_t n)
+MODULO void text_put_int(struct text_sink *to, int64_t number)
 {
-    if (n < 0)
+    if (number < 0)
         text_put_literal(to, "-");
-    text_put_uint(to, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+    text_put_uint(to, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
 }
 
 #define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
@@ -95,10 +95,10 @@ MODULO static inline bool may_need_escape(uint64_t eight, char quote)
 
 /* count_unescaped - returns the length of the run of bytes at POS that are never escaped in a text which ends
  * at QUOTE. Inline, so that the patterns of QUOTE are constants. */
-__attribute__((always_inline)) static inline size_t count_unescaped(ckpt_str s, size_t pos, char quote)
+__attribute__((always_inline)) static inline size_t count_unescaped(ckpt_str text, size_t pos, char quote)
 {
-    size_t n = 0, left = s.len - pos;
-    const unsigned char *p = (const unsigned char *)s.ptr + pos;
+    size_t n = 0, left = text.len - pos;
+    const unsigned char *p = (const unsigned char *)text.ptr + pos;
     while (left - n >= 8 && !may_need_escape(load_u64le(p + n), quote))
         n += 8;
     if (left >= 8 && left - n < 8 && !may_need_escape(load_u64le(p + left - 8), quote)) /* the last eight */
@@ -108,17 +108,17 @@ __attribute__((always_inline)) static inline size_t count_unescaped(ckpt_str s, 
     return n;
 }
 
-void text_put_escaped(struct text_sink *to, ckpt_str s, enum text_style style)
+void text_put_escaped(struct text_sink *to, ckpt_str text, enum text_style style)
 {
     char escaped[TEXT_CHAR_MAX];
-    for (size_t pos = 0, run; pos < s.len; pos += run) {
-        run = count_unescaped(s, pos, '\'');
+    for (size_t pos = 0, run; pos < text.len; pos += run) {
+        run = count_unescaped(text, pos, '\'');
         if (run && to->len + run < to->cap) /* all of it fits */
-            text_put(to, s.ptr + pos, run);
+            text_put(to, text.ptr + pos, run);
         else
             run = 0;
         if (run == 0)
-            text_put(to, escaped, text_escape_char(s, &pos, style, escaped));
+            text_put(to, escaped, text_escape_char(text, &pos, style, escaped));
     }
 }
 
@@ -136,35 +136,35 @@ size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
     return text_end(&sink);
 }
 
-/* put_json_escape - writes C as an escape of JSON. */
-static void put_json_escape(struct text_sink *to, uint32_t c)
+/* put_json_escape - writes CHARACTER as an escape of JSON. */
+static void put_json_escape(struct text_sink *to, uint32_t character)
 {
     char out[16];
-    uint32_t above = c < 0x10000 ? 0 : c - 0x10000;
-    int n = c == '"' || c == '\\' ? snprintf(out, sizeof out, "\\%c", (char)c)
-            : c < 0x10000         ? snprintf(out, sizeof out, "\\u%04x", c)
+    uint32_t above = character < 0x10000 ? 0 : character - 0x10000;
+    int n = character == '"' || character == '\\' ? snprintf(out, sizeof out, "\\%c", (char)character)
+            : character < 0x10000 ? snprintf(out, sizeof out, "\\u%04x", character)
                                   : snprintf(out, sizeof out, "\\u%04x\\u%04x", 0xd800 + (above >> 10),
                                              0xdc00 + (above & 0x3ff));
     text_put(to, out, (size_t)n);
 }
 
-bool text_json(struct text_sink *to, ckpt_str s)
+bool text_json(struct text_sink *to, ckpt_str text)
 {
     bool exact = true;
     text_put_literal(to, "\"");
-    for (size_t at = 0, pos = 0; pos < s.len; at = pos) {
-        pos += count_unescaped(s, pos, '"');
-        text_put(to, s.ptr + at, pos - at);
-        if (pos == s.len)
+    for (size_t at = 0, pos = 0; pos < text.len; at = pos) {
+        pos += count_unescaped(text, pos, '"');
+        text_put(to, text.ptr + at, pos - at);
+        if (pos == text.len)
             break;
         at = pos;
-        uint32_t c = utf8_next(s, &pos, false);
+        uint32_t c = utf8_next(text, &pos, false);
         if (c == UTF8_BAD)
             text_put_literal(to, "\xef\xbf\xbd");
         else if (utf8_unsafe(c) || c == '"' || c == '\\')
             put_json_escape(to, c);
         else
-            text_put(to, s.ptr + at, pos - at);
+            text_put(to, text.ptr + at, pos - at);
         exact = exact && c != UTF8_BAD;
     }
     text_put_literal(to, "\"");
@@ -189,15 +189,15 @@ uint32_t ckpt_text_next(ckpt_str text, size_t *pos, bool *unsafe)
     return cp;
 }
 
-void text_fit(ckpt_str s, char *out, size_t cap)
+void text_fit(ckpt_str text, char *out, size_t cap)
 {
     const size_t ellipsis_len = sizeof ellipsis - 1;
     size_t len = 0, safe = 0; /* safe: the longest prefix that leaves room for the ellipsis */
     char escaped[TEXT_CHAR_MAX];
     if (cap == 0)
         return;
-    for (size_t pos = 0; pos < s.len;) {
-        size_t n = text_escape_char(s, &pos, TEXT_MESSAGE, escaped);
+    for (size_t pos = 0; pos < text.len;) {
+        size_t n = text_escape_char(text, &pos, TEXT_MESSAGE, escaped);
         if (len + n >= cap) {
             len = safe;
             if (safe + ellipsis_len < cap) {
@@ -214,24 +214,27 @@ void text_fit(ckpt_str s, char *out, size_t cap)
     out[len] = '\0';
 }
 
-static bool is_digit(ckpt_str s, size_t i) { return i < s.len && s.ptr[i] >= '0' && s.ptr[i] <= '9'; }
-
-/* read_number - returns the digits at S[*POS] without leading zeros; moves *POS after them. */
-static ckpt_str read_number(ckpt_str s, size_t *pos)
+static bool is_digit(ckpt_str text, size_t index)
 {
-    while (is_digit(s, *pos) && s.ptr[*pos] == '0')
-        ++*pos;
-    size_t from = *pos;
-    while (is_digit(s, *pos))
-        ++*pos;
-    return str_of(s.ptr + from, *pos - from);
+    return index < text.len && text.ptr[index] >= '0' && text.ptr[index] <= '9';
 }
 
-/* count_common_prefix - returns the number of bytes that A and B have in common at the start. */
-static size_t count_common_prefix(ckpt_str a, ckpt_str b)
+/* read_number - returns the digits at TEXT[*POS] without leading zeros; moves *POS after them. */
+static ckpt_str read_number(ckpt_str text, size_t *pos)
 {
-    size_t n = a.len < b.len ? a.len : b.len, i = 0;
-    const unsigned char *p = (const unsigned char *)a.ptr, *q = (const unsigned char *)b.ptr;
+    while (is_digit(text, *pos) && text.ptr[*pos] == '0')
+        ++*pos;
+    size_t from = *pos;
+    while (is_digit(text, *pos))
+        ++*pos;
+    return str_of(text.ptr + from, *pos - from);
+}
+
+/* count_common_prefix - returns the number of bytes that LEFT and RIGHT have in common at the start. */
+static size_t count_common_prefix(ckpt_str left, ckpt_str right)
+{
+    size_t n = left.len < right.len ? left.len : right.len, i = 0;
+    const unsigned char *p = (const unsigned char *)left.ptr, *q = (const unsigned char *)right.ptr;
     while (i < n && n >= 8) {
         i = n - i < 8 ? n - 8 : i; /* the last eight */
         uint64_t differ = load_u64le(p + i) ^ load_u64le(q + i);
@@ -244,31 +247,31 @@ static size_t count_common_prefix(ckpt_str a, ckpt_str b)
     return i;
 }
 
-int ckpt_natural_compare(ckpt_str a, ckpt_str b)
+int ckpt_natural_compare(ckpt_str left, ckpt_str right)
 {
-    size_t i = count_common_prefix(a, b), j;
-    if (i < a.len && i < b.len && !is_digit(a, i) && !is_digit(b, i))
-        return (unsigned char)a.ptr[i] < (unsigned char)b.ptr[i] ? -1 : 1;
-    while (i && is_digit(a, i - 1)) /* back to the start of the numbers that differ */
+    size_t i = count_common_prefix(left, right), j;
+    if (i < left.len && i < right.len && !is_digit(left, i) && !is_digit(right, i))
+        return (unsigned char)left.ptr[i] < (unsigned char)right.ptr[i] ? -1 : 1;
+    while (i && is_digit(left, i - 1)) /* back to the start of the numbers that differ */
         i--;
     j = i;
-    while (i < a.len && j < b.len) {
-        if (is_digit(a, i) && is_digit(b, j)) {
-            ckpt_str x = read_number(a, &i), y = read_number(b, &j);
+    while (i < left.len && j < right.len) {
+        if (is_digit(left, i) && is_digit(right, j)) {
+            ckpt_str x = read_number(left, &i), y = read_number(right, &j);
             if (x.len != y.len)
                 return x.len < y.len ? -1 : 1;
             int c = str_compare(x, y);
             if (c)
                 return c < 0 ? -1 : 1;
         } else {
-            unsigned char x = (unsigned char)a.ptr[i++], y = (unsigned char)b.ptr[j++];
+            unsigned char x = (unsigned char)left.ptr[i++], y = (unsigned char)right.ptr[j++];
             if (x != y)
                 return x < y ? -1 : 1;
         }
     }
-    if (i < a.len || j < b.len)
-        return i < a.len ? 1 : -1;
-    int c = str_compare(a, b); /* 1 and 01 compare equal so far */
+    if (i < left.len || j < right.len)
+        return i < left.len ? 1 : -1;
+    int c = str_compare(left, right); /* 1 and 01 compare equal so far */
     return (c > 0) - (c < 0);
 }
 
@@ -277,22 +280,22 @@ struct name_order {
     struct indexed_name *moved; /* room for half of the names */
 };
 
-static bool comes_before(const struct name_order *order, const struct indexed_name *a,
-                         const struct indexed_name *b)
+static bool comes_before(const struct name_order *order, const struct indexed_name *left,
+                         const struct indexed_name *right)
 {
-    int c = order->compare(a->name, b->name);
-    return c ? c < 0 : a->index < b->index;
+    int c = order->compare(left->name, right->name);
+    return c ? c < 0 : left->index < right->index;
 }
 
 /* merge_names - merges the sorted names LIST[0..HALF) and LIST[HALF..N), from the end. The second half is at
  * most as long as the first. */
-static void merge_names(const struct name_order *order, struct indexed_name *list, size_t half, size_t n)
+static void merge_names(const struct name_order *order, struct indexed_name *list, size_t half, size_t count)
 {
     size_t left = half, end = half;
-    while (end < n) { /* END becomes the first name after LIST[HALF - 1]: it is in place */
-        size_t middle = end + (n - end) / 2;
+    while (end < count) { /* END becomes the first name after LIST[HALF - 1]: it is in place */
+        size_t middle = end + (count - end) / 2;
         if (comes_before(order, &list[half - 1], &list[middle]))
-            n = middle;
+            count = middle;
         else
             end = middle + 1;
     }
@@ -306,14 +309,14 @@ static void merge_names(const struct name_order *order, struct indexed_name *lis
 
 /* Names are usually almost in order: this merge sort skips those that are in place, and compares a fifth as
  * often as qsort. */
-bool names_sort(struct indexed_name *list, size_t n, int (*compare)(ckpt_str a, ckpt_str b))
+bool names_sort(struct indexed_name *list, size_t count, int (*compare)(ckpt_str a, ckpt_str b))
 {
-    struct name_order order = {compare, malloc((n / 2 + 1) * sizeof *list)};
-    for (size_t width = 1; order.moved && width < n; width *= 2)
-        for (size_t from = 0; from + width < n; from += 2 * width) {
+    struct name_order order = {compare, malloc((count / 2 + 1) * sizeof *list)};
+    for (size_t width = 1; order.moved && width < count; width *= 2)
+        for (size_t from = 0; from + width < count; from += 2 * width) {
             struct indexed_name *part = list + from;
             if (!comes_before(&order, &part[width - 1], &part[width]))
-                merge_names(&order, part, width, n - from < 2 * width ? n - from : 2 * width);
+                merge_names(&order, part, width, count - from < 2 * width ? count - from : 2 * width);
         }
     free(order.moved);
     return order.moved != NULL;
@@ -321,33 +324,33 @@ bool names_sort(struct indexed_name *list, size_t n, int (*compare)(ckpt_str a, 
 
 /* ------------------------------------------------------------ words for shell commands */
 
-/* is_shown_unescaped - returns true if S is shown without escapes and is not cut off. */
-static bool is_shown_unescaped(ckpt_str s)
+/* is_shown_unescaped - returns true if TEXT is shown without escapes and is not cut off. */
+static bool is_shown_unescaped(ckpt_str text)
 {
     char shown[SHELL_WORD_MAX];
-    text_fit(s, shown, sizeof shown);
-    return str_is(s, shown);
+    text_fit(text, shown, sizeof shown);
+    return str_is(text, shown);
 }
 
-const char *shell_word(ckpt_str s, const char *forbidden, const char *fallback, char out[SHELL_WORD_MAX])
+const char *shell_word(ckpt_str text, const char *forbidden, const char *fallback, char out[SHELL_WORD_MAX])
 {
     static const char unquoted[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
     size_t n = 0;
-    bool needs_quotes = s.len == 0;
-    if (s.len >= SHELL_WORD_MAX / 4 * 3 || !is_shown_unescaped(s))
+    bool needs_quotes = text.len == 0;
+    if (text.len >= SHELL_WORD_MAX / 4 * 3 || !is_shown_unescaped(text))
         return fallback;
-    for (size_t i = 0; i < s.len; i++) {
-        if (strchr(forbidden, s.ptr[i]))
+    for (size_t i = 0; i < text.len; i++) {
+        if (strchr(forbidden, text.ptr[i]))
             return fallback;
-        needs_quotes |= !strchr(unquoted, s.ptr[i]);
+        needs_quotes |= !strchr(unquoted, text.ptr[i]);
     }
     if (needs_quotes)
         out[n++] = '\'';
-    for (size_t i = 0; i < s.len; i++) {
-        bool is_quote = s.ptr[i] == '\'';
+    for (size_t i = 0; i < text.len; i++) {
+        bool is_quote = text.ptr[i] == '\'';
         if (n + 6 > SHELL_WORD_MAX)
             return fallback;
-        memcpy(out + n, is_quote ? "'\\''" : s.ptr + i, is_quote ? 4 : 1);
+        memcpy(out + n, is_quote ? "'\\''" : text.ptr + i, is_quote ? 4 : 1);
         n += is_quote ? 4 : 1;
     }
     if (needs_quotes)
@@ -373,13 +376,15 @@ const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX])
     return shell_word(name, "*?[]{}!\\=,", "NAME", out);
 }
 
-/* is_text - returns true if all N > 0 bytes at P are printable ASCII, newlines, tabs or carriage returns. */
-static bool is_text(const unsigned char *p, size_t n)
+/* is_text - returns true if all NBYTES > 0 bytes at BYTES are printable ASCII, newlines, tabs or carriage
+ * returns. */
+static bool is_text(const unsigned char *bytes, size_t nbytes)
 {
     size_t i = 0;
-    while (i < n && ((p[i] >= ' ' && p[i] < 0x7f) || p[i] == '\n' || p[i] == '\t' || p[i] == '\r'))
+    while (i < nbytes &&
+           ((bytes[i] >= ' ' && bytes[i] < 0x7f) || bytes[i] == '\n' || bytes[i] == '\t' || bytes[i] == '\r'))
         i++;
-    return n && i == n;
+    return nbytes && i == nbytes;
 }
 
 const char *text_find_path_fault(ckpt_str path)
@@ -399,46 +404,46 @@ const char *text_find_path_fault(ckpt_str path)
     return utf8_find_control(path, &control) ? "has a control character in its name" : NULL;
 }
 
-const char *text_describe_bytes(const void *p, size_t n, char out[TEXT_BYTES_SIZE])
+const char *text_describe_bytes(const void *data, size_t nbytes, char out[TEXT_BYTES_SIZE])
 {
-    const unsigned char *bytes = p;
+    const unsigned char *bytes = data;
     struct text_sink to = {out, TEXT_BYTES_SIZE, 0, 0};
-    n = n < TEXT_BYTES_MAX ? n : TEXT_BYTES_MAX;
-    bool quoted = is_text(bytes, n) && (n > 1 || bytes[0] >= ' ');
+    nbytes = nbytes < TEXT_BYTES_MAX ? nbytes : TEXT_BYTES_MAX;
+    bool quoted = is_text(bytes, nbytes) && (nbytes > 1 || bytes[0] >= ' ');
     if (quoted) {
-        text_put_literal(&to, n == 1 ? "'" : "\"");
-        text_put_escaped(&to, str_of(p, n), n == 1 ? TEXT_BYTES : TEXT_QUOTED);
-        text_put_literal(&to, n == 1 ? "'" : "\"");
+        text_put_literal(&to, nbytes == 1 ? "'" : "\"");
+        text_put_escaped(&to, str_of(data, nbytes), nbytes == 1 ? TEXT_BYTES : TEXT_QUOTED);
+        text_put_literal(&to, nbytes == 1 ? "'" : "\"");
     }
-    for (size_t i = 0; !quoted && i < n; i++) {
+    for (size_t i = 0; !quoted && i < nbytes; i++) {
         const char pair[] = {hex[bytes[i] >> 4], hex[bytes[i] & 15], '\0'};
-        text_put_literal(&to, n == 1 ? "byte 0x" : i ? " " : "");
+        text_put_literal(&to, nbytes == 1 ? "byte 0x" : i ? " " : "");
         text_put_literal(&to, pair);
     }
     text_end(&to);
     return out;
 }
 
-/* get_base64_digit - returns the value of the digit C, URL_SAFE or not; 64: it is none. */
-static uint32_t get_base64_digit(char c, bool url_safe)
+/* get_base64_digit - returns the value of the digit CHARACTER, URL_SAFE or not; 64: it is none. */
+static uint32_t get_base64_digit(char character, bool url_safe)
 {
-    if (c >= 'A' && c <= 'Z')
-        return (uint32_t)(c - 'A');
-    if (c >= 'a' && c <= 'z')
-        return (uint32_t)(c - 'a') + 26;
-    if (c >= '0' && c <= '9')
-        return (uint32_t)(c - '0') + 52;
-    if (c == '+' || (url_safe && c == '-'))
+    if (character >= 'A' && character <= 'Z')
+        return (uint32_t)(character - 'A');
+    if (character >= 'a' && character <= 'z')
+        return (uint32_t)(character - 'a') + 26;
+    if (character >= '0' && character <= '9')
+        return (uint32_t)(character - '0') + 52;
+    if (character == '+' || (url_safe && character == '-'))
         return 62;
-    return c == '/' || (url_safe && c == '_') ? 63 : 64;
+    return character == '/' || (url_safe && character == '_') ? 63 : 64;
 }
 
-bool text_decode_base64(ckpt_str text, bool url_safe, unsigned char *bytes, size_t *n)
+bool text_decode_base64(ckpt_str text, bool url_safe, unsigned char *bytes, size_t *count)
 {
     uint32_t bits = 0;
     unsigned nbits = 0;
     bool is_base64 = true;
-    *n = 0;
+    *count = 0;
     for (size_t i = 0; i < text.len; i++) {
         uint32_t digit = get_base64_digit(text.ptr[i], url_safe);
         if (digit == 64) {
@@ -449,7 +454,7 @@ bool text_decode_base64(ckpt_str text, bool url_safe, unsigned char *bytes, size
         nbits += 6;
         if (nbits >= 8) {
             nbits -= 8;
-            bytes[(*n)++] = (unsigned char)(bits >> nbits);
+            bytes[(*count)++] = (unsigned char)(bits >> nbits);
         }
     }
     return is_base64;

@@ -8,31 +8,31 @@ struct utf8_lead {
     unsigned char length, low, high;
 };
 
-static struct utf8_lead classify_lead(unsigned char c, bool surrogates)
+static struct utf8_lead classify_lead(unsigned char character, bool surrogates)
 {
-    if (c >= 0xc2 && c <= 0xdf)
+    if (character >= 0xc2 && character <= 0xdf)
         return (struct utf8_lead){2, 0x80, 0xbf};
-    if (c == 0xed && !surrogates)
+    if (character == 0xed && !surrogates)
         return (struct utf8_lead){3, 0x80, 0x9f};
-    if (c >= 0xe0 && c <= 0xef)
-        return (struct utf8_lead){3, c == 0xe0 ? 0xa0 : 0x80, 0xbf};
-    if (c >= 0xf0 && c <= 0xf4)
-        return (struct utf8_lead){4, c == 0xf0 ? 0x90 : 0x80, c == 0xf4 ? 0x8f : 0xbf};
+    if (character >= 0xe0 && character <= 0xef)
+        return (struct utf8_lead){3, character == 0xe0 ? 0xa0 : 0x80, 0xbf};
+    if (character >= 0xf0 && character <= 0xf4)
+        return (struct utf8_lead){4, character == 0xf0 ? 0x90 : 0x80, character == 0xf4 ? 0x8f : 0xbf};
     return (struct utf8_lead){0, 0, 0};
 }
 
-uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates)
+uint32_t utf8_next(ckpt_str text, size_t *pos, bool surrogates)
 {
     size_t at = (*pos)++;
-    unsigned char c = (unsigned char)s.ptr[at];
+    unsigned char c = (unsigned char)text.ptr[at];
     if (c < 0x80)
         return c;
     struct utf8_lead lead = classify_lead(c, surrogates);
-    if (lead.length == 0 || lead.length > s.len - at)
+    if (lead.length == 0 || lead.length > text.len - at)
         return UTF8_BAD;
     uint32_t cp = c & (0x7fu >> lead.length);
     for (size_t i = 1; i < lead.length; i++) {
-        unsigned char d = (unsigned char)s.ptr[at + i];
+        unsigned char d = (unsigned char)text.ptr[at + i];
         if (d < (i == 1 ? lead.low : 0x80) || d > (i == 1 ? lead.high : 0xbf))
             return UTF8_BAD;
         cp = cp << 6 | (d & 0x3fu);
@@ -41,18 +41,18 @@ uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates)
     return cp;
 }
 
-static bool are_eight_ascii(const char *p)
+static bool are_eight_ascii(const char *text)
 {
     uint64_t word;
-    memcpy(&word, p, sizeof word);
+    memcpy(&word, text, sizeof word);
     return !(word & 0x8080808080808080u);
 }
 
 /* count_ascii - returns the length of the run of ASCII bytes at POS. */
-static size_t count_ascii(ckpt_str s, size_t pos)
+static size_t count_ascii(ckpt_str text, size_t pos)
 {
-    size_t n = 0, left = s.len - pos;
-    const char *p = s.ptr + pos;
+    size_t n = 0, left = text.len - pos;
+    const char *p = text.ptr + pos;
     while (left - n >= 8 && are_eight_ascii(p + n))
         n += 8;
     if (left >= 8 && left - n < 8 && are_eight_ascii(p + left - 8))
@@ -62,16 +62,16 @@ static size_t count_ascii(ckpt_str s, size_t pos)
     return n;
 }
 
-bool utf8_check(ckpt_str s, bool surrogates, uint64_t *count)
+bool utf8_check(ckpt_str text, bool surrogates, uint64_t *count)
 {
     uint64_t n = 0;
-    for (size_t pos = 0; pos < s.len;) {
-        size_t run = count_ascii(s, pos);
+    for (size_t pos = 0; pos < text.len;) {
+        size_t run = count_ascii(text, pos);
         pos += run;
         n += run;
-        if (pos == s.len)
+        if (pos == text.len)
             break;
-        if (utf8_next(s, &pos, surrogates) == UTF8_BAD)
+        if (utf8_next(text, &pos, surrogates) == UTF8_BAD)
             return false;
         n++;
     }
@@ -80,12 +80,12 @@ bool utf8_check(ckpt_str s, bool surrogates, uint64_t *count)
     return true;
 }
 
-size_t utf8_complete_length(const char *s, size_t n)
+size_t utf8_complete_length(const char *text, size_t nbytes)
 {
-    size_t lead = n;
-    while (lead > 0 && n - lead < 3 && ((unsigned char)s[lead - 1] & 0xc0) == 0x80)
+    size_t lead = nbytes;
+    while (lead > 0 && nbytes - lead < 3 && ((unsigned char)text[lead - 1] & 0xc0) == 0x80)
         lead--;
-    return lead > 0 && (unsigned char)s[lead - 1] >= 0xc0 ? lead - 1 : n;
+    return lead > 0 && (unsigned char)text[lead - 1] >= 0xc0 ? lead - 1 : nbytes;
 }
 
 size_t utf8_put(uint32_t cp, char out[4])
@@ -101,11 +101,11 @@ size_t utf8_put(uint32_t cp, char out[4])
     return n;
 }
 
-size_t utf8_latin1(ckpt_str s, unsigned char *out)
+size_t utf8_latin1(ckpt_str text, unsigned char *out)
 {
     size_t n = 0;
-    for (size_t pos = 0; pos < s.len;) {
-        uint32_t cp = utf8_next(s, &pos, false);
+    for (size_t pos = 0; pos < text.len;) {
+        uint32_t cp = utf8_next(text, &pos, false);
         if (cp > 0xff)
             return SIZE_MAX;
         out[n++] = (unsigned char)cp;
@@ -146,15 +146,15 @@ bool utf8_unsafe(uint32_t cp)
     return cp > 0x10ffff;
 }
 
-bool utf8_find_control(ckpt_str s, uint32_t *cp)
+bool utf8_find_control(ckpt_str text, uint32_t *cp)
 {
-    for (size_t i = 0; i < s.len;) {
-        unsigned char c = (unsigned char)s.ptr[i];
+    for (size_t i = 0; i < text.len;) {
+        unsigned char c = (unsigned char)text.ptr[i];
         if (c >= 0x20 && c < 0x7f) {
             i++;
             continue;
         }
-        uint32_t u = utf8_next(s, &i, true);
+        uint32_t u = utf8_next(text, &i, true);
         bool is_control = u < 0x20 || (u >= 0x7f && u <= 0x9f);
         bool turns_text = u == 0x061c || u == 0x200e || u == 0x200f || (u >= 0x2028 && u <= 0x202e) ||
                           (u >= 0x2066 && u <= 0x2069);

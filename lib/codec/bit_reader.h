@@ -12,59 +12,62 @@ struct bit_reader {
 };
 
 /* bits_refill - makes NBITS 33 or more, if as many bits are left. */
-static inline void bits_refill(struct bit_reader *r)
+static inline void bits_refill(struct bit_reader *bit_reader)
 {
-    const unsigned char *b = r->nbits <= 32 && r->c.left >= 4 ? cursor_take(&r->c, 4) : NULL;
+    const unsigned char *b = bit_reader->nbits <= 32 && bit_reader->c.left >= 4
+                                 ? cursor_take(&bit_reader->c, 4)
+                                 : NULL;
     if (b) {
-        r->bits |= load_number(b, 4, true) << (32 - r->nbits);
-        r->nbits += 32;
+        bit_reader->bits |= load_number(b, 4, true) << (32 - bit_reader->nbits);
+        bit_reader->nbits += 32;
     }
-    for (; r->nbits <= 32 && r->c.left; r->nbits += 8)
-        r->bits |= (uint64_t)cursor_u8(&r->c) << (56 - r->nbits);
+    for (; bit_reader->nbits <= 32 && bit_reader->c.left; bit_reader->nbits += 8)
+        bit_reader->bits |= (uint64_t)cursor_u8(&bit_reader->c) << (56 - bit_reader->nbits);
 }
 
-/* bits_drop - passes over N <= NBITS bits. */
-static inline void bits_drop(struct bit_reader *r, unsigned n)
+/* bits_drop - passes over COUNT <= NBITS bits. */
+static inline void bits_drop(struct bit_reader *bit_reader, unsigned count)
 {
-    r->bits = n < 64 ? r->bits << n : 0;
-    r->nbits -= n;
+    bit_reader->bits = count < 64 ? bit_reader->bits << count : 0;
+    bit_reader->nbits -= count;
 }
 
-/* bits_take32 - returns the next N <= 32 bits as a number, the first one highest; 0 if there are fewer. */
-static inline uint32_t bits_take32(struct bit_reader *r, unsigned n)
+/* bits_take32 - returns the next COUNT <= 32 bits as a number, the first one highest; 0 if there are
+ * fewer. */
+static inline uint32_t bits_take32(struct bit_reader *bit_reader, unsigned count)
 {
-    if (r->nbits < n)
-        bits_refill(r);
-    if (r->nbits < n) {
-        (void)cursor_take(&r->c, r->c.left + 1);
+    if (bit_reader->nbits < count)
+        bits_refill(bit_reader);
+    if (bit_reader->nbits < count) {
+        (void)cursor_take(&bit_reader->c, bit_reader->c.left + 1);
         return 0;
     }
-    uint32_t value = n ? (uint32_t)(r->bits >> (64 - n)) : 0;
-    bits_drop(r, n);
+    uint32_t value = count ? (uint32_t)(bit_reader->bits >> (64 - count)) : 0;
+    bits_drop(bit_reader, count);
     return value;
 }
 
-/* bits_take - does the same for N <= 64 bits. */
-static inline uint64_t bits_take(struct bit_reader *r, unsigned n)
+/* bits_take - does the same for COUNT <= 64 bits. */
+static inline uint64_t bits_take(struct bit_reader *bit_reader, unsigned count)
 {
-    uint64_t high = n > 32 ? bits_take32(r, n - 32) : 0;
-    return high << 32 | bits_take32(r, n > 32 ? 32 : n);
+    uint64_t high = count > 32 ? bits_take32(bit_reader, count - 32) : 0;
+    return high << 32 | bits_take32(bit_reader, count > 32 ? 32 : count);
 }
 
 /* bits_take_unary - returns how many bits are 0 before the next bit 1, and passes over them and that one. */
-static inline uint64_t bits_take_unary(struct bit_reader *r)
+static inline uint64_t bits_take_unary(struct bit_reader *bit_reader)
 {
     uint64_t zeros = 0;
-    for (bits_refill(r); !r->bits; bits_refill(r)) {
-        if (!r->nbits) {
-            (void)cursor_take(&r->c, r->c.left + 1);
+    for (bits_refill(bit_reader); !bit_reader->bits; bits_refill(bit_reader)) {
+        if (!bit_reader->nbits) {
+            (void)cursor_take(&bit_reader->c, bit_reader->c.left + 1);
             return 0;
         }
-        zeros += r->nbits;
-        r->nbits = 0;
+        zeros += bit_reader->nbits;
+        bit_reader->nbits = 0;
     }
-    unsigned n = (unsigned)__builtin_clzll(r->bits);
-    bits_drop(r, n + 1);
+    unsigned n = (unsigned)__builtin_clzll(bit_reader->bits);
+    bits_drop(bit_reader, n + 1);
     return zeros + n;
 }
 

@@ -43,80 +43,82 @@ struct blosc {
     ckpt_error *err;
 };
 
-static ckpt_status fail_blosc(const struct blosc *b, const char *what)
+static ckpt_status fail_blosc(const struct blosc *blosc, const char *what)
 {
-    return fail(b->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a Blosc buffer {%s}; {=an intact one} was expected",
-                what);
+    return fail(blosc->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "a Blosc buffer {%s}; {=an intact one} was expected", what);
 }
 
-/* read_stream - decompresses the next stream of C to the SIZE bytes at OUT. */
-static ckpt_status read_stream(const struct blosc *b, cursor *c, unsigned char *out, size_t size)
+/* read_stream - decompresses the next stream of IN to the SIZE bytes at OUT. */
+static ckpt_status read_stream(const struct blosc *blosc, cursor *in, unsigned char *out, size_t size)
 {
-    uint32_t n = cursor_u32(c);
-    cursor stream = cursor_sub(c, n);
-    if (c->bad)
-        return fail_blosc(b, "with a stream that is cut off");
+    uint32_t n = cursor_u32(in);
+    cursor stream = cursor_sub(in, n);
+    if (in->bad)
+        return fail_blosc(blosc, "with a stream that is cut off");
     if (n == size) {
         memcpy(out, stream.p, size);
         return CKPT_OK;
     }
-    return block_decode(compressors[b->flags >> 5], stream, out, size, b->err);
+    return block_decode(compressors[blosc->flags >> 5], stream, out, size, blosc->err);
 }
 
-/* unshuffle - copies the SIZE bytes of b->scratch to b->out and puts the bits or bytes of each element
- * together. */
-static void unshuffle(const struct blosc *b, size_t size)
+/* unshuffle - copies the SIZE bytes of blosc->scratch to blosc->out and puts the bits or bytes of each
+ * element together. */
+static void unshuffle(const struct blosc *blosc, size_t size)
 {
-    size_t width = b->element_size, n = size / width, done = n * width;
-    if (b->flags & BYTES_SHUFFLED)
-        block_unshuffle_bytes(b->scratch, n, width, b->out);
+    size_t width = blosc->element_size, n = size / width, done = n * width;
+    if (blosc->flags & BYTES_SHUFFLED)
+        block_unshuffle_bytes(blosc->scratch, n, width, blosc->out);
     else if (n % 8 == 0)
-        block_unshuffle_bits(b->scratch, n, width, b->out);
+        block_unshuffle_bits(blosc->scratch, n, width, blosc->out);
     else
         done = 0;
-    memcpy(b->out + done, b->scratch + done, size - done);
+    memcpy(blosc->out + done, blosc->scratch + done, size - done);
 }
 
 /* read_block - decompresses the block at offset AT of the buffer, and appends its SIZE bytes to TO. */
-static ckpt_status read_block(struct blosc *b, uint32_t at, size_t size, spool *to)
+static ckpt_status read_block(struct blosc *blosc, uint32_t at, size_t size, spool *to)
 {
-    bool split = !(b->flags & NOT_SPLIT) && size == b->block_size && size % b->element_size == 0;
-    bool shuffled = b->flags & BYTES_SHUFFLED ? b->element_size > 1 : b->flags & BITS_SHUFFLED;
-    size_t nstreams = split ? b->element_size : 1, stream_size = size / nstreams;
-    unsigned char *out = shuffled ? b->scratch : b->out;
-    cursor c = b->all;
+    bool split = !(blosc->flags & NOT_SPLIT) && size == blosc->block_size && size % blosc->element_size == 0;
+    bool shuffled = blosc->flags & BYTES_SHUFFLED ? blosc->element_size > 1 : blosc->flags & BITS_SHUFFLED;
+    size_t nstreams = split ? blosc->element_size : 1, stream_size = size / nstreams;
+    unsigned char *out = shuffled ? blosc->scratch : blosc->out;
+    cursor c = blosc->all;
     if (!cursor_take(&c, at))
-        return fail_blosc(b, "with the offset of a block after its end");
+        return fail_blosc(blosc, "with the offset of a block after its end");
     for (size_t i = 0; i < nstreams; i++)
-        CKPT_TRY(read_stream(b, &c, out + i * stream_size, stream_size));
+        CKPT_TRY(read_stream(blosc, &c, out + i * stream_size, stream_size));
     if (shuffled)
-        unshuffle(b, size);
-    return spool_write(to, b->out, size, b->err);
+        unshuffle(blosc, size);
+    return spool_write(to, blosc->out, size, blosc->err);
 }
 
-static ckpt_status read_blocks(struct blosc *b, cursor after_header, spool *to)
+static ckpt_status read_blocks(struct blosc *blosc, cursor after_header, spool *to)
 {
-    if (b->flags & STORED || !b->size) {
-        const unsigned char *bytes = cursor_take(&after_header, b->size);
-        return bytes ? spool_write(to, bytes, b->size, b->err) : fail_blosc(b, "that is cut off");
+    if (blosc->flags & STORED || !blosc->size) {
+        const unsigned char *bytes = cursor_take(&after_header, blosc->size);
+        return bytes ? spool_write(to, bytes, blosc->size, blosc->err) : fail_blosc(blosc, "that is cut off");
     }
-    b->out = malloc(b->block_size);
-    b->scratch = malloc(b->block_size);
-    ckpt_status st = b->out && b->scratch ? CKPT_OK : fail_memory(b->err);
-    for (uint64_t done = 0; st == CKPT_OK && done < b->size; done += b->block_size) {
-        size_t left = (size_t)(b->size - done);
+    blosc->out = malloc(blosc->block_size);
+    blosc->scratch = malloc(blosc->block_size);
+    ckpt_status st = blosc->out && blosc->scratch ? CKPT_OK : fail_memory(blosc->err);
+    for (uint64_t done = 0; st == CKPT_OK && done < blosc->size; done += blosc->block_size) {
+        size_t left = (size_t)(blosc->size - done);
         uint32_t at = cursor_u32(&after_header);
-        st = after_header.bad ? fail_blosc(b, "with too few blocks")
-                              : read_block(b, at, left < b->block_size ? left : b->block_size, to);
+        st = after_header.bad
+                 ? fail_blosc(blosc, "with too few blocks")
+                 : read_block(blosc, at, left < blosc->block_size ? left : blosc->block_size, to);
     }
-    free(b->out);
-    free(b->scratch);
+    free(blosc->out);
+    free(blosc->scratch);
     return st;
 }
 
-ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t max_size, spool *to, ckpt_error *err)
+ckpt_status blosc_decode(const unsigned char *bytes, size_t nbytes, uint64_t max_size, spool *to,
+                         ckpt_error *err)
 {
-    struct blosc b = {.all = cursor_of(p, n, 0), .err = err};
+    struct blosc b = {.all = cursor_of(bytes, nbytes, 0), .err = err};
     cursor c = b.all;
     unsigned version = cursor_u8(&c);
     (void)cursor_u8(&c); /* the compressor's version */
@@ -125,7 +127,7 @@ ckpt_status blosc_decode(const unsigned char *p, size_t n, uint64_t max_size, sp
     b.size = cursor_u32(&c);
     b.block_size = cursor_u32(&c);
     uint32_t compressed_size = cursor_u32(&c);
-    if (c.bad || compressed_size != n)
+    if (c.bad || compressed_size != nbytes)
         return fail_blosc(&b, "whose length is not the one in its header");
     if (version < 1 || version > 2)
         return fail_blosc(&b, "of an unknown version");

@@ -27,30 +27,31 @@ struct flatbuffer_vector {
     uint32_t count;
 };
 
-ckpt_status flatbuffer_open_root(struct flatbuffer *b, struct flatbuffer_table *out);
-/* flatbuffer_read_number - reads field FIELD of T, an unsigned number of WIDTH bytes (1, 2, 4, 8); 0 if it is
- * absent. */
-ckpt_status flatbuffer_read_number(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
-                                   uint32_t width, uint64_t *out);
-/* flatbuffer_find_child - sets *AT to the offset that field FIELD of T refers to; 0 if it is absent. */
-ckpt_status flatbuffer_find_child(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
-                                  uint64_t *at);
-ckpt_status flatbuffer_open_table(struct flatbuffer *b, uint64_t at, struct flatbuffer_table *out);
-/* flatbuffer_get_vector - sets *OUT to the vector in field FIELD of T, whose elements have WIDTH bytes. */
-ckpt_status flatbuffer_get_vector(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
-                                  uint32_t width, struct flatbuffer_vector *out);
-/* flatbuffer_read_item - sets *OUT to element I of V, an unsigned number of 4 bytes. Refuses an I that is not
- * below V->count. */
-ckpt_status flatbuffer_read_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
-                                 uint32_t *out);
-/* flatbuffer_open_item - opens the table that element I of V refers to. */
-ckpt_status flatbuffer_open_item(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
-                                 struct flatbuffer_table *out);
-/* flatbuffer_read_item_text - sets *OUT to the text that element I of V refers to. */
-ckpt_status flatbuffer_read_item_text(struct flatbuffer *b, const struct flatbuffer_vector *v, uint64_t i,
-                                      ckpt_str *out);
-/* flatbuffer_read_text - sets *OUT to the text in field FIELD of T; empty if it is absent. */
-ckpt_status flatbuffer_read_text(struct flatbuffer *b, const struct flatbuffer_table *t, uint32_t field,
-                                 ckpt_str *out);
+ckpt_status flatbuffer_open_root(struct flatbuffer *flatbuffer, struct flatbuffer_table *out);
+/* flatbuffer_read_number - reads field FIELD of TABLE, an unsigned number of WIDTH bytes (1, 2, 4, 8); 0 if
+ * it is absent. */
+ckpt_status flatbuffer_read_number(struct flatbuffer *flatbuffer, const struct flatbuffer_table *table,
+                                   uint32_t field, uint32_t width, uint64_t *out);
+/* flatbuffer_find_child - sets *AT to the offset that field FIELD of TABLE refers to; 0 if it is absent. */
+ckpt_status flatbuffer_find_child(struct flatbuffer *flatbuffer, const struct flatbuffer_table *table,
+                                  uint32_t field, uint64_t *at);
+ckpt_status flatbuffer_open_table(struct flatbuffer *flatbuffer, uint64_t at, struct flatbuffer_table *out);
+/* flatbuffer_get_vector - sets *OUT to the vector in field FIELD of TABLE, whose elements have WIDTH
+ * bytes. */
+ckpt_status flatbuffer_get_vector(struct flatbuffer *flatbuffer, const struct flatbuffer_table *table,
+                                  uint32_t field, uint32_t width, struct flatbuffer_vector *out);
+/* flatbuffer_read_item - sets *OUT to element INDEX of VECTOR, an unsigned number of 4 bytes. Refuses an
+ * INDEX that is not below VECTOR->count. */
+ckpt_status flatbuffer_read_item(struct flatbuffer *flatbuffer, const struct flatbuffer_vector *vector,
+                                 uint64_t index, uint32_t *out);
+/* flatbuffer_open_item - opens the table that element INDEX of VECTOR refers to. */
+ckpt_status flatbuffer_open_item(struct flatbuffer *flatbuffer, const struct flatbuffer_vector *vector,
+                                 uint64_t index, struct flatbuffer_table *out);
+/* flatbuffer_read_item_text - sets *OUT to the text that element INDEX of VECTOR refers to. */
+ckpt_status flatbuffer_read_item_text(struct flatbuffer *flatbuffer, const struct flatbuffer_vector *vector,
+                                      uint64_t index, ckpt_str *out);
+/* flatbuffer_read_text - sets *OUT to the text in field FIELD of TABLE; empty if it is absent. */
+ckpt_status flatbuffer_read_text(struct flatbuffer *flatbuffer, const struct flatbuffer_table *table,
+                                 uint32_t field, ckpt_str *out);
 
 #endif

@@ -29,27 +29,27 @@ struct flax_input {
     struct window window; /* for texts and bytes; closed by the caller */
 };
 
-/* flax_read_array - reads V, an extension of type FLAX_ARRAY or FLAX_SCALAR, to *OUT, whose shape and name
- * are in the arena of the file. Refuses a dtype that Flax cannot read, and elements that do not have the
+/* flax_read_array - reads VALUE, an extension of type FLAX_ARRAY or FLAX_SCALAR, to *OUT, whose shape and
+ * name are in the arena of the file. Refuses a dtype that Flax cannot read, and elements that do not have the
  * size that dtype and shape give. */
-ckpt_status flax_read_array(struct flax_input *in, const struct msgpack_value *v, struct flax_array *out);
-/* flax_read_value - sets *OUT to a node of V, which is neither an array nor a container. A complex number
+ckpt_status flax_read_array(struct flax_input *in, const struct msgpack_value *value, struct flax_array *out);
+/* flax_read_value - sets *OUT to a node of VALUE, which is neither an array nor a container. A complex number
  * becomes a call of complex(). An extension of a type that Flax lacks becomes a tuple (type, bytes). */
-ckpt_status flax_read_value(struct flax_input *in, const struct msgpack_value *v, ckpt_value **out);
-/* flax_put_value - appends V, a node as flax_read_value makes it. */
-void flax_put_value(buf *b, const ckpt_value *v);
-/* flax_put_array - appends the beginning of an array that has the shape of T. The caller then appends the
- * NBYTES bytes of its elements. */
-void flax_put_array(buf *b, const ckpt_tensor *t, const char *dtype, uint64_t nbytes, bool is_scalar);
-/* flax_dtype_name - returns the name that Flax has for the dtype of T after a conversion to DTYPE; NULL:
+ckpt_status flax_read_value(struct flax_input *in, const struct msgpack_value *value, ckpt_value **out);
+/* flax_put_value - appends VALUE, a node as flax_read_value makes it. */
+void flax_put_value(buf *out, const ckpt_value *value);
+/* flax_put_array - appends the beginning of an array that has the shape of TENSOR. The caller then appends
+ * the NBYTES bytes of its elements. */
+void flax_put_array(buf *out, const ckpt_tensor *tensor, const char *dtype, uint64_t nbytes, bool is_scalar);
+/* flax_dtype_name - returns the name that Flax has for the dtype of TENSOR after a conversion to DTYPE; NULL:
  * Flax has no such dtype. */
-const char *flax_dtype_name(const ckpt_tensor *t, ckpt_dtype dtype);
+const char *flax_dtype_name(const ckpt_tensor *tensor, ckpt_dtype dtype);
 /* flax_size - sets *NBYTES to the size of an array of SHAPE whose elements have ELEMENT_SIZE bytes. Returns
  * false if the product of ELEMENT_SIZE and all nonzero dimensions is above NumPy's limit, 2^63 - 1. */
 bool flax_size(const uint64_t *shape, uint32_t ndim, uint64_t element_size, uint64_t *nbytes);
-/* flax_is_recognized - returns true if the N bytes of HEAD begin an extension, a list whose first item is an
- * extension, or a map whose first key is a text, a small number or a float. If PATH ends in .msgpack, a
+/* flax_is_recognized - returns true if the NBYTES bytes of HEAD begin an extension, a list whose first item
+ * is an extension, or a map whose first key is a text, a small number or a float. If PATH ends in .msgpack, a
  * single byte is recognized, too: an empty map or a small number. */
-bool flax_is_recognized(const char *path, const unsigned char *head, size_t n);
+bool flax_is_recognized(const char *path, const unsigned char *head, size_t nbytes);
 
 #endif

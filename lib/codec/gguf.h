@@ -76,23 +76,23 @@ struct gguf {
     uint64_t ggml_error_offset;
 };
 
-/* gguf_read - reads everything before the data of G->src. CKPT_EUNSUPPORTED: a version that is not
+/* gguf_read - reads everything before the data of GGUF->src. CKPT_EUNSUPPORTED: a version that is not
  * supported. */
-ckpt_status gguf_read(struct gguf *g, ckpt_error *err);
+ckpt_status gguf_read(struct gguf *gguf, ckpt_error *err);
 /* gguf_check_end - to be called after gguf_read: fails unless the file ends where the data and their padding
  * end, as ggml requires. */
-ckpt_status gguf_check_end(struct gguf *g, ckpt_error *err);
+ckpt_status gguf_check_end(struct gguf *gguf, ckpt_error *err);
 /* gguf_find_type - sets *TYPE to the ggml type of DTYPE; false: ggml has no such type. */
 bool gguf_find_type(ckpt_dtype dtype, uint32_t *type);
 /* gguf_get_width - returns the size of a value of TYPE; 0: a string, an array or an unknown type. */
 size_t gguf_get_width(uint32_t type);
-/* gguf_get_integer - returns the integer in P->bytes, read as unsigned; 0: P is no integer. */
-uint64_t gguf_get_integer(const struct gguf_pair *p, bool big_endian);
-/* gguf_read_value - sets *TEXT to the value of P as a text, and *TYPED to the same value as a node of its
+/* gguf_get_integer - returns the integer in PAIR->bytes, read as unsigned; 0: PAIR is no integer. */
+uint64_t gguf_get_integer(const struct gguf_pair *pair, bool big_endian);
+/* gguf_read_value - sets *TEXT to the value of PAIR as a text, and *TYPED to the same value as a node of its
  * type, both in A. If the text is abbreviated, *TYPED is that text. To be called in the callback on_pair
- * of G. */
-ckpt_status gguf_read_value(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **text,
-                            ckpt_value **typed, ckpt_error *err);
+ * of GGUF. */
+ckpt_status gguf_read_value(const struct gguf *gguf, const struct gguf_pair *pair, arena *a,
+                            ckpt_value **text, ckpt_value **typed, ckpt_error *err);
 
 /* The pairs of a file, which are kept after reading so that edits and copies can write them again. */
 struct gguf_file {
@@ -101,8 +101,9 @@ struct gguf_file {
     size_t n, cap;
 };
 
-/* gguf_put_pair - appends P, a pair of FROM, to OUT in version 3, little-endian. */
-ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *p, buf *out, ckpt_error *err);
+/* gguf_put_pair - appends PAIR, a pair of FROM, to OUT in version 3, little-endian. */
+ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *pair, buf *out,
+                          ckpt_error *err);
 /* gguf_make_pair - sets *OUT to a pair, in A, of KEY and the value of TYPE that TEXT spells. The elements of
  * an array have ELEMENT_TYPE. OUT->bytes is the value as gguf_put_pair appends it. CKPT_EUSAGE: TEXT is no
  * such value. */
@@ -112,10 +113,11 @@ ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t eleme
  * *TYPE to GGUF_ARRAY and *ELEMENT_TYPE to GGUF_U32. If there is no such suffix, sets *TYPE to GGUF_U32 for
  * general.alignment, else to GGUF_STRING. */
 void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element_type);
-/* gguf_round_up - rounds *N up to a multiple of ALIGNMENT; false: overflow. */
-bool gguf_round_up(uint64_t *n, uint64_t alignment);
-/* gguf_put_tensor - appends the tensor info of T under NAME with DTYPE, which ggml must have. DATA_OFFSET
- * is the distance of its data from the beginning of all data. */
-void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t data_offset);
+/* gguf_round_up - rounds *COUNT up to a multiple of ALIGNMENT; false: overflow. */
+bool gguf_round_up(uint64_t *count, uint64_t alignment);
+/* gguf_put_tensor - appends the tensor info of TENSOR under NAME with DTYPE, which ggml must have.
+ * DATA_OFFSET is the distance of its data from the beginning of all data. */
+void gguf_put_tensor(buf *out, ckpt_str name, const ckpt_tensor *tensor, ckpt_dtype dtype,
+                     uint64_t data_offset);
 
 #endif

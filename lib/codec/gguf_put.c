@@ -20,59 +20,59 @@ struct pair_copy {
     buf *out;
 };
 
-/* put_bits - appends the least significant N bytes of BITS, little-endian. */
-static void put_bits(buf *out, uint64_t bits, uint64_t n)
+/* put_bits - appends the least significant COUNT bytes of BITS, little-endian. */
+static void put_bits(buf *out, uint64_t bits, uint64_t count)
 {
-    for (uint64_t i = 0; i < n; i++)
+    for (uint64_t i = 0; i < count; i++)
         buf_byte(out, (unsigned char)(bits >> 8 * i));
 }
 
-/* copy_number - copies a number of N bytes, and returns it. */
-static uint64_t copy_number(struct pair_copy *c, size_t n)
+/* copy_number - copies a number of COUNT bytes, and returns it. */
+static uint64_t copy_number(struct pair_copy *copy, size_t count)
 {
-    const unsigned char *b = reader_take(&c->r, n);
-    uint64_t v = b ? load_number(b, n, c->from->header.big_endian) : 0;
-    put_bits(c->out, v, b ? n : 0);
+    const unsigned char *b = reader_take(&copy->r, count);
+    uint64_t v = b ? load_number(b, count, copy->from->header.big_endian) : 0;
+    put_bits(copy->out, v, b ? count : 0);
     return v;
 }
 
 /* copy_size - copies a length or count, which has 4 bytes in version 1, and 8 bytes in the output. */
-static uint64_t copy_size(struct pair_copy *c)
+static uint64_t copy_size(struct pair_copy *copy)
 {
-    bool is_version1 = c->from->header.version == 1;
-    uint64_t n = copy_number(c, is_version1 ? 4 : 8);
+    bool is_version1 = copy->from->header.version == 1;
+    uint64_t n = copy_number(copy, is_version1 ? 4 : 8);
     if (is_version1)
-        buf_u32le(c->out, 0);
+        buf_u32le(copy->out, 0);
     return n;
 }
 
-static void copy_bytes(struct pair_copy *c, uint64_t n)
+static void copy_bytes(struct pair_copy *copy, uint64_t count)
 {
-    while (n && !c->r.status && buf_ok(c->out)) {
-        size_t chunk_len = n < COPY_CHUNK ? (size_t)n : COPY_CHUNK;
-        const unsigned char *b = reader_take(&c->r, chunk_len);
+    while (count && !copy->r.status && buf_ok(copy->out)) {
+        size_t chunk_len = count < COPY_CHUNK ? (size_t)count : COPY_CHUNK;
+        const unsigned char *b = reader_take(&copy->r, chunk_len);
         if (b)
-            buf_put(c->out, b, chunk_len);
-        n -= chunk_len;
+            buf_put(copy->out, b, chunk_len);
+        count -= chunk_len;
     }
 }
 
-static void copy_scalar(struct pair_copy *c, uint32_t type)
+static void copy_scalar(struct pair_copy *copy, uint32_t type)
 {
     if (type == GGUF_STRING)
-        copy_bytes(c, copy_size(c));
+        copy_bytes(copy, copy_size(copy));
     else
-        (void)copy_number(c, gguf_get_width(type));
+        (void)copy_number(copy, gguf_get_width(type));
 }
 
 /* copy_value - copies a value of TYPE and all that is in it. left[i] is the number of elements that are still
  * to be copied on level i. */
-static void copy_value(struct pair_copy *c, uint32_t type)
+static void copy_value(struct pair_copy *copy, uint32_t type)
 {
     uint32_t types[GGUF_DEPTH + 1] = {type};
     uint64_t left[GGUF_DEPTH + 1] = {1};
     unsigned depth = 0;
-    while (!c->r.status && buf_ok(c->out)) {
+    while (!copy->r.status && buf_ok(copy->out)) {
         if (left[depth] == 0) {
             if (!COUNT_DOWN(depth))
                 return;
@@ -80,41 +80,42 @@ static void copy_value(struct pair_copy *c, uint32_t type)
         }
         left[depth]--;
         if (types[depth] != GGUF_ARRAY) {
-            copy_scalar(c, types[depth]);
+            copy_scalar(copy, types[depth]);
         } else if (depth < GGUF_DEPTH) { /* always true: gguf_read refuses deeper arrays */
             depth++;
-            types[depth] = (uint32_t)copy_number(c, 4);
-            left[depth] = copy_size(c);
+            types[depth] = (uint32_t)copy_number(copy, 4);
+            left[depth] = copy_size(copy);
         }
     }
 }
 
-static ckpt_status copy_pair(const struct gguf_file *from, const struct gguf_pair *p, buf *out,
+static ckpt_status copy_pair(const struct gguf_file *from, const struct gguf_pair *pair, buf *out,
                              ckpt_error *err)
 {
     struct pair_copy c = {.from = from, .out = out};
     bool is_unchanged = from->header.version > 1 && !from->header.big_endian;
     uint64_t length = from->header.version == 1 ? 4 : 8;
     /* gguf_read read type and count of an array before its first element */
-    uint64_t begin = p->value_offset - (p->type == GGUF_ARRAY ? 4 + length : 0);
-    CKPT_TRY(reader_init(&c.r, from->header.src, begin, p->end_offset, err));
+    uint64_t begin = pair->value_offset - (pair->type == GGUF_ARRAY ? 4 + length : 0);
+    CKPT_TRY(reader_init(&c.r, from->header.src, begin, pair->end_offset, err));
     if (is_unchanged)
-        copy_bytes(&c, p->end_offset - begin);
+        copy_bytes(&c, pair->end_offset - begin);
     else
-        copy_value(&c, p->type);
+        copy_value(&c, pair->type);
     ckpt_status st = c.r.status;
     reader_free(&c.r);
     return st;
 }
 
-ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *p, buf *out, ckpt_error *err)
+ckpt_status gguf_put_pair(const struct gguf_file *from, const struct gguf_pair *pair, buf *out,
+                          ckpt_error *err)
 {
-    buf_u64le(out, p->key.len);
-    buf_put_str(out, p->key);
-    buf_u32le(out, p->type);
-    if (!p->bytes)
-        return copy_pair(from, p, out, err);
-    buf_put(out, p->bytes, (size_t)p->value_size);
+    buf_u64le(out, pair->key.len);
+    buf_put_str(out, pair->key);
+    buf_u32le(out, pair->type);
+    if (!pair->bytes)
+        return copy_pair(from, pair, out, err);
+    buf_put(out, pair->bytes, (size_t)pair->value_size);
     return CKPT_OK;
 }
 
@@ -201,15 +202,15 @@ static bool put_scalar(buf *out, uint32_t type, ckpt_str text)
     }
 }
 
-/* put_element - appends the value that J has read with event E; false: it is not of TYPE. */
-static bool put_element(buf *out, uint32_t type, json_scan *j, enum json_event e)
+/* put_element - appends the value that SCAN has read with event EVENT; false: it is not of TYPE. */
+static bool put_element(buf *out, uint32_t type, json_scan *scan, enum json_event event)
 {
-    if (e == JSON_TRUE || e == JSON_FALSE)
+    if (event == JSON_TRUE || event == JSON_FALSE)
         return type == GGUF_BOOL &&
-               put_scalar(out, type, e == JSON_TRUE ? STR_LIT("true") : STR_LIT("false"));
-    bool is_text = e == JSON_STRING && type == GGUF_STRING;
-    bool is_number = e == JSON_NUMBER && type != GGUF_STRING && type != GGUF_BOOL;
-    return (is_text || is_number) && put_scalar(out, type, j->str);
+               put_scalar(out, type, event == JSON_TRUE ? STR_LIT("true") : STR_LIT("false"));
+    bool is_text = event == JSON_STRING && type == GGUF_STRING;
+    bool is_number = event == JSON_NUMBER && type != GGUF_STRING && type != GGUF_BOOL;
+    return (is_text || is_number) && put_scalar(out, type, scan->str);
 }
 
 /* put_array - appends TEXT, a list in JSON, as an array of ELEMENT_TYPE; false: TEXT is no such list. */
@@ -253,15 +254,16 @@ ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t eleme
     return st;
 }
 
-void gguf_put_tensor(buf *b, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t data_offset)
+void gguf_put_tensor(buf *out, ckpt_str name, const ckpt_tensor *tensor, ckpt_dtype dtype,
+                     uint64_t data_offset)
 {
     uint32_t type = 0;
     (void)gguf_find_type(dtype, &type);
-    buf_u64le(b, name.len);
-    buf_put_str(b, name);
-    buf_u32le(b, t->ndim);
-    for (uint32_t i = t->ndim; COUNT_DOWN(i);)
-        buf_u64le(b, t->shape[i]);
-    buf_u32le(b, type);
-    buf_u64le(b, data_offset);
+    buf_u64le(out, name.len);
+    buf_put_str(out, name);
+    buf_u32le(out, tensor->ndim);
+    for (uint32_t i = tensor->ndim; COUNT_DOWN(i);)
+        buf_u64le(out, tensor->shape[i]);
+    buf_u32le(out, type);
+    buf_u64le(out, data_offset);
 }

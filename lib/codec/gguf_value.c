@@ -47,91 +47,94 @@ static ckpt_value *make_number(arena *a, uint32_t type, uint64_t bits, buf *text
 
 /* read_element - returns the next element, of TYPE, and appends it to TEXT, quoted if it is a string.
  * NULL: the first SHOWN_BYTES bytes of the array end inside the element, or out of memory. */
-static ckpt_value *read_element(struct element_reader *w, uint32_t type, buf *text)
+static ckpt_value *read_element(struct element_reader *element_reader, uint32_t type, buf *text)
 {
-    size_t n = type == GGUF_STRING ? w->g->version == 1 ? 4 : 8 : gguf_get_width(type);
-    const unsigned char *b = cursor_take(&w->c, n);
-    uint64_t bits = b ? load_number(b, n, w->g->big_endian) : 0;
+    size_t n = type == GGUF_STRING ? element_reader->g->version == 1 ? 4 : 8 : gguf_get_width(type);
+    const unsigned char *b = cursor_take(&element_reader->c, n);
+    uint64_t bits = b ? load_number(b, n, element_reader->g->big_endian) : 0;
     if (!b)
         return NULL;
     if (type != GGUF_STRING)
-        return make_number(w->a, type, bits, text);
-    const unsigned char *s = bits <= SHOWN_BYTES ? cursor_take(&w->c, (size_t)bits) : NULL;
-    ckpt_str copy = s ? arena_str(w->a, str_of((const char *)s, (size_t)bits)) : str_of(NULL, 0);
+        return make_number(element_reader->a, type, bits, text);
+    const unsigned char *s = bits <= SHOWN_BYTES ? cursor_take(&element_reader->c, (size_t)bits) : NULL;
+    ckpt_str copy = s ? arena_str(element_reader->a, str_of((const char *)s, (size_t)bits)) : str_of(NULL, 0);
     if (!copy.ptr)
         return NULL;
     json_quote(text, copy);
-    return value_str(w->a, copy);
+    return value_str(element_reader->a, copy);
 }
 
-/* read_elements - appends the first N elements of P to LIST and TEXT. Returns the number of those it read. */
-static uint64_t read_elements(struct element_reader *w, const struct gguf_pair *p, uint64_t n,
-                              ckpt_value *list, buf *text)
+/* read_elements - appends the first COUNT elements of PAIR to LIST and TEXT. Returns the number of those it
+ * read. */
+static uint64_t read_elements(struct element_reader *element_reader, const struct gguf_pair *pair,
+                              uint64_t count, ckpt_value *list, buf *text)
 {
-    for (uint64_t i = 0; i < n; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         size_t len_before = text->len;
         if (i)
             buf_put_cstr(text, ", ");
-        ckpt_value *v = read_element(w, p->element_type, text);
-        if (!v || !value_append(w->a, list, v)) {
+        ckpt_value *v = read_element(element_reader, pair->element_type, text);
+        if (!v || !value_append(element_reader->a, list, v)) {
             text->len = len_before;
             return i;
         }
     }
-    return n;
+    return count;
 }
 
-/* read_array - appends the array P to TEXT, and sets *OUT to its list; to NULL if TEXT abbreviates it. */
-static ckpt_status read_array(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **out,
-                              buf *text, ckpt_error *err)
+/* read_array - appends the array PAIR to TEXT, and sets *OUT to its list; to NULL if TEXT abbreviates it. */
+static ckpt_status read_array(const struct gguf *gguf, const struct gguf_pair *pair, arena *a,
+                              ckpt_value **out, buf *text, ckpt_error *err)
 {
     unsigned char bytes[SHOWN_BYTES];
-    struct element_reader w = {.g = g, .a = a};
-    size_t n = p->value_size < sizeof bytes ? (size_t)p->value_size : sizeof bytes;
-    ckpt_value *list = value_new(a, CKPT_V_LIST, p->value_offset);
+    struct element_reader w = {.g = gguf, .a = a};
+    size_t n = pair->value_size < sizeof bytes ? (size_t)pair->value_size : sizeof bytes;
+    ckpt_value *list = value_new(a, CKPT_V_LIST, pair->value_offset);
     CKPT_TRY_ALLOC(list, err);
-    CKPT_TRY(source_read(g->src, p->value_offset, bytes, n, err));
-    w.c = cursor_of(bytes, n, p->value_offset);
-    bool is_complete = p->count <= SHOWN_ELEMENTS && p->value_size <= sizeof bytes &&
-                       p->element_type != GGUF_ARRAY;
-    uint64_t nshown = p->element_type == GGUF_ARRAY ? 0 : is_complete ? p->count : FIRST_ELEMENTS;
+    CKPT_TRY(source_read(gguf->src, pair->value_offset, bytes, n, err));
+    w.c = cursor_of(bytes, n, pair->value_offset);
+    bool is_complete = pair->count <= SHOWN_ELEMENTS && pair->value_size <= sizeof bytes &&
+                       pair->element_type != GGUF_ARRAY;
+    uint64_t nshown = pair->element_type == GGUF_ARRAY ? 0 : is_complete ? pair->count : FIRST_ELEMENTS;
     buf_byte(text, '[');
-    uint64_t nread = read_elements(&w, p, nshown < p->count ? nshown : p->count, list, text);
-    if (is_complete && nread < p->count)
+    uint64_t nread = read_elements(&w, pair, nshown < pair->count ? nshown : pair->count, list, text);
+    if (is_complete && nread < pair->count)
         return fail_memory(err);
     if (is_complete)
         buf_byte(text, ']');
     else
-        buf_printf(text, "%s...] of %" PRIu64, nread ? ", " : "", p->count);
+        buf_printf(text, "%s...] of %" PRIu64, nread ? ", " : "", pair->count);
     *out = is_complete ? list : NULL;
     return CKPT_OK;
 }
 
-/* read_scalar - appends the text or number P to TEXT, and sets *OUT to its node, unless P was skipped. */
-static ckpt_status read_scalar(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **out,
-                               buf *text, ckpt_error *err)
+/* read_scalar - appends the text or number PAIR to TEXT, and sets *OUT to its node, unless PAIR was
+ * skipped. */
+static ckpt_status read_scalar(const struct gguf *gguf, const struct gguf_pair *pair, arena *a,
+                               ckpt_value **out, buf *text, ckpt_error *err)
 {
-    if (!p->bytes) {
-        buf_printf(text, "%" PRIu64 " bytes of text", p->value_size);
+    if (!pair->bytes) {
+        buf_printf(text, "%" PRIu64 " bytes of text", pair->value_size);
         return CKPT_OK;
     }
-    if (p->type == GGUF_STRING) {
-        ckpt_str copy = arena_str(a, str_of((const char *)p->bytes, (size_t)p->value_size));
-        buf_put(text, p->bytes, (size_t)p->value_size);
+    if (pair->type == GGUF_STRING) {
+        ckpt_str copy = arena_str(a, str_of((const char *)pair->bytes, (size_t)pair->value_size));
+        buf_put(text, pair->bytes, (size_t)pair->value_size);
         *out = copy.ptr ? value_str(a, copy) : NULL;
     } else {
-        *out = make_number(a, p->type, load_number(p->bytes, (size_t)p->value_size, g->big_endian), text);
+        *out = make_number(a, pair->type,
+                           load_number(pair->bytes, (size_t)pair->value_size, gguf->big_endian), text);
     }
     return *out ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status gguf_read_value(const struct gguf *g, const struct gguf_pair *p, arena *a, ckpt_value **text,
-                            ckpt_value **typed, ckpt_error *err)
+ckpt_status gguf_read_value(const struct gguf *gguf, const struct gguf_pair *pair, arena *a,
+                            ckpt_value **text, ckpt_value **typed, ckpt_error *err)
 {
     buf b;
     *typed = NULL;
     buf_init(&b, 8 * GGUF_TEXT_MAX);
-    ckpt_status st = (p->type == GGUF_ARRAY ? read_array : read_scalar)(g, p, a, typed, &b, err);
+    ckpt_status st = (pair->type == GGUF_ARRAY ? read_array : read_scalar)(gguf, pair, a, typed, &b, err);
     ckpt_str copy = buf_ok(&b) ? arena_str(a, buf_view(&b)) : str_of(NULL, 0);
     *text = copy.ptr ? value_str(a, copy) : NULL;
     buf_free(&b);

@@ -35,95 +35,96 @@
 #define MAX_PATH       16384u
 #define MAX_OBJECTS    2000000u
 
-ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *what, cursor *c)
+ckpt_status hdf5_load(struct hdf5 *hdf5, uint64_t addr, uint64_t count, const char *what, cursor *in)
 {
-    uint64_t size = h->src->size;
-    if (!range_within(addr, n, size))
-        return fail(h->err, CKPT_ETRUNCATED, addr, "%s of {=%llu bytes}, but the file has {%llu} there", what,
-                    (unsigned long long)n, (unsigned long long)(addr < size ? size - addr : 0));
-    if (n > MAX_STRUCTURE)
-        return fail(h->err, CKPT_ELIMIT, addr, "%s of {%llu bytes}; the limit is {=64 MiB}", what,
-                    (unsigned long long)n);
-    if (n > h->structure_bytes_left)
+    uint64_t size = hdf5->src->size;
+    if (!range_within(addr, count, size))
+        return fail(hdf5->err, CKPT_ETRUNCATED, addr, "%s of {=%llu bytes}, but the file has {%llu} there",
+                    what, (unsigned long long)count, (unsigned long long)(addr < size ? size - addr : 0));
+    if (count > MAX_STRUCTURE)
+        return fail(hdf5->err, CKPT_ELIMIT, addr, "%s of {%llu bytes}; the limit is {=64 MiB}", what,
+                    (unsigned long long)count);
+    if (count > hdf5->structure_bytes_left)
         return fail(
-            h->err, CKPT_EFORMAT, addr,
+            hdf5->err, CKPT_EFORMAT, addr,
             "its structures have {more} bytes than {=four times the file}: they overlap, or form a loop");
-    h->structure_bytes_left -= n;
-    unsigned char *bytes = arena_alloc(h->scratch, (size_t)n);
-    CKPT_TRY_ALLOC(bytes, h->err);
-    ckpt_status st = window_read(&h->window, h->src, addr, bytes, (size_t)n, h->err);
-    h->read_failed |= st != CKPT_OK;
-    *c = cursor_of(bytes, (size_t)n, addr);
+    hdf5->structure_bytes_left -= count;
+    unsigned char *bytes = arena_alloc(hdf5->scratch, (size_t)count);
+    CKPT_TRY_ALLOC(bytes, hdf5->err);
+    ckpt_status st = window_read(&hdf5->window, hdf5->src, addr, bytes, (size_t)count, hdf5->err);
+    hdf5->read_failed |= st != CKPT_OK;
+    *in = cursor_of(bytes, (size_t)count, addr);
     return st;
 }
 
-/* skip_signature - fails unless C begins with the signature and version of KIND, and skips them. */
-static ckpt_status skip_signature(struct hdf5 *h, const struct hdf5_kind *kind, cursor *c)
+/* skip_signature - fails unless IN begins with the signature and version of KIND, and skips them. */
+static ckpt_status skip_signature(struct hdf5 *hdf5, const struct hdf5_kind *kind, cursor *in)
 {
-    uint64_t addr = c->pos;
-    const unsigned char *b = cursor_take(c, 5);
+    uint64_t addr = in->pos;
+    const unsigned char *b = cursor_take(in, 5);
     if (!b || memcmp(b, kind->signature, 4) != 0)
-        return fail(h->err, CKPT_EFORMAT, addr, "{other bytes} where {=%s} must be", kind->what);
+        return fail(hdf5->err, CKPT_EFORMAT, addr, "{other bytes} where {=%s} must be", kind->what);
     return b[4] == kind->version ? CKPT_OK
-                                 : fail(h->err, CKPT_EUNSUPPORTED, addr, "%s of version {%u}; {=%u} is read",
-                                        kind->what, b[4], kind->version);
+                                 : fail(hdf5->err, CKPT_EUNSUPPORTED, addr,
+                                        "%s of version {%u}; {=%u} is read", kind->what, b[4], kind->version);
 }
 
-ckpt_status hdf5_load_block(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
-                            cursor *c)
+ckpt_status hdf5_load_block(struct hdf5 *hdf5, uint64_t addr, uint64_t count, const struct hdf5_kind *kind,
+                            cursor *in)
 {
-    CKPT_TRY(hdf5_load(h, addr, n, kind->what, c));
-    return skip_signature(h, kind, c);
+    CKPT_TRY(hdf5_load(hdf5, addr, count, kind->what, in));
+    return skip_signature(hdf5, kind, in);
 }
 
-ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
-                              cursor *c)
+ckpt_status hdf5_load_checked(struct hdf5 *hdf5, uint64_t addr, uint64_t count, const struct hdf5_kind *kind,
+                              cursor *in)
 {
-    CKPT_TRY(hdf5_load(h, addr, n, kind->what, c));
-    cursor all = *c;
-    CKPT_TRY(skip_signature(h, kind, c));
-    return hdf5_cut_checksum(h, all, kind->what, c);
+    CKPT_TRY(hdf5_load(hdf5, addr, count, kind->what, in));
+    cursor all = *in;
+    CKPT_TRY(skip_signature(hdf5, kind, in));
+    return hdf5_cut_checksum(hdf5, all, kind->what, in);
 }
 
-ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t computed,
+ckpt_status hdf5_compare_sums(struct hdf5 *hdf5, uint64_t addr, const char *what, uint32_t computed,
                               uint32_t recorded)
 {
     return computed == recorded
                ? CKPT_OK
-               : fail(h->err, CKPT_ECHECKSUM, addr, "%s has the checksum {%08x}, the file records {=%08x}",
+               : fail(hdf5->err, CKPT_ECHECKSUM, addr, "%s has the checksum {%08x}, the file records {=%08x}",
                       what, computed, recorded);
 }
 
-ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, cursor *c)
+ckpt_status hdf5_cut_checksum(struct hdf5 *hdf5, cursor all, const char *what, cursor *in)
 {
-    if (c->left < 4)
-        return hdf5_fail_short(h, c, what);
+    if (in->left < 4)
+        return hdf5_fail_short(hdf5, in, what);
     all.left -= 4;
-    c->left -= 4;
-    return hdf5_compare_sums(h, all.pos, what, hdf5_checksum(all.p, all.left), load_u32le(all.p + all.left));
+    in->left -= 4;
+    return hdf5_compare_sums(hdf5, all.pos, what, hdf5_checksum(all.p, all.left),
+                             load_u32le(all.p + all.left));
 }
 
-cursor hdf5_take_padded(cursor *c, size_t n, size_t unit)
+cursor hdf5_take_padded(cursor *in, size_t count, size_t unit)
 {
-    cursor taken = cursor_sub(c, n);
-    size_t padding = (unit - n % unit) % unit;
-    (void)cursor_take(c, padding < c->left ? padding : c->left);
+    cursor taken = cursor_sub(in, count);
+    size_t padding = (unit - count % unit) % unit;
+    (void)cursor_take(in, padding < in->left ? padding : in->left);
     return taken;
 }
 
-ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what)
+ckpt_status hdf5_fail_short(struct hdf5 *hdf5, const cursor *in, const char *what)
 {
-    return fail(h->err, CKPT_EFORMAT, c->pos, "%s {ends early}, where {=all of it} must be", what);
+    return fail(hdf5->err, CKPT_EFORMAT, in->pos, "%s {ends early}, where {=all of it} must be", what);
 }
 
-static uint32_t rotate(uint32_t n, unsigned bits) { return n << bits | n >> (32 - bits); }
+static uint32_t rotate(uint32_t count, unsigned bits) { return count << bits | count >> (32 - bits); }
 
-/* mix - the macro mix of lookup3, with X as its a, b and c. */
-MODULO static void mix(uint32_t x[3])
+/* mix - the macro mix of lookup3, with NUMBERS as its a, b and c. */
+MODULO static void mix(uint32_t numbers[3])
 {
     static const unsigned rotations[6] = {4, 6, 8, 16, 19, 4};
     for (unsigned i = 0; i < 6; i++) {
-        uint32_t *a = &x[i % 3], *b = &x[(i + 1) % 3], *c = &x[(i + 2) % 3];
+        uint32_t *a = &numbers[i % 3], *b = &numbers[(i + 1) % 3], *c = &numbers[(i + 2) % 3];
         *a -= *c;
         *a ^= rotate(*c, rotations[i]);
         *c += *b;
@@ -131,31 +132,31 @@ MODULO static void mix(uint32_t x[3])
 }
 
 /* finish_mixing - the macro final of lookup3; returns its c. */
-MODULO static uint32_t finish_mixing(uint32_t x[3])
+MODULO static uint32_t finish_mixing(uint32_t numbers[3])
 {
     static const unsigned rotations[7] = {14, 11, 25, 16, 4, 14, 24};
     for (unsigned i = 0; i < 7; i++) {
-        uint32_t *c = &x[(i + 2) % 3], *b = &x[(i + 1) % 3];
+        uint32_t *c = &numbers[(i + 2) % 3], *b = &numbers[(i + 1) % 3];
         *c ^= *b;
         *c -= rotate(*b, rotations[i]);
     }
-    return x[2];
+    return numbers[2];
 }
 
-MODULO uint32_t hdf5_checksum(const unsigned char *bytes, size_t n)
+MODULO uint32_t hdf5_checksum(const unsigned char *bytes, size_t nbytes)
 {
-    uint32_t start = 0xdeadbeef + (uint32_t)n;
+    uint32_t start = 0xdeadbeef + (uint32_t)nbytes;
     uint32_t x[3] = {start, start, start};
     unsigned char last[12] = {0};
     size_t done = 0;
-    for (; n - done > 12; done += 12) {
+    for (; nbytes - done > 12; done += 12) {
         for (unsigned i = 0; i < 3; i++)
             x[i] += load_u32le(&bytes[done + 4 * i]);
         mix(x);
     }
-    if (n == 0)
+    if (nbytes == 0)
         return x[2];
-    memcpy(last, &bytes[done], n - done);
+    memcpy(last, &bytes[done], nbytes - done);
     for (unsigned i = 0; i < 3; i++)
         x[i] += load_u32le(&last[4 * i]);
     return finish_mixing(x);
@@ -182,64 +183,64 @@ struct superblock {
     bool is_open;               /* true if its writer has not closed the file */
 };
 
-static ckpt_status read_superblock(struct hdf5 *h, struct superblock *s)
+static ckpt_status read_superblock(struct hdf5 *hdf5, struct superblock *superblock)
 {
     static const uint8_t skipped[] = {9, 13, 1, 0}; /* bytes to skip before the base address, by version */
     cursor c;
-    uint64_t n = h->src->size < 96 ? h->src->size : 96; /* a superblock has 96 bytes at most */
-    CKPT_TRY(hdf5_load(h, 0, n, "a superblock", &c));
+    uint64_t n = hdf5->src->size < 96 ? hdf5->src->size : 96; /* a superblock has 96 bytes at most */
+    CKPT_TRY(hdf5_load(hdf5, 0, n, "a superblock", &c));
     const unsigned char *all = c.p;
     (void)cursor_take(&c, 8);
     unsigned version = cursor_u8(&c);
-    *s = (struct superblock){.driver = HDF5_NOWHERE};
+    *superblock = (struct superblock){.driver = HDF5_NOWHERE};
     if (version > 3)
-        return fail(h->err, CKPT_EUNSUPPORTED, 8, "HDF5 of superblock version {%u}; {=0 to 3} are read",
+        return fail(hdf5->err, CKPT_EUNSUPPORTED, 8, "HDF5 of superblock version {%u}; {=0 to 3} are read",
                     version);
     if (version < 2)
         (void)cursor_take(&c, 4);
-    s->sizes_at = c.pos;
-    s->address_size = cursor_u8(&c);
-    s->length_size = cursor_u8(&c);
-    s->is_open = version == 3 && cursor_u8(&c) & 5;
+    superblock->sizes_at = c.pos;
+    superblock->address_size = cursor_u8(&c);
+    superblock->length_size = cursor_u8(&c);
+    superblock->is_open = version == 3 && cursor_u8(&c) & 5;
     (void)cursor_take(&c, skipped[version]);
-    s->base_at = c.pos;
-    s->base = cursor_u64(&c);
+    superblock->base_at = c.pos;
+    superblock->base = cursor_u64(&c);
     (void)cursor_u64(&c);
-    s->end = cursor_u64(&c);
+    superblock->end = cursor_u64(&c);
     if (version < 2) {
-        s->driver = cursor_u64(&c);
+        superblock->driver = cursor_u64(&c);
         (void)cursor_u64(&c);
     }
-    s->root = cursor_u64(&c);
+    superblock->root = cursor_u64(&c);
     uint32_t sum = version < 2 ? 0 : cursor_u32(&c);
     if (c.bad)
-        return fail(h->err, CKPT_ETRUNCATED, 0, "the superblock {ends early}, where {=all of it} must be");
-    return version < 2 ? CKPT_OK : hdf5_compare_sums(h, 0, "a superblock", hdf5_checksum(all, 44), sum);
+        return fail(hdf5->err, CKPT_ETRUNCATED, 0, "the superblock {ends early}, where {=all of it} must be");
+    return version < 2 ? CKPT_OK : hdf5_compare_sums(hdf5, 0, "a superblock", hdf5_checksum(all, 44), sum);
 }
 
-static ckpt_status check_superblock(struct hdf5 *h, const struct superblock *s, uint64_t base)
+static ckpt_status check_superblock(struct hdf5 *hdf5, const struct superblock *superblock, uint64_t base)
 {
     uint64_t end = 0;
-    if (s->address_size != 8 || s->length_size != 8)
-        return fail(h->err, CKPT_EUNSUPPORTED, s->sizes_at,
-                    "addresses and lengths of {%u and %u bytes}; {=8 bytes} are read", s->address_size,
-                    s->length_size);
-    if (s->is_open)
+    if (superblock->address_size != 8 || superblock->length_size != 8)
+        return fail(hdf5->err, CKPT_EUNSUPPORTED, superblock->sizes_at,
+                    "addresses and lengths of {%u and %u bytes}; {=8 bytes} are read",
+                    superblock->address_size, superblock->length_size);
+    if (superblock->is_open)
         return fail(
-            h->err, CKPT_EFORMAT, 11,
+            hdf5->err, CKPT_EFORMAT, 11,
             "the file was {not closed} by its writer and may be incomplete; only {=closed files} are read");
-    if (s->base != base)
-        return fail(h->err, CKPT_EFORMAT, s->base_at,
+    if (superblock->base != base)
+        return fail(hdf5->err, CKPT_EFORMAT, superblock->base_at,
                     "the base address is {%llu}, but the signature is at {=%llu}",
-                    (unsigned long long)s->base, (unsigned long long)base);
-    if (s->driver != HDF5_NOWHERE)
-        return fail(h->err, CKPT_EUNSUPPORTED, s->base_at + 24,
+                    (unsigned long long)superblock->base, (unsigned long long)base);
+    if (superblock->driver != HDF5_NOWHERE)
+        return fail(hdf5->err, CKPT_EUNSUPPORTED, superblock->base_at + 24,
                     "{driver information}: its data are in several files; only {=single files} are read");
-    if (!checked_add(base, h->src->size, &end) || s->end > end)
-        return fail(h->err, CKPT_ETRUNCATED, s->base_at + 16,
+    if (!checked_add(base, hdf5->src->size, &end) || superblock->end > end)
+        return fail(hdf5->err, CKPT_ETRUNCATED, superblock->base_at + 16,
                     "the file has {%llu bytes}, {=%llu} were written\n"
                     "the download or the copy stopped early: get the file again",
-                    (unsigned long long)end, (unsigned long long)s->end);
+                    (unsigned long long)end, (unsigned long long)superblock->end);
     return CKPT_OK;
 }
 
@@ -263,19 +264,19 @@ struct hdf5_walk {
     size_t nvisited, cap_visited;
 };
 
-static ckpt_status report_link(struct hdf5_walk *w, ckpt_str path, const char *kind, ckpt_str target)
+static ckpt_status report_link(struct hdf5_walk *walk, ckpt_str path, const char *kind, ckpt_str target)
 {
-    const struct hdf5_visitor *v = w->h->visitor;
-    return v->on_link ? v->on_link(v->user, path, kind, target, w->h->err) : CKPT_OK;
+    const struct hdf5_visitor *v = walk->h->visitor;
+    return v->on_link ? v->on_link(v->user, path, kind, target, walk->h->err) : CKPT_OK;
 }
 
 /* make_path - sets *OUT to the path of NAME in the group at PARENT. */
-static ckpt_status make_path(struct hdf5_walk *w, ckpt_str parent, ckpt_str name, ckpt_str *out)
+static ckpt_status make_path(struct hdf5_walk *walk, ckpt_str parent, ckpt_str name, ckpt_str *out)
 {
     if (parent.len + name.len >= MAX_PATH)
-        return fail(w->h->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{a path} of more than {=%u bytes}", MAX_PATH);
-    char *path = arena_alloc(w->h->a, parent.len + name.len + 2);
-    CKPT_TRY_ALLOC(path, w->h->err);
+        return fail(walk->h->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{a path} of more than {=%u bytes}", MAX_PATH);
+    char *path = arena_alloc(walk->h->a, parent.len + name.len + 2);
+    CKPT_TRY_ALLOC(path, walk->h->err);
     size_t n = parent.len;
     memcpy(path, parent.ptr, n);
     if (n)
@@ -285,18 +286,21 @@ static ckpt_status make_path(struct hdf5_walk *w, ckpt_str parent, ckpt_str name
     return CKPT_OK;
 }
 
-static ckpt_status add_pending(struct hdf5_walk *w, struct pending x)
+static ckpt_status add_pending(struct hdf5_walk *walk, struct pending this_pending)
 {
-    if (x.depth > MAX_DEPTH)
-        return fail(w->h->err, CKPT_ELIMIT, x.addr, "{more} than {=%u groups} are nested", MAX_DEPTH);
-    if (w->npending >= MAX_OBJECTS)
-        return fail(w->h->err, CKPT_ELIMIT, x.addr, "the file has {more} than {=%u objects}", MAX_OBJECTS);
-    return ARENA_PUSH(w->h->a, w, pending, &x) ? CKPT_OK : fail_memory(w->h->err);
+    if (this_pending.depth > MAX_DEPTH)
+        return fail(walk->h->err, CKPT_ELIMIT, this_pending.addr, "{more} than {=%u groups} are nested",
+                    MAX_DEPTH);
+    if (walk->npending >= MAX_OBJECTS)
+        return fail(walk->h->err, CKPT_ELIMIT, this_pending.addr, "the file has {more} than {=%u objects}",
+                    MAX_OBJECTS);
+    return ARENA_PUSH(walk->h->a, walk, pending, &this_pending) ? CKPT_OK : fail_memory(walk->h->err);
 }
 
-/* add_links - adds the hard links of group X to the objects to visit, in order, and reports its other
+/* add_links - adds the hard links of group PENDING to the objects to visit, in order, and reports its other
  * links. */
-static ckpt_status add_links(struct hdf5_walk *w, const struct pending *x, const struct hdf5_links *links)
+static ckpt_status add_links(struct hdf5_walk *walk, const struct pending *pending,
+                             const struct hdf5_links *links)
 {
     static const char *const kinds[] = {
         [HDF5_SOFT] = "soft link", [HDF5_EXTERNAL] = "external link", [HDF5_USER] = "user-defined link"};
@@ -305,25 +309,25 @@ static ckpt_status add_links(struct hdf5_walk *w, const struct pending *x, const
         ckpt_str path;
         if (l->kind == HDF5_HARD)
             continue;
-        CKPT_TRY(make_path(w, x->path, l->name, &path));
-        CKPT_TRY(report_link(w, path, kinds[l->kind], l->target));
+        CKPT_TRY(make_path(walk, pending->path, l->name, &path));
+        CKPT_TRY(report_link(walk, path, kinds[l->kind], l->target));
     }
     for (size_t i = links->n; COUNT_DOWN(i);) { /* the last link first, because pending is a stack */
-        struct pending next = {.addr = links->links[i].addr, .depth = x->depth + 1};
+        struct pending next = {.addr = links->links[i].addr, .depth = pending->depth + 1};
         if (links->links[i].kind != HDF5_HARD)
             continue;
-        CKPT_TRY(make_path(w, x->path, links->links[i].name, &next.path));
-        CKPT_TRY(add_pending(w, next));
+        CKPT_TRY(make_path(walk, pending->path, links->links[i].name, &next.path));
+        CKPT_TRY(add_pending(walk, next));
     }
     return CKPT_OK;
 }
 
-static ckpt_status add_visited(struct hdf5_walk *w, const struct pending *x, bool is_group)
+static ckpt_status add_visited(struct hdf5_walk *walk, const struct pending *pending, bool is_group)
 {
-    const struct visited v = {x->path, is_group};
-    bool ok = map_put_num(w->visited_index, x->addr, (uint32_t)w->nvisited, NULL) &&
-              ARENA_PUSH(w->h->a, w, visited, &v);
-    return ok ? CKPT_OK : fail_memory(w->h->err);
+    const struct visited v = {pending->path, is_group};
+    bool ok = map_put_num(walk->visited_index, pending->addr, (uint32_t)walk->nvisited, NULL) &&
+              ARENA_PUSH(walk->h->a, walk, visited, &v);
+    return ok ? CKPT_OK : fail_memory(walk->h->err);
 }
 
 /* The attributes of one object. */
@@ -333,123 +337,137 @@ struct attributes {
     bool is_bfloat16;   /* true: one of them is dtype = "bfloat16" */
 };
 
-/* read_attribute - reads the attribute message C of the object at x->path, and passes it to the visitor. */
-static ckpt_status read_attribute(struct hdf5 *h, cursor c, struct attributes *x)
+/* read_attribute - reads the attribute message IN of the object at attributes->path, and passes it to the
+ * visitor. */
+static ckpt_status read_attribute(struct hdf5 *hdf5, cursor in, struct attributes *attributes)
 {
     struct hdf5_attribute a;
     ckpt_str text;
-    ckpt_status st = hdf5_read_attribute(h, c, &a);
+    ckpt_status st = hdf5_read_attribute(hdf5, in, &a);
     if (st == CKPT_EUNSUPPORTED) {
-        a.why_no_value = arena_str(h->a, str_c(h->err->what)).ptr;
-        st = a.why_no_value ? CKPT_OK : fail_memory(h->err);
+        a.why_no_value = arena_str(hdf5->a, str_c(hdf5->err->what)).ptr;
+        st = a.why_no_value ? CKPT_OK : fail_memory(hdf5->err);
     }
     if (st != CKPT_OK && a.name.len)
-        error_add_where(h->err, "attribute %.*s", STR_ARG(a.name));
+        error_add_where(hdf5->err, "attribute %.*s", STR_ARG(a.name));
     CKPT_TRY(st);
     if (str_is(a.name, "dtype") && value_text(a.value, &text))
-        x->is_bfloat16 = str_is(text, "bfloat16");
-    if (!x->should_report || !h->visitor->on_attribute)
+        attributes->is_bfloat16 = str_is(text, "bfloat16");
+    if (!attributes->should_report || !hdf5->visitor->on_attribute)
         return CKPT_OK;
-    ckpt_str name = arena_str(h->a, a.name);
-    const struct hdf5_visitor *v = h->visitor;
-    return name.ptr ? v->on_attribute(v->user, x->path, name, a.value, a.why_no_value, h->err)
-                    : fail_memory(h->err);
+    ckpt_str name = arena_str(hdf5->a, a.name);
+    const struct hdf5_visitor *v = hdf5->visitor;
+    return name.ptr ? v->on_attribute(v->user, attributes->path, name, a.value, a.why_no_value, hdf5->err)
+                    : fail_memory(hdf5->err);
 }
 
-static ckpt_status read_dense_attribute(struct hdf5 *h, void *user, cursor record)
+static ckpt_status read_dense_attribute(struct hdf5 *hdf5, void *user, cursor record)
 {
     cursor c;
     const unsigned char *id = cursor_take(&record, 8);
     unsigned flags = cursor_u8(&record);
     if (!id || flags & 2)
-        return fail(h->err, CKPT_EUNSUPPORTED, record.pos,
+        return fail(hdf5->err, CKPT_EUNSUPPORTED, record.pos,
                     "{a shared attribute}; only attributes of {=one object} are read");
-    CKPT_TRY(hdf5_read_heap_object(h, id, &c));
-    return read_attribute(h, c, user);
+    CKPT_TRY(hdf5_read_heap_object(hdf5, id, &c));
+    return read_attribute(hdf5, c, user);
 }
 
-static ckpt_status read_dense_attributes(struct hdf5 *h, cursor c, struct attributes *x)
+static ckpt_status read_dense_attributes(struct hdf5 *hdf5, cursor in, struct attributes *attributes)
 {
     static const struct hdf5_dense dense = {"the description of attributes", .index_size = 2, .id_size = 8};
-    const struct hdf5_records records = {.type = 8, .size = 17, .visit = read_dense_attribute, .user = x};
-    return hdf5_visit_dense(h, c, &dense, &records);
+    const struct hdf5_records records = {
+        .type = 8, .size = 17, .visit = read_dense_attribute, .user = attributes};
+    return hdf5_visit_dense(hdf5, in, &dense, &records);
 }
 
 /* translate_offset - changes the offset of the error from an address to an offset in the file. An address
  * after the end of the file becomes its end. */
-static void translate_offset(struct hdf5 *h)
+static void translate_offset(struct hdf5 *hdf5)
 {
-    uint64_t size = h->src->size;
-    if (!h->read_failed)
-        h->err->offset = source_pos(h->src, h->err->offset < size ? h->err->offset : size);
-    h->read_failed = false;
+    uint64_t size = hdf5->src->size;
+    if (!hdf5->read_failed)
+        hdf5->err->offset = source_pos(hdf5->src, hdf5->err->offset < size ? hdf5->err->offset : size);
+    hdf5->read_failed = false;
 }
 
 /* report_fault - passes ST, a fault of the object at PATH or of its attributes, to the visitor, and returns
  * what the visitor returns. Returns ST unchanged if it is no fault of the object. */
-static ckpt_status report_fault(struct hdf5 *h, ckpt_str path, ckpt_status st)
+static ckpt_status report_fault(struct hdf5 *hdf5, ckpt_str path, ckpt_status st)
 {
     if (st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ECANCELLED)
         return st;
-    translate_offset(h);
-    error_add_where(h->err, "/%.*s", STR_ARG(path));
-    return h->visitor->on_fault(h->visitor->user, path, st, h->err);
+    translate_offset(hdf5);
+    error_add_where(hdf5->err, "/%.*s", STR_ARG(path));
+    return hdf5->visitor->on_fault(hdf5->visitor->user, path, st, hdf5->err);
 }
 
-static ckpt_status read_attributes(struct hdf5 *h, const struct hdf5_object *o, struct attributes *x)
+static ckpt_status read_attributes(struct hdf5 *hdf5, const struct hdf5_object *object,
+                                   struct attributes *attributes)
 {
-    for (size_t i = 0; i < o->nattributes; i++)
-        CKPT_TRY(report_fault(h, x->path, read_attribute(h, o->attributes[i], x)));
-    if (!o->attribute_info.is_there)
+    for (size_t i = 0; i < object->nattributes; i++)
+        CKPT_TRY(
+            report_fault(hdf5, attributes->path, read_attribute(hdf5, object->attributes[i], attributes)));
+    if (!object->attribute_info.is_there)
         return CKPT_OK;
-    return report_fault(h, x->path, read_dense_attributes(h, o->attribute_info.body, x));
+    return report_fault(hdf5, attributes->path,
+                        read_dense_attributes(hdf5, object->attribute_info.body, attributes));
 }
 
-/* copy_shape - copies the sizes of SPACE to D, in the arena. */
-static ckpt_status copy_shape(struct hdf5 *h, const struct hdf5_space *space, struct hdf5_dataset *d)
+/* copy_shape - copies the sizes of SPACE to DATASET, in the arena. */
+static ckpt_status copy_shape(struct hdf5 *hdf5, const struct hdf5_space *space, struct hdf5_dataset *dataset)
 {
-    uint64_t *shape = arena_array(h->a, space->ndim, sizeof *shape);
-    CKPT_TRY_ALLOC(shape, h->err);
+    uint64_t *shape = arena_array(hdf5->a, space->ndim, sizeof *shape);
+    CKPT_TRY_ALLOC(shape, hdf5->err);
     if (space->ndim)
         memcpy(shape, space->shape, space->ndim * sizeof *shape);
-    d->shape = shape;
-    d->ndim = space->ndim;
-    d->is_null = space->is_null;
+    dataset->shape = shape;
+    dataset->ndim = space->ndim;
+    dataset->is_null = space->is_null;
     return CKPT_OK;
 }
 
-static bool is_text(const struct hdf5_type *t) { return t->kind == HDF5_TEXT || t->kind == HDF5_FIXED_TEXT; }
-
-/* describe_dataset - sets D from the messages of its object O. */
-static ckpt_status describe_dataset(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_dataset *d)
+static bool is_text(const struct hdf5_type *type)
 {
-    struct hdf5_space space;
-    CKPT_TRY(hdf5_read_space(h, o->dataspace.body, &space));
-    CKPT_TRY(copy_shape(h, &space, d));
-    CKPT_TRY(hdf5_read_type(h, o->datatype, &d->type));
-    if (d->type.kind == HDF5_UNREADABLE)
-        d->why_unreadable = d->type.what.ptr;
-    if (d->is_null)
-        return CKPT_OK;
-    CKPT_TRY(hdf5_read_layout(h, o, space.max_shape, d));
-    return is_text(&d->type) && !d->why_unreadable ? hdf5_read_texts(h, d, space.elements) : CKPT_OK;
+    return type->kind == HDF5_TEXT || type->kind == HDF5_FIXED_TEXT;
 }
 
-/* visit_dataset - passes the data set X, with object O, to the visitor. IS_FIRST_VISIT: see visit_object. */
-static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, const struct hdf5_object *o,
-                                 bool is_first_visit)
+/* describe_dataset - sets DATASET from the messages of its object OBJECT. */
+static ckpt_status describe_dataset(struct hdf5 *hdf5, const struct hdf5_object *object,
+                                    struct hdf5_dataset *dataset)
 {
-    struct hdf5 *h = w->h;
-    struct attributes a = {.path = x->path, .should_report = is_first_visit};
-    struct hdf5_dataset d = {.path = x->path, .header_addr = x->addr, .src = h->src};
+    struct hdf5_space space;
+    CKPT_TRY(hdf5_read_space(hdf5, object->dataspace.body, &space));
+    CKPT_TRY(copy_shape(hdf5, &space, dataset));
+    CKPT_TRY(hdf5_read_type(hdf5, object->datatype, &dataset->type));
+    if (dataset->type.kind == HDF5_UNREADABLE)
+        dataset->why_unreadable = dataset->type.what.ptr;
+    if (dataset->is_null)
+        return CKPT_OK;
+    CKPT_TRY(hdf5_read_layout(hdf5, object, space.max_shape, dataset));
+    return is_text(&dataset->type) && !dataset->why_unreadable
+               ? hdf5_read_texts(hdf5, dataset, space.elements)
+               : CKPT_OK;
+}
+
+/* visit_dataset - passes the data set PENDING, with object OBJECT, to the visitor. IS_FIRST_VISIT: see
+ * visit_object. */
+static ckpt_status visit_dataset(struct hdf5_walk *walk, const struct pending *pending,
+                                 const struct hdf5_object *object, bool is_first_visit)
+{
+    struct hdf5 *h = walk->h;
+    struct attributes a = {.path = pending->path, .should_report = is_first_visit};
+    struct hdf5_dataset d = {.path = pending->path, .header_addr = pending->addr, .src = h->src};
     uint64_t data_left_before = h->data_left, unstored_left_before = h->unstored_left;
-    CKPT_TRY(read_attributes(h, o, &a));
-    const char *other_files = is_first_visit && h->visitor->on_other_files ? hdf5_find_other_files(o) : NULL;
+    CKPT_TRY(read_attributes(h, object, &a));
+    const char *other_files = is_first_visit && h->visitor->on_other_files ? hdf5_find_other_files(object)
+                                                                           : NULL;
     if (other_files)
-        CKPT_TRY(h->visitor->on_other_files(h->visitor->user, x->path, other_files, h->err));
-    if (!o->dataspace.is_there || !o->datatype.is_there || !o->layout.is_there)
-        return fail(h->err, CKPT_EFORMAT, x->addr, "a data set {lacks} one of {=type, shape and layout}");
-    ckpt_status st = describe_dataset(h, o, &d);
+        CKPT_TRY(h->visitor->on_other_files(h->visitor->user, pending->path, other_files, h->err));
+    if (!object->dataspace.is_there || !object->datatype.is_there || !object->layout.is_there)
+        return fail(h->err, CKPT_EFORMAT, pending->addr,
+                    "a data set {lacks} one of {=type, shape and layout}");
+    ckpt_status st = describe_dataset(h, object, &d);
     if (st == CKPT_EUNSUPPORTED && !d.in_other_files) {
         d.why_unreadable = arena_str(h->a, str_c(h->err->what)).ptr;
         st = d.why_unreadable ? CKPT_OK : fail_memory(h->err);
@@ -466,91 +484,92 @@ static ckpt_status visit_dataset(struct hdf5_walk *w, const struct pending *x, c
     return h->visitor->on_dataset ? h->visitor->on_dataset(h->visitor->user, &d, h->err) : CKPT_OK;
 }
 
-static ckpt_status visit_group(struct hdf5_walk *w, const struct pending *x, const struct hdf5_object *o)
+static ckpt_status visit_group(struct hdf5_walk *walk, const struct pending *pending,
+                               const struct hdf5_object *object)
 {
     struct hdf5_links links;
-    struct attributes a = {.path = x->path, .should_report = true};
-    CKPT_TRY(read_attributes(w->h, o, &a));
-    CKPT_TRY(hdf5_read_links(w->h, o, &links));
-    return add_links(w, x, &links);
+    struct attributes a = {.path = pending->path, .should_report = true};
+    CKPT_TRY(read_attributes(walk->h, object, &a));
+    CKPT_TRY(hdf5_read_links(walk->h, object, &links));
+    return add_links(walk, pending, &links);
 }
 
-/* visit_object - reads the object X. IS_FIRST_VISIT: false for a data set or datatype that was visited under
- * another path. A group is visited only once. */
-static ckpt_status visit_object(struct hdf5_walk *w, const struct pending *x, bool is_first_visit)
+/* visit_object - reads the object PENDING. IS_FIRST_VISIT: false for a data set or datatype that was visited
+ * under another path. A group is visited only once. */
+static ckpt_status visit_object(struct hdf5_walk *walk, const struct pending *pending, bool is_first_visit)
 {
     struct hdf5_object o;
-    CKPT_TRY(hdf5_read_object(w->h, x->addr, &o));
+    CKPT_TRY(hdf5_read_object(walk->h, pending->addr, &o));
     bool is_group = o.symbol_table.is_there || o.link_info.is_there || o.nlinks;
     if (is_group && (o.layout.is_there || o.dataspace.is_there || o.has_external_data))
-        return fail(w->h->err, CKPT_EFORMAT, x->addr,
+        return fail(walk->h->err, CKPT_EFORMAT, pending->addr,
                     "an object is {both} a group and a data set, where only {=one} is allowed");
     if (is_first_visit)
-        CKPT_TRY(add_visited(w, x, is_group));
+        CKPT_TRY(add_visited(walk, pending, is_group));
     if (is_group)
-        return visit_group(w, x, &o);
+        return visit_group(walk, pending, &o);
     if (o.datatype.is_there && !o.layout.is_there && !o.dataspace.is_there)
-        return report_link(w, x->path, "committed datatype", str_of("", 0));
-    return visit_dataset(w, x, &o, is_first_visit);
+        return report_link(walk, pending->path, "committed datatype", str_of("", 0));
+    return visit_dataset(walk, pending, &o, is_first_visit);
 }
 
-static ckpt_status visit_next(struct hdf5_walk *w)
+static ckpt_status visit_next(struct hdf5_walk *walk)
 {
-    struct hdf5 *h = w->h;
-    struct pending x = w->pending[--w->npending];
-    uint32_t index = map_get_num(w->visited_index, x.addr);
-    if (index != MAP_NONE && w->visited[index].is_group) {
-        ckpt_str first_path = ARENA_CONCAT(h->a, STR_LIT("/"), w->visited[index].path);
-        return first_path.ptr ? report_link(w, x.path, "hard link", first_path) : fail_memory(h->err);
+    struct hdf5 *h = walk->h;
+    struct pending x = walk->pending[--walk->npending];
+    uint32_t index = map_get_num(walk->visited_index, x.addr);
+    if (index != MAP_NONE && walk->visited[index].is_group) {
+        ckpt_str first_path = ARENA_CONCAT(h->a, STR_LIT("/"), walk->visited[index].path);
+        return first_path.ptr ? report_link(walk, x.path, "hard link", first_path) : fail_memory(h->err);
     }
-    if (w->nvisited >= MAX_OBJECTS)
+    if (walk->nvisited >= MAX_OBJECTS)
         return fail(h->err, CKPT_ELIMIT, x.addr, "the file has {more} than {=%u objects}", MAX_OBJECTS);
     h->scratch = arena_new(UINT64_MAX);
     CKPT_TRY_ALLOC(h->scratch, h->err);
-    ckpt_status st = visit_object(w, &x, index == MAP_NONE);
+    ckpt_status st = visit_object(walk, &x, index == MAP_NONE);
     arena_free(h->scratch);
     h->scratch = NULL;
     return report_fault(h, x.path, st);
 }
 
-static ckpt_status visit_all(struct hdf5 *h, uint64_t root)
+static ckpt_status visit_all(struct hdf5 *hdf5, uint64_t root)
 {
-    struct hdf5_walk w = {.h = h, .visited_index = map_new(64)};
+    struct hdf5_walk w = {.h = hdf5, .visited_index = map_new(64)};
     ckpt_status st = w.visited_index ? add_pending(&w, (struct pending){str_of("", 0), root, 0})
-                                     : fail_memory(h->err);
+                                     : fail_memory(hdf5->err);
     while (st == CKPT_OK && w.npending)
         st = visit_next(&w);
     map_free(w.visited_index);
     return st;
 }
 
-static ckpt_status visit_file(struct hdf5 *h, uint64_t base)
+static ckpt_status visit_file(struct hdf5 *hdf5, uint64_t base)
 {
     struct superblock s = {.driver = HDF5_NOWHERE};
-    h->scratch = arena_new(UINT64_MAX);
-    ckpt_status st = h->scratch ? read_superblock(h, &s) : fail_memory(h->err);
+    hdf5->scratch = arena_new(UINT64_MAX);
+    ckpt_status st = hdf5->scratch ? read_superblock(hdf5, &s) : fail_memory(hdf5->err);
     if (st == CKPT_OK)
-        st = check_superblock(h, &s, base);
-    arena_free(h->scratch);
-    h->scratch = NULL;
+        st = check_superblock(hdf5, &s, base);
+    arena_free(hdf5->scratch);
+    hdf5->scratch = NULL;
     if (st != CKPT_OK) {
-        translate_offset(h);
-        error_add_position(h->err, 0, STR_LIT("superblock"));
+        translate_offset(hdf5);
+        error_add_position(hdf5->err, 0, STR_LIT("superblock"));
     }
-    return st == CKPT_OK ? visit_all(h, s.root) : st;
+    return st == CKPT_OK ? visit_all(hdf5, s.root) : st;
 }
 
-ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt_error *err)
+ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *visitor, ckpt_error *err)
 {
     uint64_t base, budget;
-    struct hdf5 h = {.a = a, .visitor = v, .err = err};
+    struct hdf5 h = {.a = a, .visitor = visitor, .err = err};
     CKPT_TRY(hdf5_find(src, &base, err));
     CKPT_TRY(source_slice(src, base, src->size - base, &h.src, err));
     h.data_left = h.src->size;
     if (!checked_mul(h.src->size, UNSTORED_RATIO, &h.unstored_left) || h.unstored_left < LEAST_UNSTORED)
         h.unstored_left = LEAST_UNSTORED;
-    if (v->max_unstored)
-        h.unstored_left = v->max_unstored;
+    if (visitor->max_unstored)
+        h.unstored_left = visitor->max_unstored;
     bool fits = checked_mul(h.src->size, 4, &budget) && budget < UINT64_MAX / 2;
     h.structure_bytes_left = fits ? budget + 65536 : UINT64_MAX;
     ckpt_status st = visit_file(&h, base);

@@ -110,17 +110,17 @@ struct hdf5_visitor {
 ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err);
 /* hdf5_visit - visits all objects of SRC in the natural order of their paths: a group before its members, the
  * attributes of an object before its data. A is the arena for results. */
-ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *v, ckpt_error *err);
-/* hdf5_decode - undoes the filters of D except those that were skipped, and appends the result to TO. STORED
- * has all bytes of one chunk. The caller limits TO to CHUNK_BYTES. */
+ckpt_status hdf5_visit(source *src, arena *a, const struct hdf5_visitor *visitor, ckpt_error *err);
+/* hdf5_decode - undoes the filters of DECODING except those that were skipped, and appends the result to TO.
+ * STORED has all bytes of one chunk. The caller limits TO to CHUNK_BYTES. */
 struct hdf5_decoding {
     const struct hdf5_filter *filters;
     uint32_t nfilters, skipped_filters; /* number of filters; hdf5_chunk.skipped_filters of the chunk */
     uint64_t chunk_bytes;
 };
-ckpt_status hdf5_decode(const struct hdf5_decoding *d, source *stored, spool *to, ckpt_error *err);
-/* hdf5_get_number - returns the number that is stored at B, in the bits of the dtype of T. */
-uint64_t hdf5_get_number(const struct hdf5_type *t, const unsigned char *b);
+ckpt_status hdf5_decode(const struct hdf5_decoding *decoding, source *stored, spool *to, ckpt_error *err);
+/* hdf5_get_number - returns the number that is stored at BYTES, in the bits of the dtype of TYPE. */
+uint64_t hdf5_get_number(const struct hdf5_type *type, const unsigned char *bytes);
 /* hdf5_numbers - returns a source of NBYTES bytes of little-endian numbers. Reading it converts those that
  * are stored in FROM from OFFSET on; TYPE is their struct hdf5_type. NULL: no memory. */
 source *hdf5_numbers(source *from, uint64_t offset, uint64_t nbytes, const void *type);

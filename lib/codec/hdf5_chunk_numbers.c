@@ -45,20 +45,21 @@ struct array {
     uint64_t page_entries, page_size; /* entries in a page; its bytes with the checksum */
 };
 
-/* set_grid - sets G to how the chunks of the data set of LIST are numbered. */
-static ckpt_status set_grid(const struct hdf5_chunk_list *list, struct grid *g)
+/* set_grid - sets GRID to how the chunks of the data set of LIST are numbered. */
+static ckpt_status set_grid(const struct hdf5_chunk_list *list, struct grid *grid)
 {
     const struct hdf5_dataset *d = list->d;
     uint32_t nunlimited = 0, n = 0;
-    g->total = 1;
+    grid->total = 1;
     for (uint32_t i = 0; i < d->ndim; i++) {
         uint64_t max = list->index->max_shape[i], chunk = d->chunk_shape[i];
         bool is_unlimited = max == HDF5_UNLIMITED;
-        g->counts[i] = max / chunk + (max % chunk != 0);
+        grid->counts[i] = max / chunk + (max % chunk != 0);
         nunlimited += is_unlimited;
         if (is_unlimited)
-            g->order[0] = i;
-        if (max < d->shape[i] || !max || (!is_unlimited && !checked_mul(g->total, g->counts[i], &g->total)))
+            grid->order[0] = i;
+        if (max < d->shape[i] || !max ||
+            (!is_unlimited && !checked_mul(grid->total, grid->counts[i], &grid->total)))
             return fail(list->h->err, CKPT_EFORMAT, list->index->addr,
                         "dimension %u can grow to {%llu}, but has size {=%llu}", i, (unsigned long long)max,
                         (unsigned long long)d->shape[i]);
@@ -68,51 +69,52 @@ static ckpt_status set_grid(const struct hdf5_chunk_list *list, struct grid *g)
                     "{%u dimensions} without a limit, where the index of chunks allows {=%u}", nunlimited,
                     list->index->kind == HDF5_EXTENSIBLE_ARRAY);
     for (uint32_t i = 0; i < d->ndim; i++)
-        if (!nunlimited || i != g->order[0])
-            g->order[nunlimited + n++] = i;
+        if (!nunlimited || i != grid->order[0])
+            grid->order[nunlimited + n++] = i;
     return CKPT_OK;
 }
 
 /* get_offset - sets OFFSET to the offset of chunk NUMBER. False: it is outside of any shape. */
-static bool get_offset(const struct hdf5_dataset *d, const struct grid *g, uint64_t number, uint64_t *offset)
+static bool get_offset(const struct hdf5_dataset *dataset, const struct grid *grid, uint64_t number,
+                       uint64_t *offset)
 {
-    for (uint32_t i = d->ndim; COUNT_DOWN(i) && i;) {
-        uint32_t dim = g->order[i];
-        offset[dim] = number % g->counts[dim] * d->chunk_shape[dim];
-        number /= g->counts[dim];
+    for (uint32_t i = dataset->ndim; COUNT_DOWN(i) && i;) {
+        uint32_t dim = grid->order[i];
+        offset[dim] = number % grid->counts[dim] * dataset->chunk_shape[dim];
+        number /= grid->counts[dim];
     }
-    return checked_mul(number, d->chunk_shape[g->order[0]], &offset[g->order[0]]);
+    return checked_mul(number, dataset->chunk_shape[grid->order[0]], &offset[grid->order[0]]);
 }
 
-/* add_numbered - adds C as chunk NUMBER, if C is stored. */
-static ckpt_status add_numbered(struct hdf5_chunk_list *list, const struct grid *g, uint64_t number,
-                                const struct hdf5_chunk *c)
+/* add_numbered - adds CHUNK as chunk NUMBER, if CHUNK is stored. */
+static ckpt_status add_numbered(struct hdf5_chunk_list *list, const struct grid *grid, uint64_t number,
+                                const struct hdf5_chunk *chunk)
 {
     uint64_t offset[HDF5_MAX_RANK];
-    return c->offset == HDF5_NOWHERE || !get_offset(list->d, g, number, offset)
+    return chunk->offset == HDF5_NOWHERE || !get_offset(list->d, grid, number, offset)
                ? CKPT_OK
-               : hdf5_add_chunk(list, c, offset);
+               : hdf5_add_chunk(list, chunk, offset);
 }
 
-static ckpt_status read_single(struct hdf5_chunk_list *list, const struct grid *g)
+static ckpt_status read_single(struct hdf5_chunk_list *list, const struct grid *grid)
 {
     const struct hdf5_index *index = list->index;
     const struct hdf5_chunk c = {index->addr, index->single_size, index->single_skipped_filters};
-    return g->total == 1
-               ? add_numbered(list, g, 0, &c)
-               : fail(list->h->err, CKPT_EFORMAT, index->addr,
-                      "the index has {one chunk}, but the sizes need {=%llu}", (unsigned long long)g->total);
+    return grid->total == 1 ? add_numbered(list, grid, 0, &c)
+                            : fail(list->h->err, CKPT_EFORMAT, index->addr,
+                                   "the index has {one chunk}, but the sizes need {=%llu}",
+                                   (unsigned long long)grid->total);
 }
 
-static ckpt_status read_implicit(struct hdf5_chunk_list *list, const struct grid *g)
+static ckpt_status read_implicit(struct hdf5_chunk_list *list, const struct grid *grid)
 {
     uint64_t addr = list->index->addr, all;
     struct hdf5_chunk c = {.offset = addr, .stored_size = list->d->chunk_bytes};
-    if (!checked_mul(g->total, c.stored_size, &all) || !range_within(addr, all, list->h->src->size))
+    if (!checked_mul(grid->total, c.stored_size, &all) || !range_within(addr, all, list->h->src->size))
         return fail(list->h->err, CKPT_ETRUNCATED, addr, "{%llu chunks} do not fit in {=the file}",
-                    (unsigned long long)g->total);
-    for (uint64_t i = 0; i < g->total; i++) {
-        CKPT_TRY(add_numbered(list, g, i, &c));
+                    (unsigned long long)grid->total);
+    for (uint64_t i = 0; i < grid->total; i++) {
+        CKPT_TRY(add_numbered(list, grid, i, &c));
         c.offset += c.stored_size;
     }
     return CKPT_OK;
@@ -120,35 +122,35 @@ static ckpt_status read_implicit(struct hdf5_chunk_list *list, const struct grid
 
 /* ----------------------------------------------------------------------- arrays */
 
-/* read_entries - reads N entries of C, those of the chunks from number FIRST on, except those that are not in
- * use. */
-static ckpt_status read_entries(const struct array *a, cursor c, uint64_t first, uint64_t n)
+/* read_entries - reads COUNT entries of IN, those of the chunks from number FIRST on, except those that are
+ * not in use. */
+static ckpt_status read_entries(const struct array *array, cursor in, uint64_t first, uint64_t count)
 {
-    if (first >= a->nentries)
+    if (first >= array->nentries)
         return CKPT_OK;
-    n = n < a->nentries - first ? n : a->nentries - first;
-    for (uint64_t i = 0; i < n; i++) {
-        struct hdf5_chunk chunk = hdf5_read_chunk_entry(a->list, &c);
-        if (c.bad)
-            return hdf5_fail_short(a->list->h, &c, ARRAY_TEXT);
-        CKPT_TRY(add_numbered(a->list, &a->grid, first + i, &chunk));
+    count = count < array->nentries - first ? count : array->nentries - first;
+    for (uint64_t i = 0; i < count; i++) {
+        struct hdf5_chunk chunk = hdf5_read_chunk_entry(array->list, &in);
+        if (in.bad)
+            return hdf5_fail_short(array->list->h, &in, ARRAY_TEXT);
+        CKPT_TRY(add_numbered(array->list, &array->grid, first + i, &chunk));
     }
     return CKPT_OK;
 }
 
 /* check_entries - checks the size of an entry against what the chunks need, and sets the size of a page.
  * LOG2_PAGE: the binary logarithm of the entries in it. */
-static ckpt_status check_entries(struct array *a, unsigned client, uint32_t log2_page)
+static ckpt_status check_entries(struct array *array, unsigned client, uint32_t log2_page)
 {
-    uint32_t width = a->list->index->size_width, needed = 8 + (width ? width + 4 : 0);
-    a->page_entries = (uint64_t)1 << (log2_page & 31);
-    a->page_size = a->page_entries * a->entry_size + 4;
-    return client == (width != 0) && a->entry_size == needed && log2_page < 32
+    uint32_t width = array->list->index->size_width, needed = 8 + (width ? width + 4 : 0);
+    array->page_entries = (uint64_t)1 << (log2_page & 31);
+    array->page_size = array->page_entries * array->entry_size + 4;
+    return client == (width != 0) && array->entry_size == needed && log2_page < 32
                ? CKPT_OK
-               : fail(a->list->h->err, CKPT_EFORMAT, a->addr,
+               : fail(array->list->h->err, CKPT_EFORMAT, array->addr,
                       "an array of kind %u has entries of {%u bytes}, pages of 2^%u; its chunks need entries "
                       "of {=%u}",
-                      client, a->entry_size, log2_page, needed);
+                      client, array->entry_size, log2_page, needed);
 }
 
 /* A bit for each page of an array or of a data block: 1 if the page is stored. */
@@ -157,26 +159,27 @@ struct page_bits {
     uint64_t first; /* number of the first of the pages */
 };
 
-static bool is_page_stored(struct page_bits pages, uint64_t i)
+static bool is_page_stored(struct page_bits pages, uint64_t index)
 {
-    uint64_t bit = pages.first + i;
+    uint64_t bit = pages.first + index;
     return pages.bits[bit / 8] >> (7 - bit % 8) & 1;
 }
 
-/* read_pages - reads the N entries, those of the chunks from number FIRST on, in the pages from ADDR on. */
-static ckpt_status read_pages(const struct array *a, uint64_t addr, struct page_bits pages, uint64_t first,
-                              uint64_t n)
+/* read_pages - reads the NUMBER entries, those of the chunks from number FIRST on, in the pages from ADDR
+ * on. */
+static ckpt_status read_pages(const struct array *array, uint64_t addr, struct page_bits pages,
+                              uint64_t first, uint64_t number)
 {
-    struct hdf5 *h = a->list->h;
+    struct hdf5 *h = array->list->h;
     cursor c;
-    for (uint64_t i = 0; n && first < a->nentries; i++, addr += a->page_size) {
-        uint64_t count = n < a->page_entries ? n : a->page_entries;
+    for (uint64_t i = 0; number && first < array->nentries; i++, addr += array->page_size) {
+        uint64_t count = number < array->page_entries ? number : array->page_entries;
         if (is_page_stored(pages, i)) {
-            CKPT_TRY(hdf5_load(h, addr, count * a->entry_size + 4, ARRAY_TEXT, &c));
+            CKPT_TRY(hdf5_load(h, addr, count * array->entry_size + 4, ARRAY_TEXT, &c));
             CKPT_TRY(hdf5_cut_checksum(h, c, ARRAY_TEXT, &c));
-            CKPT_TRY(read_entries(a, c, first, count));
+            CKPT_TRY(read_entries(array, c, first, count));
         }
-        n -= count;
+        number -= count;
         first += count;
         if (addr > h->src->size)
             return fail(h->err, CKPT_ETRUNCATED, addr, ARRAY_TEXT " {ends after} {=the file}");
@@ -184,47 +187,47 @@ static ckpt_status read_pages(const struct array *a, uint64_t addr, struct page_
     return CKPT_OK;
 }
 
-/* load_block - loads the block of SIZE bytes of A at ADDR, which begins with SIGNATURE; *C is after the
+/* load_block - loads the block of SIZE bytes of A at ADDR, which begins with SIGNATURE; *IN is after the
  * address of the header in it. */
-static ckpt_status load_block(const struct array *a, const char *signature, uint64_t addr, uint64_t size,
-                              cursor *c)
+static ckpt_status load_block(const struct array *array, const char *signature, uint64_t addr, uint64_t size,
+                              cursor *in)
 {
     const struct hdf5_kind kind = {signature, 0, ARRAY_TEXT};
-    CKPT_TRY(hdf5_load_checked(a->list->h, addr, size, &kind, c));
-    (void)cursor_u8(c);
-    if (cursor_u64(c) != a->addr)
-        return fail(a->list->h->err, CKPT_EFORMAT, addr, "a block of {another array} than {=this}");
+    CKPT_TRY(hdf5_load_checked(array->list->h, addr, size, &kind, in));
+    (void)cursor_u8(in);
+    if (cursor_u64(in) != array->addr)
+        return fail(array->list->h->err, CKPT_EFORMAT, addr, "a block of {another array} than {=this}");
     return CKPT_OK;
 }
 
 #define BLOCK_HEAD 14u /* bytes of signature, version, client and address of the header in each block */
 
-static ckpt_status read_fixed_array(struct array *a)
+static ckpt_status read_fixed_array(struct array *array)
 {
     static const struct hdf5_kind header = {"FAHD", 0, ARRAY_TEXT};
-    struct hdf5 *h = a->list->h;
+    struct hdf5 *h = array->list->h;
     uint64_t size;
     cursor c;
-    CKPT_TRY(hdf5_load_checked(h, a->addr, 28, &header, &c));
+    CKPT_TRY(hdf5_load_checked(h, array->addr, 28, &header, &c));
     unsigned client = cursor_u8(&c);
-    a->entry_size = cursor_u8(&c);
+    array->entry_size = cursor_u8(&c);
     uint32_t log2_page = cursor_u8(&c);
-    a->nentries = cursor_u64(&c);
+    array->nentries = cursor_u64(&c);
     uint64_t block = cursor_u64(&c);
-    CKPT_TRY(check_entries(a, client, log2_page));
-    if (a->nentries != a->grid.total || !checked_mul(a->nentries, a->entry_size, &size))
-        return fail(h->err, CKPT_EFORMAT, a->addr, "an array has {%llu} entries for {=%llu chunks}",
-                    (unsigned long long)a->nentries, (unsigned long long)a->grid.total);
+    CKPT_TRY(check_entries(array, client, log2_page));
+    if (array->nentries != array->grid.total || !checked_mul(array->nentries, array->entry_size, &size))
+        return fail(h->err, CKPT_EFORMAT, array->addr, "an array has {%llu} entries for {=%llu chunks}",
+                    (unsigned long long)array->nentries, (unsigned long long)array->grid.total);
     if (block == HDF5_NOWHERE)
         return CKPT_OK;
-    if (a->nentries <= a->page_entries) {
-        CKPT_TRY(load_block(a, "FADB", block, BLOCK_HEAD + size + 4, &c));
-        return read_entries(a, c, 0, a->nentries);
+    if (array->nentries <= array->page_entries) {
+        CKPT_TRY(load_block(array, "FADB", block, BLOCK_HEAD + size + 4, &c));
+        return read_entries(array, c, 0, array->nentries);
     }
-    uint64_t npages = (a->nentries - 1) / a->page_entries + 1;
+    uint64_t npages = (array->nentries - 1) / array->page_entries + 1;
     uint64_t head = BLOCK_HEAD + npages / 8 + (npages % 8 != 0);
-    CKPT_TRY(load_block(a, "FADB", block, head + 4, &c));
-    return read_pages(a, block + head + 4, (struct page_bits){c.p, 0}, 0, a->nentries);
+    CKPT_TRY(load_block(array, "FADB", block, head + 4, &c));
+    return read_pages(array, block + head + 4, (struct page_bits){c.p, 0}, 0, array->nentries);
 }
 
 /* ------------------------------------------------------------- extensible arrays */
@@ -239,100 +242,101 @@ struct extensible_array {
     uint64_t first;         /* number of the first entry that was not read yet */
 };
 
-static ckpt_status read_header(struct extensible_array *x, uint64_t *index_block)
+static ckpt_status read_header(struct extensible_array *array, uint64_t *index_block)
 {
     static const struct hdf5_kind kind = {"EAHD", 0, ARRAY_TEXT};
-    struct array *a = &x->array;
+    struct array *a = &array->array;
     cursor c;
     CKPT_TRY(hdf5_load_checked(a->list->h, a->addr, 72, &kind, &c));
     unsigned client = cursor_u8(&c);
     a->entry_size = cursor_u8(&c);
-    x->log2_max = cursor_u8(&c);
-    x->index_entries = cursor_u8(&c);
-    x->least = cursor_u8(&c);
-    x->first_blocks = cursor_u8(&c);
+    array->log2_max = cursor_u8(&c);
+    array->index_entries = cursor_u8(&c);
+    array->least = cursor_u8(&c);
+    array->first_blocks = cursor_u8(&c);
     uint32_t log2_page = cursor_u8(&c);
     (void)cursor_take(&c, 32);
     a->nentries = cursor_u64(&c);
     (void)cursor_u64(&c);
     *index_block = cursor_u64(&c);
-    x->number_width = (x->log2_max + 7) / 8;
+    array->number_width = (array->log2_max + 7) / 8;
     CKPT_TRY(check_entries(a, client, log2_page));
-    if (hdf5_is_power_of_two(x->least) && hdf5_is_power_of_two(x->first_blocks) && x->first_blocks > 1 &&
-        x->log2_max <= 62 && x->log2_max >= hdf5_get_log2(x->least))
+    if (hdf5_is_power_of_two(array->least) && hdf5_is_power_of_two(array->first_blocks) &&
+        array->first_blocks > 1 && array->log2_max <= 62 && array->log2_max >= hdf5_get_log2(array->least))
         return CKPT_OK;
     return fail(a->list->h->err, CKPT_EFORMAT, a->addr,
                 "an array of up to 2^{%u} chunks in blocks of %llu and %u; {=powers of two} are allowed",
-                x->log2_max, (unsigned long long)x->least, x->first_blocks);
+                array->log2_max, (unsigned long long)array->least, array->first_blocks);
 }
 
-/* read_data_block - reads the data block of N entries at ADDR, if it is stored. PAGES: its pages. */
-static ckpt_status read_data_block(struct extensible_array *x, uint64_t addr, uint64_t n,
+/* read_data_block - reads the data block of COUNT entries at ADDR, if it is stored. PAGES: its pages. */
+static ckpt_status read_data_block(struct extensible_array *array, uint64_t addr, uint64_t count,
                                    struct page_bits pages)
 {
-    const struct array *a = &x->array;
-    uint64_t first = x->first, head = BLOCK_HEAD + (uint64_t)x->number_width;
+    const struct array *a = &array->array;
+    uint64_t first = array->first, head = BLOCK_HEAD + (uint64_t)array->number_width;
     cursor c;
-    x->first += n; /* all data blocks have less than 2^63 entries, see read_header */
+    array->first += count; /* all data blocks have less than 2^63 entries, see read_header */
     if (addr == HDF5_NOWHERE || first >= a->nentries)
         return CKPT_OK;
-    if (n > a->page_entries) {
+    if (count > a->page_entries) {
         CKPT_TRY(load_block(a, "EADB", addr, head + 4, &c));
-        return read_pages(a, addr + head + 4, pages, first, n);
+        return read_pages(a, addr + head + 4, pages, first, count);
     }
-    CKPT_TRY(load_block(a, "EADB", addr, head + n * a->entry_size + 4, &c));
-    (void)cursor_take(&c, x->number_width);
-    return read_entries(a, c, first, n);
+    CKPT_TRY(load_block(a, "EADB", addr, head + count * a->entry_size + 4, &c));
+    (void)cursor_take(&c, array->number_width);
+    return read_entries(a, c, first, count);
 }
 
-/* read_super_block - reads the N data blocks of ENTRIES entries each of the super block at ADDR. */
-static ckpt_status read_super_block(struct extensible_array *x, uint64_t addr, uint64_t n, uint64_t entries)
+/* read_super_block - reads the COUNT data blocks of ENTRIES entries each of the super block at ADDR. */
+static ckpt_status read_super_block(struct extensible_array *array, uint64_t addr, uint64_t count,
+                                    uint64_t entries)
 {
-    const struct array *a = &x->array;
+    const struct array *a = &array->array;
     uint64_t npages = entries > a->page_entries ? entries / a->page_entries : 0;
     uint64_t bit_bytes = npages / 8 + (npages % 8 != 0);
-    uint64_t head = BLOCK_HEAD + (uint64_t)x->number_width, size;
+    uint64_t head = BLOCK_HEAD + (uint64_t)array->number_width, size;
     cursor c;
-    if (!checked_mul(bit_bytes + 8, n, &size) || !checked_add(size, head + 4, &size))
+    if (!checked_mul(bit_bytes + 8, count, &size) || !checked_add(size, head + 4, &size))
         return fail(a->list->h->err, CKPT_EFORMAT, addr, "{%llu} data blocks do not fit in {=the file}",
-                    (unsigned long long)n);
+                    (unsigned long long)count);
     CKPT_TRY(load_block(a, "EASB", addr, size, &c));
-    (void)cursor_take(&c, x->number_width);
-    const unsigned char *bits = cursor_take(&c, (size_t)(bit_bytes * n));
-    for (uint64_t i = 0; i < n; i++)
-        CKPT_TRY(read_data_block(x, cursor_u64(&c), entries, (struct page_bits){bits, i * npages}));
+    (void)cursor_take(&c, array->number_width);
+    const unsigned char *bits = cursor_take(&c, (size_t)(bit_bytes * count));
+    for (uint64_t i = 0; i < count; i++)
+        CKPT_TRY(read_data_block(array, cursor_u64(&c), entries, (struct page_bits){bits, i * npages}));
     return CKPT_OK;
 }
 
 /* read_extensible_array - reads the index block, and then all super blocks that have entries in use. */
-static ckpt_status read_extensible_array(struct extensible_array *x)
+static ckpt_status read_extensible_array(struct extensible_array *array)
 {
-    struct array *a = &x->array;
+    struct array *a = &array->array;
     uint64_t index_block;
     cursor c;
-    CKPT_TRY(read_header(x, &index_block));
+    CKPT_TRY(read_header(array, &index_block));
     if (index_block == HDF5_NOWHERE)
         return CKPT_OK;
-    uint32_t nsuper = 1 + x->log2_max - hdf5_get_log2(x->least);
-    uint32_t ndirect = 2 * hdf5_get_log2(x->first_blocks); /* super blocks without a block */
-    uint32_t naddrs = 2 * (x->first_blocks - 1) + (nsuper > ndirect ? nsuper - ndirect : 0);
-    uint64_t entries_size = (uint64_t)x->index_entries * a->entry_size;
+    uint32_t nsuper = 1 + array->log2_max - hdf5_get_log2(array->least);
+    uint32_t ndirect = 2 * hdf5_get_log2(array->first_blocks); /* super blocks without a block */
+    uint32_t naddrs = 2 * (array->first_blocks - 1) + (nsuper > ndirect ? nsuper - ndirect : 0);
+    uint64_t entries_size = (uint64_t)array->index_entries * a->entry_size;
     CKPT_TRY(load_block(a, "EAIB", index_block, BLOCK_HEAD + entries_size + 8 * (uint64_t)naddrs + 4, &c));
-    CKPT_TRY(read_entries(a, cursor_sub(&c, (size_t)entries_size), 0, x->index_entries));
-    x->first = x->index_entries;
-    for (uint32_t i = 0; i < nsuper && x->first < a->nentries; i++) {
+    CKPT_TRY(read_entries(a, cursor_sub(&c, (size_t)entries_size), 0, array->index_entries));
+    array->first = array->index_entries;
+    for (uint32_t i = 0; i < nsuper && array->first < a->nentries; i++) {
         uint64_t n = (uint64_t)1 << (i / 2);
-        uint64_t entries = x->least << ((i + 1) / 2);
+        uint64_t entries = array->least << ((i + 1) / 2);
         if (i >= ndirect) {
             uint64_t addr = cursor_u64(&c);
-            CKPT_TRY(addr == HDF5_NOWHERE ? CKPT_OK : read_super_block(x, addr, n, entries));
-            x->first += addr == HDF5_NOWHERE ? n * entries : 0;
+            CKPT_TRY(addr == HDF5_NOWHERE ? CKPT_OK : read_super_block(array, addr, n, entries));
+            array->first += addr == HDF5_NOWHERE ? n * entries : 0;
         } else if (entries > a->page_entries) {
             return fail(a->list->h->err, CKPT_EFORMAT, index_block,
                         "an array has {pages} in its first blocks, {=none} are allowed");
         } else {
             for (uint64_t k = 0; k < n; k++)
-                CKPT_TRY(read_data_block(x, cursor_u64(&c), entries, (struct page_bits){NULL, 0}));
+                CKPT_TRY(read_data_block(array, cursor_u64(&c), entries, (struct page_bits){NULL, 0}));
         }
     }
     return CKPT_OK;

@@ -34,55 +34,56 @@ struct decoding {
     ckpt_error *err;
 };
 
-static ckpt_status fail_decoding(const struct decoding *d, const char *what)
+static ckpt_status fail_decoding(const struct decoding *decoding, const char *what)
 {
-    return hdf5_fail_chunk(d->in, d->err, what);
+    return hdf5_fail_chunk(decoding->in, decoding->err, what);
 }
 
-static uint64_t take_big_endian(cursor *c, size_t n)
+static uint64_t take_big_endian(cursor *in, size_t count)
 {
-    const unsigned char *b = cursor_take(c, n);
-    return b ? load_number(b, n, true) : 0;
+    const unsigned char *b = cursor_take(in, count);
+    return b ? load_number(b, count, true) : 0;
 }
 
-/* allocate - allocates two buffers of N bytes each, which the caller frees by *OUT. */
-static ckpt_status allocate(const struct decoding *d, uint64_t n, unsigned char **out)
+/* allocate - allocates two buffers of COUNT bytes each, which the caller frees by *OUT. */
+static ckpt_status allocate(const struct decoding *decoding, uint64_t count, unsigned char **out)
 {
-    *out = n && n <= d->max_bytes ? malloc((size_t)(2 * n)) : NULL;
-    if (n && n > d->max_bytes)
-        return fail_decoding(d, MORE_THAN_CHUNK);
-    return !n || *out ? CKPT_OK : fail_memory(d->err);
+    *out = count && count <= decoding->max_bytes ? malloc((size_t)(2 * count)) : NULL;
+    if (count && count > decoding->max_bytes)
+        return fail_decoding(decoding, MORE_THAN_CHUNK);
+    return !count || *out ? CKPT_OK : fail_memory(decoding->err);
 }
 
-static ckpt_status decode_lz4_blocks(struct decoding *d, uint64_t total, uint64_t block, unsigned char *out)
+static ckpt_status decode_lz4_blocks(struct decoding *decoding, uint64_t total, uint64_t block,
+                                     unsigned char *out)
 {
     for (uint64_t size; total; total -= size) {
         size = total < block ? total : block;
-        uint64_t stored = take_big_endian(&d->c, 4);
-        cursor bytes = cursor_sub(&d->c, (size_t)stored);
-        if (d->c.bad)
-            return fail_decoding(d, "data of lz4 that end early");
+        uint64_t stored = take_big_endian(&decoding->c, 4);
+        cursor bytes = cursor_sub(&decoding->c, (size_t)stored);
+        if (decoding->c.bad)
+            return fail_decoding(decoding, "data of lz4 that end early");
         if (stored == size)
-            CKPT_TRY(spool_write(d->to, bytes.p, (size_t)size, d->err));
+            CKPT_TRY(spool_write(decoding->to, bytes.p, (size_t)size, decoding->err));
         else {
-            CKPT_TRY(block_decode(BLOCK_LZ4, bytes, out, (size_t)size, d->err));
-            CKPT_TRY(spool_write(d->to, out, (size_t)size, d->err));
+            CKPT_TRY(block_decode(BLOCK_LZ4, bytes, out, (size_t)size, decoding->err));
+            CKPT_TRY(spool_write(decoding->to, out, (size_t)size, decoding->err));
         }
     }
     return CKPT_OK;
 }
 
-static ckpt_status undo_lz4(struct decoding *d)
+static ckpt_status undo_lz4(struct decoding *decoding)
 {
     unsigned char *out;
-    uint64_t total = take_big_endian(&d->c, 8), block = take_big_endian(&d->c, 4);
-    if (d->c.bad || (total && !block))
-        return fail_decoding(d, "no sizes of lz4");
-    if (total > d->max_bytes)
-        return fail_decoding(d, MORE_THAN_CHUNK);
+    uint64_t total = take_big_endian(&decoding->c, 8), block = take_big_endian(&decoding->c, 4);
+    if (decoding->c.bad || (total && !block))
+        return fail_decoding(decoding, "no sizes of lz4");
+    if (total > decoding->max_bytes)
+        return fail_decoding(decoding, MORE_THAN_CHUNK);
     block = block < total ? block : total;
-    CKPT_TRY(allocate(d, block, &out));
-    ckpt_status st = decode_lz4_blocks(d, total, block, out);
+    CKPT_TRY(allocate(decoding, block, &out));
+    ckpt_status st = decode_lz4_blocks(decoding, total, block, out);
     free(out);
     return st;
 }
@@ -95,87 +96,96 @@ struct bitshuffle {
     unsigned char *out, *scratch; /* each as large as a block */
 };
 
-/* read_shuffled_block - decodes the next block, which has N elements. */
-static ckpt_status read_shuffled_block(struct decoding *d, const struct bitshuffle *b, uint64_t n)
+/* read_shuffled_block - decodes the next block, which has COUNT elements. */
+static ckpt_status read_shuffled_block(struct decoding *decoding, const struct bitshuffle *bitshuffle,
+                                       uint64_t count)
 {
-    size_t size = (size_t)n * b->width;
-    uint64_t stored = b->compressor == BITS_ONLY ? size : take_big_endian(&d->c, 4);
-    cursor bytes = cursor_sub(&d->c, (size_t)stored);
+    size_t size = (size_t)count * bitshuffle->width;
+    uint64_t stored = bitshuffle->compressor == BITS_ONLY ? size : take_big_endian(&decoding->c, 4);
+    cursor bytes = cursor_sub(&decoding->c, (size_t)stored);
     const unsigned char *in = bytes.p;
-    if (d->c.bad)
-        return fail_decoding(d, "data of bitshuffle that end early");
-    if (b->compressor != BITS_ONLY) {
-        enum block_codec codec = b->compressor == WITH_LZ4 ? BLOCK_LZ4 : BLOCK_ZSTD;
-        CKPT_TRY(block_decode(codec, bytes, b->scratch, size, d->err));
-        in = b->scratch;
+    if (decoding->c.bad)
+        return fail_decoding(decoding, "data of bitshuffle that end early");
+    if (bitshuffle->compressor != BITS_ONLY) {
+        enum block_codec codec = bitshuffle->compressor == WITH_LZ4 ? BLOCK_LZ4 : BLOCK_ZSTD;
+        CKPT_TRY(block_decode(codec, bytes, bitshuffle->scratch, size, decoding->err));
+        in = bitshuffle->scratch;
     }
-    block_unshuffle_bits(in, (size_t)n, b->width, b->out);
-    return spool_write(d->to, b->out, size, d->err);
+    block_unshuffle_bits(in, (size_t)count, bitshuffle->width, bitshuffle->out);
+    return spool_write(decoding->to, bitshuffle->out, size, decoding->err);
 }
 
-static ckpt_status read_shuffled_blocks(struct decoding *d, const struct bitshuffle *b)
+static ckpt_status read_shuffled_blocks(struct decoding *decoding, const struct bitshuffle *bitshuffle)
 {
-    uint64_t left = b->total;
-    for (; left >= b->block; left -= b->block)
-        CKPT_TRY(read_shuffled_block(d, b, b->block));
+    uint64_t left = bitshuffle->total;
+    for (; left >= bitshuffle->block; left -= bitshuffle->block)
+        CKPT_TRY(read_shuffled_block(decoding, bitshuffle, bitshuffle->block));
     if (left >= 8)
-        CKPT_TRY(read_shuffled_block(d, b, left - left % 8));
-    size_t unchanged = (size_t)(left % 8) * b->width;
-    const unsigned char *bytes = cursor_take(&d->c, unchanged);
-    return bytes ? spool_write(d->to, bytes, unchanged, d->err)
-                 : fail_decoding(d, "data of bitshuffle that end early");
+        CKPT_TRY(read_shuffled_block(decoding, bitshuffle, left - left % 8));
+    size_t unchanged = (size_t)(left % 8) * bitshuffle->width;
+    const unsigned char *bytes = cursor_take(&decoding->c, unchanged);
+    return bytes ? spool_write(decoding->to, bytes, unchanged, decoding->err)
+                 : fail_decoding(decoding, "data of bitshuffle that end early");
 }
 
-static ckpt_status undo_bitshuffle(struct decoding *d)
+static ckpt_status undo_bitshuffle(struct decoding *decoding)
 {
-    const uint32_t *values = d->filter->values;
+    const uint32_t *values = decoding->filter->values;
     struct bitshuffle b = {.compressor = values[4], .width = values[2], .block = values[3]};
-    uint64_t total = d->c.left;
+    uint64_t total = decoding->c.left;
     if (values[4] != BITS_ONLY && values[4] != WITH_LZ4 && values[4] != WITH_ZSTD)
-        return fail(d->err, CKPT_EUNSUPPORTED, source_pos(d->in->src, 0),
+        return fail(decoding->err, CKPT_EUNSUPPORTED, source_pos(decoding->in->src, 0),
                     "bitshuffle with the compressor {%u}; {=LZ4 (2) and zstd (3)} are read", values[4]);
     if (!b.width)
-        return fail_decoding(d, "elements of no bytes in bitshuffle");
+        return fail_decoding(decoding, "elements of no bytes in bitshuffle");
     if (b.compressor != BITS_ONLY) {
-        total = take_big_endian(&d->c, 8);
-        b.block = take_big_endian(&d->c, 4) / b.width;
+        total = take_big_endian(&decoding->c, 8);
+        b.block = take_big_endian(&decoding->c, 4) / b.width;
     } else if (!b.block) {
         b.block = BITSHUFFLE_BLOCK / b.width;
         b.block = b.block < BITSHUFFLE_LEAST ? BITSHUFFLE_LEAST : b.block - b.block % 8;
     }
-    if (d->c.bad || !b.block || b.block % 8 || total % b.width || total > d->max_bytes)
-        return fail_decoding(d, "sizes that bitshuffle cannot have");
+    if (decoding->c.bad || !b.block || b.block % 8 || total % b.width || total > decoding->max_bytes)
+        return fail_decoding(decoding, "sizes that bitshuffle cannot have");
     b.total = total / b.width;
     uint64_t largest = b.total < b.block ? b.total : b.block; /* elements in the largest block */
-    CKPT_TRY(allocate(d, largest * b.width, &b.out));
+    CKPT_TRY(allocate(decoding, largest * b.width, &b.out));
     b.scratch = b.out ? b.out + largest * b.width : NULL;
-    ckpt_status st = read_shuffled_blocks(d, &b);
+    ckpt_status st = read_shuffled_blocks(decoding, &b);
     free(b.out);
     return st;
 }
 
-static ckpt_status undo_zstd(const struct decoding *d)
+static ckpt_status undo_zstd(const struct decoding *decoding)
 {
-    source *frame = source_mem(d->c.p, d->c.left, source_pos(d->in->src, 0));
-    ckpt_status st = frame ? unpack_zstd(frame, d->to, d->err) : fail_memory(d->err);
+    source *frame = source_mem(decoding->c.p, decoding->c.left, source_pos(decoding->in->src, 0));
+    ckpt_status st = frame ? unpack_zstd(frame, decoding->to, decoding->err) : fail_memory(decoding->err);
     source_unref(frame);
     return st;
 }
 
-static ckpt_status run_filter(struct decoding *d)
+static ckpt_status run_filter(struct decoding *decoding)
 {
-    switch (d->filter->id) {
-    case HDF5_LZ4: return undo_lz4(d);
-    case HDF5_BITSHUFFLE: return undo_bitshuffle(d);
-    case HDF5_ZSTD: return undo_zstd(d);
-    case HDF5_SZIP: return hdf5_undo_szip(d->filter, d->in, d->c, d->max_bytes, d->to, d->err);
-    case HDF5_NBIT: return hdf5_undo_nbit(d->filter, d->in, d->c, d->max_bytes, d->to, d->err);
-    case HDF5_SCALEOFFSET: return hdf5_undo_scaleoffset(d->filter, d->in, d->c, d->to, d->err);
-    default: return blosc_decode(d->c.p, d->c.left, d->max_bytes, d->to, d->err);
+    switch (decoding->filter->id) {
+    case HDF5_LZ4: return undo_lz4(decoding);
+    case HDF5_BITSHUFFLE: return undo_bitshuffle(decoding);
+    case HDF5_ZSTD: return undo_zstd(decoding);
+    case HDF5_SZIP:
+        return hdf5_undo_szip(decoding->filter, decoding->in, decoding->c, decoding->max_bytes, decoding->to,
+                              decoding->err);
+    case HDF5_NBIT:
+        return hdf5_undo_nbit(decoding->filter, decoding->in, decoding->c, decoding->max_bytes, decoding->to,
+                              decoding->err);
+    case HDF5_SCALEOFFSET:
+        return hdf5_undo_scaleoffset(decoding->filter, decoding->in, decoding->c, decoding->to,
+                                     decoding->err);
+    default:
+        return blosc_decode(decoding->c.p, decoding->c.left, decoding->max_bytes, decoding->to,
+                            decoding->err);
     }
 }
 
-ckpt_status hdf5_decompress(const struct hdf5_filter *f, const struct hdf5_input *in, uint64_t max_bytes,
+ckpt_status hdf5_decompress(const struct hdf5_filter *filter, const struct hdf5_input *in, uint64_t max_bytes,
                             spool *to, ckpt_error *err)
 {
     if (in->n / 2 > max_bytes + 4096)
@@ -183,7 +193,7 @@ ckpt_status hdf5_decompress(const struct hdf5_filter *f, const struct hdf5_input
     unsigned char *bytes = malloc(in->n ? (size_t)in->n : 1);
     ckpt_status st = bytes ? source_read(in->src, 0, bytes, (size_t)in->n, err) : fail_memory(err);
     if (st == CKPT_OK) {
-        struct decoding d = {f, in, cursor_of(bytes, (size_t)in->n, 0), max_bytes, to, err};
+        struct decoding d = {filter, in, cursor_of(bytes, (size_t)in->n, 0), max_bytes, to, err};
         st = run_filter(&d);
     }
     free(bytes);

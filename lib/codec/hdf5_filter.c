@@ -75,29 +75,29 @@ struct fletcher {
     uint32_t low, high;
 };
 
-static void add_word(struct fletcher *f, uint32_t word)
+static void add_word(struct fletcher *fletcher, uint32_t word)
 {
-    f->low += word;
-    f->high += f->low;
-    f->low = (f->low & 0xffff) + (f->low >> 16);
-    f->high = (f->high & 0xffff) + (f->high >> 16);
+    fletcher->low += word;
+    fletcher->high += fletcher->low;
+    fletcher->low = (fletcher->low & 0xffff) + (fletcher->low >> 16);
+    fletcher->high = (fletcher->high & 0xffff) + (fletcher->high >> 16);
 }
 
-/* add_words - adds the N bytes at B to the sums; N is even, except in the last call. */
-static void add_words(struct fletcher *f, const unsigned char *b, size_t n)
+/* add_words - adds the NBYTES bytes at BYTES to the sums; NBYTES is even, except in the last call. */
+static void add_words(struct fletcher *fletcher, const unsigned char *bytes, size_t nbytes)
 {
-    for (size_t i = 0; i + 1 < n; i += 2)
-        add_word(f, (uint32_t)b[i] << 8 | b[i + 1]);
-    if (n % 2)
-        add_word(f, (uint32_t)b[n - 1] << 8);
+    for (size_t i = 0; i + 1 < nbytes; i += 2)
+        add_word(fletcher, (uint32_t)bytes[i] << 8 | bytes[i + 1]);
+    if (nbytes % 2)
+        add_word(fletcher, (uint32_t)bytes[nbytes - 1] << 8);
 }
 
 /* fletcher_sum - returns the checksum; folds the sums once more, because they may have more than 16 bits. */
-static uint32_t fletcher_sum(struct fletcher f)
+static uint32_t fletcher_sum(struct fletcher fletcher)
 {
-    f.low = (f.low & 0xffff) + (f.low >> 16);
-    f.high = (f.high & 0xffff) + (f.high >> 16);
-    return f.high << 16 | f.low;
+    fletcher.low = (fletcher.low & 0xffff) + (fletcher.low >> 16);
+    fletcher.high = (fletcher.high & 0xffff) + (fletcher.high >> 16);
+    return fletcher.high << 16 | fletcher.low;
 }
 
 /* check_fletcher32 - compares the checksum in the last four bytes of *IN, and removes these from *IN. */
@@ -132,54 +132,54 @@ struct lzf {
 };
 
 /* flush_lzf - writes the bytes decoded since the last call, and keeps the last HISTORY bytes. */
-static ckpt_status flush_lzf(struct lzf *z)
+static ckpt_status flush_lzf(struct lzf *lzf)
 {
-    CKPT_TRY(spool_write(z->to, &z->bytes[z->nwritten], z->n - z->nwritten, z->err));
-    size_t keep = z->n < HISTORY ? z->n : HISTORY;
-    memmove(z->bytes, &z->bytes[z->n - keep], keep);
-    z->nwritten = z->n = keep;
+    CKPT_TRY(spool_write(lzf->to, &lzf->bytes[lzf->nwritten], lzf->n - lzf->nwritten, lzf->err));
+    size_t keep = lzf->n < HISTORY ? lzf->n : HISTORY;
+    memmove(lzf->bytes, &lzf->bytes[lzf->n - keep], keep);
+    lzf->nwritten = lzf->n = keep;
     return CKPT_OK;
 }
 
 /* step_lzf - decodes the next run; false: the data are malformed, or end too early. */
-static bool step_lzf(struct lzf *z)
+static bool step_lzf(struct lzf *lzf)
 {
-    const unsigned char *b = reader_take(&z->r, 1);
+    const unsigned char *b = reader_take(&lzf->r, 1);
     if (!b)
         return false;
     unsigned control = *b;
     if (control < 32) {
-        const unsigned char *literals = reader_take(&z->r, control + 1);
+        const unsigned char *literals = reader_take(&lzf->r, control + 1);
         if (literals)
-            memcpy(z->bytes + z->n, literals, control + 1);
-        z->n += literals ? control + 1 : 0;
+            memcpy(lzf->bytes + lzf->n, literals, control + 1);
+        lzf->n += literals ? control + 1 : 0;
         return literals != NULL;
     }
     size_t length = control >> 5;
     if (length == 7) {
-        b = reader_take(&z->r, 1);
+        b = reader_take(&lzf->r, 1);
         length += b ? *b : 0;
     }
-    b = b ? reader_take(&z->r, 1) : NULL;
+    b = b ? reader_take(&lzf->r, 1) : NULL;
     size_t distance = b ? ((control & 31) << 8 | *b) + 1u : 0;
-    if (!b || distance > z->n)
+    if (!b || distance > lzf->n)
         return false;
-    for (size_t i = 0; i < length + 2; i++, z->n++)
-        z->bytes[z->n] = z->bytes[z->n - distance];
+    for (size_t i = 0; i < length + 2; i++, lzf->n++)
+        lzf->bytes[lzf->n] = lzf->bytes[lzf->n - distance];
     return true;
 }
 
-static ckpt_status run_lzf(struct lzf *z, const struct hdf5_input *in)
+static ckpt_status run_lzf(struct lzf *lzf, const struct hdf5_input *in)
 {
-    while (reader_left(&z->r)) {
-        if (!step_lzf(z))
-            return z->r.status != CKPT_OK && z->r.status != CKPT_ETRUNCATED
-                       ? z->r.status
-                       : hdf5_fail_chunk(in, z->err, "data of lzf that end early or copy from before them");
-        if (z->n >= HISTORY + BAND)
-            CKPT_TRY(flush_lzf(z));
+    while (reader_left(&lzf->r)) {
+        if (!step_lzf(lzf))
+            return lzf->r.status != CKPT_OK && lzf->r.status != CKPT_ETRUNCATED
+                       ? lzf->r.status
+                       : hdf5_fail_chunk(in, lzf->err, "data of lzf that end early or copy from before them");
+        if (lzf->n >= HISTORY + BAND)
+            CKPT_TRY(flush_lzf(lzf));
     }
-    return flush_lzf(z);
+    return flush_lzf(lzf);
 }
 
 static ckpt_status undo_lzf(const struct hdf5_input *in, spool *to, ckpt_error *err)
@@ -196,26 +196,26 @@ static ckpt_status undo_lzf(const struct hdf5_input *in, spool *to, ckpt_error *
     return st;
 }
 
-/* undo_filter - undoes F, and appends the result, of at most MAX_BYTES, to TO. */
-static ckpt_status undo_filter(const struct hdf5_filter *f, const struct hdf5_input *in, uint64_t max_bytes,
-                               spool *to, ckpt_error *err)
+/* undo_filter - undoes FILTER, and appends the result, of at most MAX_BYTES, to TO. */
+static ckpt_status undo_filter(const struct hdf5_filter *filter, const struct hdf5_input *in,
+                               uint64_t max_bytes, spool *to, ckpt_error *err)
 {
     uint64_t used;
-    switch (f->id) {
+    switch (filter->id) {
     case HDF5_DEFLATE: return inflate_into(in->src, 0, in->n, INFLATE_ZLIB, to, &used, err);
-    case HDF5_SHUFFLE: return hdf5_undo_shuffle(in, f->values[0], to, err);
+    case HDF5_SHUFFLE: return hdf5_undo_shuffle(in, filter->values[0], to, err);
     case HDF5_LZF: return undo_lzf(in, to, err);
-    default: return hdf5_decompress(f, in, max_bytes, to, err);
+    default: return hdf5_decompress(filter, in, max_bytes, to, err);
     }
 }
 
-/* replace_input - undoes F, and replaces *IN by the result, of at most MAX_BYTES. */
-static ckpt_status replace_input(const struct hdf5_filter *f, struct hdf5_input *in, uint64_t max_bytes,
+/* replace_input - undoes FILTER, and replaces *IN by the result, of at most MAX_BYTES. */
+static ckpt_status replace_input(const struct hdf5_filter *filter, struct hdf5_input *in, uint64_t max_bytes,
                                  ckpt_error *err)
 {
     spool *to = spool_new(max_bytes);
     CKPT_TRY_ALLOC(to, err);
-    ckpt_status st = undo_filter(f, in, max_bytes, to, err);
+    ckpt_status st = undo_filter(filter, in, max_bytes, to, err);
     if (st != CKPT_OK) {
         if (spool_is_full(to))
             (void)hdf5_fail_chunk(in, err, "more bytes than it can have");
@@ -228,31 +228,31 @@ static ckpt_status replace_input(const struct hdf5_filter *f, struct hdf5_input 
     return CKPT_OK;
 }
 
-static ckpt_status undo_filters(const struct hdf5_decoding *d, struct hdf5_input *in, spool *to,
+static ckpt_status undo_filters(const struct hdf5_decoding *decoding, struct hdf5_input *in, spool *to,
                                 ckpt_error *err)
 {
     /* what a filter made of the chunk may be larger than it: by a checksum, or since it did not compress */
-    uint64_t max_bytes = d->chunk_bytes + d->chunk_bytes / 64 + 4096;
-    uint32_t applied = ~d->skipped_filters & ((1u << d->nfilters) - 1);
-    for (uint32_t i = d->nfilters; COUNT_DOWN(i);) {
-        const struct hdf5_filter *f = &d->filters[i];
+    uint64_t max_bytes = decoding->chunk_bytes + decoding->chunk_bytes / 64 + 4096;
+    uint32_t applied = ~decoding->skipped_filters & ((1u << decoding->nfilters) - 1);
+    for (uint32_t i = decoding->nfilters; COUNT_DOWN(i);) {
+        const struct hdf5_filter *f = &decoding->filters[i];
         bool is_last = !(applied & ((1u << i) - 1)); /* no filter is to be undone after this one */
         if (!(applied >> i & 1))
             continue;
         if (f->id == HDF5_FLETCHER32)
             CKPT_TRY(check_fletcher32(in, err));
         else if (is_last)
-            return undo_filter(f, in, d->chunk_bytes, to, err);
+            return undo_filter(f, in, decoding->chunk_bytes, to, err);
         else
             CKPT_TRY(replace_input(f, in, max_bytes, err));
     }
     return spool_copy(to, in->src, 0, in->n, err);
 }
 
-ckpt_status hdf5_decode(const struct hdf5_decoding *d, source *stored, spool *to, ckpt_error *err)
+ckpt_status hdf5_decode(const struct hdf5_decoding *decoding, source *stored, spool *to, ckpt_error *err)
 {
     struct hdf5_input in = {source_ref(stored), stored->size};
-    ckpt_status st = undo_filters(d, &in, to, err);
+    ckpt_status st = undo_filters(decoding, &in, to, err);
     source_unref(in.src);
     return st;
 }

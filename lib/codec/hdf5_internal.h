@@ -31,9 +31,9 @@ struct hdf5 {
     bool read_failed; /* a read of the source failed */
 };
 
-/* hdf5_load - reads N bytes at ADDR into scratch memory, and sets *C to read them. Errors name the structure
- * WHAT. */
-ckpt_status hdf5_load(struct hdf5 *h, uint64_t addr, uint64_t n, const char *what, cursor *c);
+/* hdf5_load - reads COUNT bytes at ADDR into scratch memory, and sets *IN to read them. Errors name the
+ * structure WHAT. */
+ckpt_status hdf5_load(struct hdf5 *hdf5, uint64_t addr, uint64_t count, const char *what, cursor *in);
 /* hdf5_load_block - reads, as hdf5_load does, a block that begins with the signature and version of KIND;
  * *C is after them. */
 struct hdf5_kind {
@@ -41,29 +41,29 @@ struct hdf5_kind {
     uint8_t version;
     const char *what; /* name of the structure in errors */
 };
-ckpt_status hdf5_load_block(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
-                            cursor *c);
+ckpt_status hdf5_load_block(struct hdf5 *hdf5, uint64_t addr, uint64_t count, const struct hdf5_kind *kind,
+                            cursor *in);
 /* hdf5_load_checked - reads, as hdf5_load_block does, a block that ends in a checksum. The checksum is
- * compared, and is not in *C. */
-ckpt_status hdf5_load_checked(struct hdf5 *h, uint64_t addr, uint64_t n, const struct hdf5_kind *kind,
-                              cursor *c);
-/* hdf5_checksum - returns the checksum of N bytes, lookup3 by Bob Jenkins. */
-uint32_t hdf5_checksum(const unsigned char *bytes, size_t n);
+ * compared, and is not in *IN. */
+ckpt_status hdf5_load_checked(struct hdf5 *hdf5, uint64_t addr, uint64_t count, const struct hdf5_kind *kind,
+                              cursor *in);
+/* hdf5_checksum - returns the checksum of NBYTES bytes, lookup3 by Bob Jenkins. */
+uint32_t hdf5_checksum(const unsigned char *bytes, size_t nbytes);
 /* hdf5_compare_sums - fails unless the COMPUTED checksum of the structure WHAT at ADDR is the RECORDED
  * one. */
-ckpt_status hdf5_compare_sums(struct hdf5 *h, uint64_t addr, const char *what, uint32_t computed,
+ckpt_status hdf5_compare_sums(struct hdf5 *hdf5, uint64_t addr, const char *what, uint32_t computed,
                               uint32_t recorded);
 /* hdf5_cut_checksum - compares the checksum in the last four bytes of ALL with that of the bytes before them.
- * *C must end where ALL ends; the checksum is removed from *C. Errors name the structure WHAT. */
-ckpt_status hdf5_cut_checksum(struct hdf5 *h, cursor all, const char *what, cursor *c);
-/* hdf5_take_padded - returns a cursor on the next N bytes of C. Moves C after them and after the padding to a
- * multiple of UNIT bytes; at the end of C, padding may be missing. */
-cursor hdf5_take_padded(cursor *c, size_t n, size_t unit);
-/* hdf5_get_log2 - returns the binary logarithm of N, rounded down. */
-uint32_t hdf5_get_log2(uint64_t n);
-bool hdf5_is_power_of_two(uint64_t n);
-/* hdf5_fail_short - fails because the structure WHAT, which C reads, ends too early. */
-ckpt_status hdf5_fail_short(struct hdf5 *h, const cursor *c, const char *what);
+ * *IN must end where ALL ends; the checksum is removed from *IN. Errors name the structure WHAT. */
+ckpt_status hdf5_cut_checksum(struct hdf5 *hdf5, cursor all, const char *what, cursor *in);
+/* hdf5_take_padded - returns a cursor on the next COUNT bytes of IN. Moves IN after them and after the
+ * padding to a multiple of UNIT bytes; at the end of IN, padding may be missing. */
+cursor hdf5_take_padded(cursor *in, size_t count, size_t unit);
+/* hdf5_get_log2 - returns the binary logarithm of COUNT, rounded down. */
+uint32_t hdf5_get_log2(uint64_t count);
+bool hdf5_is_power_of_two(uint64_t count);
+/* hdf5_fail_short - fails because the structure WHAT, which IN reads, ends too early. */
+ckpt_status hdf5_fail_short(struct hdf5 *hdf5, const cursor *in, const char *what);
 
 /* ------------------------------------------------------------------- object headers */
 
@@ -83,7 +83,7 @@ struct hdf5_object {
 };
 
 /* hdf5_read_object - reads the messages of the object header at ADDR into scratch memory. */
-ckpt_status hdf5_read_object(struct hdf5 *h, uint64_t addr, struct hdf5_object *o);
+ckpt_status hdf5_read_object(struct hdf5 *hdf5, uint64_t addr, struct hdf5_object *object);
 
 struct hdf5_space {
     bool is_null; /* no elements and no shape */
@@ -94,12 +94,13 @@ struct hdf5_space {
 };
 #define HDF5_UNLIMITED UINT64_MAX
 
-ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out);
-/* hdf5_read_type - reads the datatype message M or, if M refers to another object, the one of that object. */
-ckpt_status hdf5_read_type(struct hdf5 *h, struct hdf5_message m, struct hdf5_type *out);
-/* hdf5_set_float - makes T, whose size is set, a float with BITS, of the smallest dtype that has all its
- * values and at least its size, as h5py does. False: there is none, or BITS are outside of T. */
-bool hdf5_set_float(struct hdf5_type *t, const struct hdf5_bits *bits);
+ckpt_status hdf5_read_space(struct hdf5 *hdf5, cursor in, struct hdf5_space *out);
+/* hdf5_read_type - reads the datatype message MESSAGE or, if MESSAGE refers to another object, the one of
+ * that object. */
+ckpt_status hdf5_read_type(struct hdf5 *hdf5, struct hdf5_message message, struct hdf5_type *out);
+/* hdf5_set_float - makes TYPE, whose size is set, a float with BITS, of the smallest dtype that has all its
+ * values and at least its size, as h5py does. False: there is none, or BITS are outside of TYPE. */
+bool hdf5_set_float(struct hdf5_type *type, const struct hdf5_bits *bits);
 
 /* ------------------------------------------------------------------ groups and heaps */
 
@@ -114,8 +115,8 @@ struct hdf5_links {
     size_t n, cap;
 };
 
-/* hdf5_read_links - lists all links of the group O, in natural order of their names. */
-ckpt_status hdf5_read_links(struct hdf5 *h, const struct hdf5_object *o, struct hdf5_links *out);
+/* hdf5_read_links - lists all links of the group OBJECT, in natural order of their names. */
+ckpt_status hdf5_read_links(struct hdf5 *hdf5, const struct hdf5_object *object, struct hdf5_links *out);
 
 /* A version 1 B-tree that is being read. */
 struct hdf5_tree {
@@ -129,19 +130,19 @@ struct hdf5_tree {
     } nodes[HDF5_MAX_DEPTH + 1]; /* from the root to the innermost node, which is being read */
     uint32_t depth;              /* number of nodes in NODES */
 };
-/* hdf5_enter_node - appends the node at ADDR to the nodes of T. It is the root or a child of the innermost
+/* hdf5_enter_node - appends the node at ADDR to the nodes of TREE. It is the root or a child of the innermost
  * node. */
-ckpt_status hdf5_enter_node(struct hdf5 *h, struct hdf5_tree *t, uint64_t addr);
+ckpt_status hdf5_enter_node(struct hdf5 *hdf5, struct hdf5_tree *tree, uint64_t addr);
 
-/* hdf5_visit_records - calls R->visit for each record of the version 2 B-tree at ADDR, in order. Refuses a
- * tree of another type, or whose records have another size. */
+/* hdf5_visit_records - calls RECORDS->visit for each record of the version 2 B-tree at ADDR, in order.
+ * Refuses a tree of another type, or whose records have another size. */
 struct hdf5_records {
     uint8_t type;
     uint32_t size;
     ckpt_status (*visit)(struct hdf5 *h, void *user, cursor record);
     void *user;
 };
-ckpt_status hdf5_visit_records(struct hdf5 *h, uint64_t addr, const struct hdf5_records *r);
+ckpt_status hdf5_visit_records(struct hdf5 *hdf5, uint64_t addr, const struct hdf5_records *records);
 
 /* hdf5_visit_dense - reads the message C, which has the addresses of a fractal heap of links or attributes
  * and of their B-tree. Opens the heap, if there is one, and calls R->visit for the records of the tree. */
@@ -150,34 +151,35 @@ struct hdf5_dense {
     uint32_t index_size; /* bytes of the field "greatest creation index", which flag 1 announces */
     uint32_t id_size;    /* bytes of an id in the heap */
 };
-ckpt_status hdf5_visit_dense(struct hdf5 *h, cursor c, const struct hdf5_dense *dense,
-                             const struct hdf5_records *r);
-/* hdf5_read_heap_object - sets *C to read the object of ID in the open heap. ID has id_size bytes. */
-ckpt_status hdf5_read_heap_object(struct hdf5 *h, const unsigned char *id, cursor *c);
+ckpt_status hdf5_visit_dense(struct hdf5 *hdf5, cursor in, const struct hdf5_dense *dense,
+                             const struct hdf5_records *records);
+/* hdf5_read_heap_object - sets *OUT to read the object of ID in the open heap. ID has id_size bytes. */
+ckpt_status hdf5_read_heap_object(struct hdf5 *hdf5, const unsigned char *id, cursor *out);
 
 /* hdf5_read_heap_text - sets *OUT to object INDEX of the global heap collection at ADDR; it is valid until
  * the next call. */
-ckpt_status hdf5_read_heap_text(struct hdf5 *h, uint64_t addr, uint32_t index, ckpt_str *out);
+ckpt_status hdf5_read_heap_text(struct hdf5 *hdf5, uint64_t addr, uint32_t index, ckpt_str *out);
 
 /* ---------------------------------------------------------------------- values, data */
 
-/* hdf5_read_texts - sets the texts of D, which has ELEMENTS of them. More than 64 MiB make D unreadable. */
-ckpt_status hdf5_read_texts(struct hdf5 *h, struct hdf5_dataset *d, uint64_t elements);
+/* hdf5_read_texts - sets the texts of DATASET, which has ELEMENTS of them. More than 64 MiB make DATASET
+ * unreadable. */
+ckpt_status hdf5_read_texts(struct hdf5 *hdf5, struct hdf5_dataset *dataset, uint64_t elements);
 /* hdf5_read_attribute - reads name, type and value of the attribute message C. */
 struct hdf5_attribute {
     ckpt_str name;            /* its name, in scratch memory */
     ckpt_value *value;        /* its value; NULL: a ckpt_value cannot hold it */
     const char *why_no_value; /* the reason, if value is NULL */
 };
-ckpt_status hdf5_read_attribute(struct hdf5 *h, cursor c, struct hdf5_attribute *out);
+ckpt_status hdf5_read_attribute(struct hdf5 *hdf5, cursor in, struct hdf5_attribute *out);
 
-/* hdf5_find_other_files - returns how the data set O refers to other files for its elements; NULL: it does
- * not. */
-const char *hdf5_find_other_files(const struct hdf5_object *o);
-/* hdf5_read_layout - finds out where the elements of D are, from the messages of its object O. MAX_SHAPE: see
- * struct hdf5_space. */
-ckpt_status hdf5_read_layout(struct hdf5 *h, const struct hdf5_object *o, const uint64_t *max_shape,
-                             struct hdf5_dataset *d);
+/* hdf5_find_other_files - returns how the data set OBJECT refers to other files for its elements; NULL: it
+ * does not. */
+const char *hdf5_find_other_files(const struct hdf5_object *object);
+/* hdf5_read_layout - finds out where the elements of DATASET are, from the messages of its object OBJECT.
+ * MAX_SHAPE: see struct hdf5_space. */
+ckpt_status hdf5_read_layout(struct hdf5 *hdf5, const struct hdf5_object *object, const uint64_t *max_shape,
+                             struct hdf5_dataset *dataset);
 
 /* The index of a chunked layout, by which its chunks are found. */
 struct hdf5_index {
@@ -196,8 +198,9 @@ struct hdf5_index {
     uint64_t single_size;            /* stored size of the one chunk of SINGLE */
     uint32_t single_skipped_filters; /* hdf5_chunk.skipped_filters of that chunk */
 };
-/* hdf5_read_chunks - sets the chunks of D from INDEX. D must have its shape, chunk shape and filters. */
-ckpt_status hdf5_read_chunks(struct hdf5 *h, const struct hdf5_index *index, struct hdf5_dataset *d);
+/* hdf5_read_chunks - sets the chunks of DATASET from INDEX. DATASET must have its shape, chunk shape and
+ * filters. */
+ckpt_status hdf5_read_chunks(struct hdf5 *hdf5, const struct hdf5_index *index, struct hdf5_dataset *dataset);
 
 /* The chunks of a data set that were read so far. */
 struct hdf5_chunk_list {
@@ -210,12 +213,13 @@ struct hdf5_chunk_list {
     uint64_t last_offset[HDF5_MAX_RANK]; /* offset of the chunk that was read last from a tree */
     bool has_last;                       /* true: last_offset is set */
 };
-/* hdf5_add_chunk - adds C, whose first element is at OFFSET in the data set, unless C is outside of the data
- * set. */
-ckpt_status hdf5_add_chunk(struct hdf5_chunk_list *list, const struct hdf5_chunk *c, const uint64_t *offset);
+/* hdf5_add_chunk - adds CHUNK, whose first element is at OFFSET in the data set, unless CHUNK is outside of
+ * the data set. */
+ckpt_status hdf5_add_chunk(struct hdf5_chunk_list *list, const struct hdf5_chunk *chunk,
+                           const uint64_t *offset);
 /* hdf5_read_chunk_entry - returns address, size and skipped filters of the chunk of the next entry or record
- * in C. */
-struct hdf5_chunk hdf5_read_chunk_entry(const struct hdf5_chunk_list *list, cursor *c);
+ * in IN. */
+struct hdf5_chunk hdf5_read_chunk_entry(const struct hdf5_chunk_list *list, cursor *in);
 /* hdf5_read_numbered_chunks - reads the chunks by an index that is a single chunk, implicit or an array: they
  * have no offsets, but numbers. */
 ckpt_status hdf5_read_numbered_chunks(struct hdf5_chunk_list *list);

@@ -46,17 +46,18 @@ static const struct float_dtype {
       .bias = 1023}},
 };
 
-/* take_field - returns the N bits of BITS from bit AT on. */
-static uint64_t take_field(uint64_t bits, uint32_t at, uint32_t n)
+/* take_field - returns the COUNT bits of BITS from bit AT on. */
+static uint64_t take_field(uint64_t bits, uint32_t at, uint32_t count)
 {
-    return n ? bits >> at & UINT64_MAX >> (64 - n) : 0;
+    return count ? bits >> at & UINT64_MAX >> (64 - count) : 0;
 }
 
-static bool are_same_bits(const struct hdf5_bits *a, const struct hdf5_bits *b)
+static bool are_same_bits(const struct hdf5_bits *left, const struct hdf5_bits *right)
 {
-    return a->offset == b->offset && a->precision == b->precision && a->sign_at == b->sign_at &&
-           a->exponent_at == b->exponent_at && a->exponent_bits == b->exponent_bits &&
-           a->fraction_at == b->fraction_at && a->fraction_bits == b->fraction_bits && a->bias == b->bias;
+    return left->offset == right->offset && left->precision == right->precision &&
+           left->sign_at == right->sign_at && left->exponent_at == right->exponent_at &&
+           left->exponent_bits == right->exponent_bits && left->fraction_at == right->fraction_at &&
+           left->fraction_bits == right->fraction_bits && left->bias == right->bias;
 }
 
 /* has_all_values - returns true if floats with the bits TO have all values of those with the bits FROM. */
@@ -68,45 +69,51 @@ static bool has_all_values(const struct hdf5_bits *to, const struct hdf5_bits *f
            to->bias - from->bias <= to_ones - from_ones;
 }
 
-/* are_apart - returns true if the N bits from A on and the M bits from B on have none in common. */
-static bool are_apart(uint32_t a, uint32_t n, uint32_t b, uint32_t m) { return a + n <= b || b + m <= a; }
+/* are_apart - returns true if the COUNT bits from LEFT on and the NUMBER bits from RIGHT on have none in
+ * common. */
+static bool are_apart(uint32_t left, uint32_t count, uint32_t right, uint32_t number)
+{
+    return left + count <= right || right + number <= left;
+}
 
-bool hdf5_set_float(struct hdf5_type *t, const struct hdf5_bits *bits)
+bool hdf5_set_float(struct hdf5_type *type, const struct hdf5_bits *bits)
 {
     uint32_t nbits = bits->offset + bits->precision;
-    bool has_fields = t->size >= 2 && t->size <= 8 && nbits <= 8 * t->size && bits->sign_at < nbits &&
-                      bits->exponent_bits && bits->exponent_at + bits->exponent_bits <= nbits &&
-                      bits->fraction_bits && bits->fraction_at + bits->fraction_bits <= nbits &&
+    bool has_fields = type->size >= 2 && type->size <= 8 && nbits <= 8 * type->size &&
+                      bits->sign_at < nbits && bits->exponent_bits &&
+                      bits->exponent_at + bits->exponent_bits <= nbits && bits->fraction_bits &&
+                      bits->fraction_at + bits->fraction_bits <= nbits &&
                       are_apart(bits->sign_at, 1, bits->exponent_at, bits->exponent_bits) &&
                       are_apart(bits->sign_at, 1, bits->fraction_at, bits->fraction_bits) &&
                       are_apart(bits->exponent_at, bits->exponent_bits, bits->fraction_at,
                                 bits->fraction_bits);
     for (size_t i = 0; has_fields && i < sizeof float_dtypes / sizeof *float_dtypes; i++) {
         const struct float_dtype *f = &float_dtypes[i];
-        if (f->size < t->size || !has_all_values(&f->bits, bits))
+        if (f->size < type->size || !has_all_values(&f->bits, bits))
             continue;
-        t->kind = HDF5_NUMBER;
-        t->dtype = f->dtype;
-        t->bits = *bits;
-        t->is_converted = f->size != t->size || !are_same_bits(&f->bits, bits);
+        type->kind = HDF5_NUMBER;
+        type->dtype = f->dtype;
+        type->bits = *bits;
+        type->is_converted = f->size != type->size || !are_same_bits(&f->bits, bits);
         return true;
     }
     return false;
 }
 
-MODULO static uint64_t convert_integer(const struct hdf5_bits *b, uint64_t stored)
+MODULO static uint64_t convert_integer(const struct hdf5_bits *bits, uint64_t stored)
 {
-    uint64_t value = take_field(stored, b->offset, b->precision), sign = UINT64_C(1) << (b->precision - 1);
-    return b->is_signed ? (value ^ sign) - sign : value;
+    uint64_t value = take_field(stored, bits->offset, bits->precision), sign = UINT64_C(1)
+                                                                               << (bits->precision - 1);
+    return bits->is_signed ? (value ^ sign) - sign : value;
 }
 
-static uint64_t convert_float(const struct hdf5_bits *b, const struct hdf5_bits *to, uint64_t stored)
+static uint64_t convert_float(const struct hdf5_bits *bits, const struct hdf5_bits *to, uint64_t stored)
 {
-    uint64_t fraction = take_field(stored, b->fraction_at, b->fraction_bits);
-    uint64_t exponent = take_field(stored, b->exponent_at, b->exponent_bits);
-    uint64_t sign = take_field(stored, b->sign_at, 1), one = UINT64_C(1) << b->fraction_bits;
-    uint32_t more_bias = to->bias - b->bias;
-    if (exponent == take_field(UINT64_MAX, 0, b->exponent_bits))
+    uint64_t fraction = take_field(stored, bits->fraction_at, bits->fraction_bits);
+    uint64_t exponent = take_field(stored, bits->exponent_at, bits->exponent_bits);
+    uint64_t sign = take_field(stored, bits->sign_at, 1), one = UINT64_C(1) << bits->fraction_bits;
+    uint32_t more_bias = to->bias - bits->bias;
+    if (exponent == take_field(UINT64_MAX, 0, bits->exponent_bits))
         exponent = take_field(UINT64_MAX, 0, to->exponent_bits);
     else if (exponent)
         exponent += more_bias;
@@ -115,19 +122,19 @@ static uint64_t convert_float(const struct hdf5_bits *b, const struct hdf5_bits 
             fraction <<= 1;
         exponent = fraction & one ? exponent : 0;
     }
-    fraction = take_field(fraction, 0, b->fraction_bits) << (to->fraction_bits - b->fraction_bits);
+    fraction = take_field(fraction, 0, bits->fraction_bits) << (to->fraction_bits - bits->fraction_bits);
     return sign << to->sign_at | exponent << to->exponent_at | fraction;
 }
 
-uint64_t hdf5_get_number(const struct hdf5_type *t, const unsigned char *b)
+uint64_t hdf5_get_number(const struct hdf5_type *type, const unsigned char *bytes)
 {
-    uint64_t stored = load_number(b, t->size, t->big_endian);
-    if (!t->is_converted)
+    uint64_t stored = load_number(bytes, type->size, type->big_endian);
+    if (!type->is_converted)
         return stored;
-    for (size_t i = 0; t->bits.exponent_bits && i < sizeof float_dtypes / sizeof *float_dtypes; i++)
-        if (float_dtypes[i].dtype == t->dtype)
-            return convert_float(&t->bits, &float_dtypes[i].bits, stored);
-    return convert_integer(&t->bits, stored);
+    for (size_t i = 0; type->bits.exponent_bits && i < sizeof float_dtypes / sizeof *float_dtypes; i++)
+        if (float_dtypes[i].dtype == type->dtype)
+            return convert_float(&type->bits, &float_dtypes[i].bits, stored);
+    return convert_integer(&type->bits, stored);
 }
 
 /* ------------------------------------------------------------------------- a source */
@@ -140,13 +147,14 @@ struct numbers {
     struct hdf5_type type;
 };
 
-static ckpt_status read_numbers(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status read_numbers(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    const struct numbers *x = (const struct numbers *)(const void *)s;
+    const struct numbers *x = (const struct numbers *)(const void *)src;
     unsigned char stored[8 * AT_ONCE], converted[8 * AT_ONCE], *to = out;
     uint32_t size = x->type.size, width = x->width;
-    while (n) {
-        size_t skip = (size_t)(off % width), room = AT_ONCE * width - skip, take = n < room ? n : room;
+    while (nbytes) {
+        size_t skip = (size_t)(off % width), room = AT_ONCE * width - skip,
+               take = nbytes < room ? nbytes : room;
         size_t count = (skip + take + width - 1) / width;
         uint64_t at = x->from_offset + off / width * size;
         CKPT_TRY(source_read(x->from, at, stored, count * size, err));
@@ -158,15 +166,15 @@ static ckpt_status read_numbers(source *s, uint64_t off, void *out, size_t n, ck
         memcpy(to, converted + skip, take);
         to += take;
         off += take;
-        n -= take;
+        nbytes -= take;
     }
     return CKPT_OK;
 }
 
-static void close_numbers(source *s)
+static void close_numbers(source *src)
 {
-    source_unref(((struct numbers *)(void *)s)->from);
-    free(s);
+    source_unref(((struct numbers *)(void *)src)->from);
+    free(src);
 }
 
 source *hdf5_numbers(source *from, uint64_t offset, uint64_t nbytes, const void *type)

@@ -62,143 +62,149 @@ struct header_reader {
     uint32_t unread; /* version 1: number of messages that are still to be read */
 };
 
-static struct hdf5_message *find_message(struct hdf5_object *o, uint32_t type)
+static struct hdf5_message *find_message(struct hdf5_object *object, uint32_t type)
 {
     switch (type) {
-    case MESSAGE_DATASPACE: return &o->dataspace;
-    case MESSAGE_LINK_INFO: return &o->link_info;
-    case MESSAGE_DATATYPE: return &o->datatype;
-    case MESSAGE_OLD_FILL: return &o->old_fill;
-    case MESSAGE_FILL: return &o->fill;
-    case MESSAGE_LAYOUT: return &o->layout;
-    case MESSAGE_FILTERS: return &o->filters;
-    case MESSAGE_SYMBOL_TABLE: return &o->symbol_table;
-    case MESSAGE_ATTRIBUTE_INFO: return &o->attribute_info;
+    case MESSAGE_DATASPACE: return &object->dataspace;
+    case MESSAGE_LINK_INFO: return &object->link_info;
+    case MESSAGE_DATATYPE: return &object->datatype;
+    case MESSAGE_OLD_FILL: return &object->old_fill;
+    case MESSAGE_FILL: return &object->fill;
+    case MESSAGE_LAYOUT: return &object->layout;
+    case MESSAGE_FILTERS: return &object->filters;
+    case MESSAGE_SYMBOL_TABLE: return &object->symbol_table;
+    case MESSAGE_ATTRIBUTE_INFO: return &object->attribute_info;
     default: return NULL;
     }
 }
 
-/* append_body - appends C, the body of a message, to *LIST. */
-static ckpt_status append_body(struct hdf5 *h, cursor c, cursor **list, size_t *n, size_t *cap)
+/* append_body - appends IN, the body of a message, to *LIST. */
+static ckpt_status append_body(struct hdf5 *hdf5, cursor in, cursor **list, size_t *count, size_t *cap)
 {
-    return arena_push(h->scratch, list, n, cap, &c, sizeof c) ? CKPT_OK : fail_memory(h->err);
+    return arena_push(hdf5->scratch, list, count, cap, &in, sizeof in) ? CKPT_OK : fail_memory(hdf5->err);
 }
 
-/* add_block - adds the block that C, the body of a continuation message, refers to. */
-static ckpt_status add_block(struct header_reader *r, cursor c)
+/* add_block - adds the block that IN, the body of a continuation message, refers to. */
+static ckpt_status add_block(struct header_reader *header_reader, cursor in)
 {
-    struct header_blocks *b = r->list;
-    uint64_t addr = cursor_u64(&c), size = cursor_u64(&c);
-    if (c.bad)
-        return hdf5_fail_short(r->h, &c, "a continuation");
+    struct header_blocks *b = header_reader->list;
+    uint64_t addr = cursor_u64(&in), size = cursor_u64(&in);
+    if (in.bad)
+        return hdf5_fail_short(header_reader->h, &in, "a continuation");
     if (b->n == MAX_BLOCKS)
-        return fail(r->h->err, CKPT_ELIMIT, c.pos, "an object header of {more} than {=%u blocks}",
-                    MAX_BLOCKS);
+        return fail(header_reader->h->err, CKPT_ELIMIT, in.pos,
+                    "an object header of {more} than {=%u blocks}", MAX_BLOCKS);
     b->blocks[b->n].addr = addr;
     b->blocks[b->n++].size = size;
     return CKPT_OK;
 }
 
 /* check_flags - refuses a message whose TYPE or FLAGS are not supported. */
-static ckpt_status check_flags(struct header_reader *r, uint32_t type, uint8_t flags, uint64_t pos)
+static ckpt_status check_flags(struct header_reader *header_reader, uint32_t type, uint8_t flags,
+                               uint64_t pos)
 {
     if (flags & FLAG_SHARED && type != MESSAGE_DATATYPE && type <= MESSAGE_LAST)
-        return fail(r->h->err, CKPT_EUNSUPPORTED, pos,
+        return fail(header_reader->h->err, CKPT_EUNSUPPORTED, pos,
                     "{a shared message} of type %u; shared {=datatypes} are read", type);
     if (type == MESSAGE_SHARED_TABLE || (type > MESSAGE_LAST && flags & FLAGS_MUST_KNOW))
-        return fail(r->h->err, CKPT_EUNSUPPORTED, pos, "{a message of type %u}; only {=other types} are read",
-                    type);
+        return fail(header_reader->h->err, CKPT_EUNSUPPORTED, pos,
+                    "{a message of type %u}; only {=other types} are read", type);
     return CKPT_OK;
 }
 
 /* take_message - adds the message of TYPE with BODY to the object; for a continuation message, adds the block
  * that it refers to. */
-static ckpt_status take_message(struct header_reader *r, uint32_t type, uint8_t flags, cursor body)
+static ckpt_status take_message(struct header_reader *header_reader, uint32_t type, uint8_t flags,
+                                cursor body)
 {
-    struct hdf5_object *o = r->o;
+    struct hdf5_object *o = header_reader->o;
     if (++o->nmessages > MAX_MESSAGES)
-        return fail(r->h->err, CKPT_ELIMIT, body.pos, "an object header of {more} than {=%u messages}",
-                    MAX_MESSAGES);
-    CKPT_TRY(check_flags(r, type, flags, body.pos));
+        return fail(header_reader->h->err, CKPT_ELIMIT, body.pos,
+                    "an object header of {more} than {=%u messages}", MAX_MESSAGES);
+    CKPT_TRY(check_flags(header_reader, type, flags, body.pos));
     if (type == MESSAGE_CONTINUATION)
-        return add_block(r, body);
+        return add_block(header_reader, body);
     if (type == MESSAGE_ATTRIBUTE)
-        return append_body(r->h, body, &o->attributes, &o->nattributes, &o->cap_attributes);
+        return append_body(header_reader->h, body, &o->attributes, &o->nattributes, &o->cap_attributes);
     if (type == MESSAGE_LINK)
-        return append_body(r->h, body, &o->links, &o->nlinks, &o->cap_links);
+        return append_body(header_reader->h, body, &o->links, &o->nlinks, &o->cap_links);
     o->has_external_data |= type == MESSAGE_EXTERNAL;
     struct hdf5_message *m = find_message(o, type);
     if (m && m->is_there)
-        return fail(r->h->err, CKPT_EFORMAT, body.pos, "{two messages} of type %u, where {=one} is allowed",
-                    type);
+        return fail(header_reader->h->err, CKPT_EFORMAT, body.pos,
+                    "{two messages} of type %u, where {=one} is allowed", type);
     if (m)
         *m = (struct hdf5_message){true, flags, body};
     return CKPT_OK;
 }
 
-/* read_messages - reads the messages in C: in version 1 up to the number in the header, in version 2 all. */
-static ckpt_status read_messages(struct header_reader *r, cursor *c)
+/* read_messages - reads the messages in IN: in version 1 up to the number in the header, in version 2 all. */
+static ckpt_status read_messages(struct header_reader *header_reader, cursor *in)
 {
-    size_t header_size = r->is_version1 ? 8 : r->has_order ? 6 : 4; /* bytes before a body */
-    while (c->left >= header_size && (!r->is_version1 || r->unread)) {
-        uint32_t type = (uint32_t)cursor_number(c, r->is_version1 ? 2 : 1), size = cursor_u16(c);
-        uint8_t flags = cursor_u8(c);
-        (void)cursor_take(c, header_size - (r->is_version1 ? 5 : 4));
-        cursor body = cursor_sub(c, size);
+    size_t header_size = header_reader->is_version1 ? 8
+                         : header_reader->has_order ? 6
+                                                    : 4; /* bytes before a body */
+    while (in->left >= header_size && (!header_reader->is_version1 || header_reader->unread)) {
+        uint32_t type = (uint32_t)cursor_number(in, header_reader->is_version1 ? 2 : 1),
+                 size = cursor_u16(in);
+        uint8_t flags = cursor_u8(in);
+        (void)cursor_take(in, header_size - (header_reader->is_version1 ? 5 : 4));
+        cursor body = cursor_sub(in, size);
         if (body.bad)
-            return hdf5_fail_short(r->h, &body, "a message");
-        if (r->is_version1)
-            r->unread--;
-        CKPT_TRY(take_message(r, type, flags, body));
+            return hdf5_fail_short(header_reader->h, &body, "a message");
+        if (header_reader->is_version1)
+            header_reader->unread--;
+        CKPT_TRY(take_message(header_reader, type, flags, body));
     }
     return CKPT_OK;
 }
 
-static ckpt_status load_block(struct header_reader *r, uint64_t addr, uint64_t size, cursor *c)
+static ckpt_status load_block(struct header_reader *header_reader, uint64_t addr, uint64_t size, cursor *in)
 {
     static const char what[] = "a block of an object header";
-    CKPT_TRY(hdf5_load(r->h, addr, size, what, c));
-    if (r->is_version1)
+    CKPT_TRY(hdf5_load(header_reader->h, addr, size, what, in));
+    if (header_reader->is_version1)
         return CKPT_OK;
-    cursor all = *c;
-    const unsigned char *magic = cursor_take(c, 4);
+    cursor all = *in;
+    const unsigned char *magic = cursor_take(in, 4);
     if (!magic || memcmp(magic, "OCHK", 4) != 0)
-        return fail(r->h->err, CKPT_EFORMAT, addr,
+        return fail(header_reader->h->err, CKPT_EFORMAT, addr,
                     "a block of an object header begins with {other bytes} than {=OCHK}");
-    return hdf5_cut_checksum(r->h, all, what, c);
+    return hdf5_cut_checksum(header_reader->h, all, what, in);
 }
 
-static ckpt_status read_blocks(struct header_reader *r)
+static ckpt_status read_blocks(struct header_reader *header_reader)
 {
-    struct header_blocks *b = r->list;
+    struct header_blocks *b = header_reader->list;
     cursor c;
-    for (; b->nread < b->n && (!r->is_version1 || r->unread); b->nread++) {
-        CKPT_TRY(load_block(r, b->blocks[b->nread].addr, b->blocks[b->nread].size, &c));
-        CKPT_TRY(read_messages(r, &c));
+    for (; b->nread < b->n && (!header_reader->is_version1 || header_reader->unread); b->nread++) {
+        CKPT_TRY(load_block(header_reader, b->blocks[b->nread].addr, b->blocks[b->nread].size, &c));
+        CKPT_TRY(read_messages(header_reader, &c));
     }
-    return !r->unread ? CKPT_OK
-                      : fail(r->h->err, CKPT_EFORMAT, r->o->addr,
-                             "an object header lacks {%u} of {=its messages}", r->unread);
+    return !header_reader->unread
+               ? CKPT_OK
+               : fail(header_reader->h->err, CKPT_EFORMAT, header_reader->o->addr,
+                      "an object header lacks {%u} of {=its messages}", header_reader->unread);
 }
 
-static ckpt_status read_version1(struct header_reader *r)
+static ckpt_status read_version1(struct header_reader *header_reader)
 {
     cursor c;
-    CKPT_TRY(hdf5_load(r->h, r->o->addr, 16, "an object header", &c));
+    CKPT_TRY(hdf5_load(header_reader->h, header_reader->o->addr, 16, "an object header", &c));
     (void)cursor_take(&c, 2);
-    r->unread = cursor_u16(&c);
+    header_reader->unread = cursor_u16(&c);
     (void)cursor_take(&c, 4);
-    r->list->blocks[0].size = cursor_u32(&c);
-    r->list->blocks[0].addr = r->o->addr + 16;
-    r->list->n = 1;
-    return read_blocks(r);
+    header_reader->list->blocks[0].size = cursor_u32(&c);
+    header_reader->list->blocks[0].addr = header_reader->o->addr + 16;
+    header_reader->list->n = 1;
+    return read_blocks(header_reader);
 }
 
-static ckpt_status read_version2(struct header_reader *r)
+static ckpt_status read_version2(struct header_reader *header_reader)
 {
     static const struct hdf5_kind first_block = {"OHDR", 2, "an object header"};
-    struct hdf5 *h = r->h;
-    uint64_t addr = r->o->addr, total;
+    struct hdf5 *h = header_reader->h;
+    uint64_t addr = header_reader->o->addr, total;
     cursor c;
     CKPT_TRY(hdf5_load(h, addr, 6, "an object header", &c));
     uint8_t flags = c.p[5];
@@ -211,69 +217,70 @@ static ckpt_status read_version2(struct header_reader *r)
         return hdf5_fail_short(h, &c, "an object header");
     CKPT_TRY(hdf5_load_checked(h, addr, total, &first_block, &c));
     (void)cursor_take(&c, prefix - 5);
-    r->has_order = flags & ORDER_FLAG;
-    CKPT_TRY(read_messages(r, &c));
-    return read_blocks(r);
+    header_reader->has_order = flags & ORDER_FLAG;
+    CKPT_TRY(read_messages(header_reader, &c));
+    return read_blocks(header_reader);
 }
 
-ckpt_status hdf5_read_object(struct hdf5 *h, uint64_t addr, struct hdf5_object *o)
+ckpt_status hdf5_read_object(struct hdf5 *hdf5, uint64_t addr, struct hdf5_object *object)
 {
     cursor c;
-    *o = (struct hdf5_object){.addr = addr};
-    struct header_reader r = {.h = h, .o = o, .list = ARENA_NEW(h->scratch, struct header_blocks)};
-    CKPT_TRY_ALLOC(r.list, h->err);
-    CKPT_TRY(hdf5_load(h, addr, 4, "an object header", &c));
+    *object = (struct hdf5_object){.addr = addr};
+    struct header_reader r = {.h = hdf5, .o = object, .list = ARENA_NEW(hdf5->scratch, struct header_blocks)};
+    CKPT_TRY_ALLOC(r.list, hdf5->err);
+    CKPT_TRY(hdf5_load(hdf5, addr, 4, "an object header", &c));
     r.is_version1 = c.p[0] == 1;
     if (!r.is_version1 && memcmp(c.p, "OHDR", 4) != 0)
-        return fail(h->err, CKPT_EFORMAT, addr, "{no object header} of {=version 1 or 2}");
+        return fail(hdf5->err, CKPT_EFORMAT, addr, "{no object header} of {=version 1 or 2}");
     return r.is_version1 ? read_version1(&r) : read_version2(&r);
 }
 
-/* read_sizes - reads the shape of S and, if HAS_MAX, the sizes to which it may grow. */
-static ckpt_status read_sizes(struct hdf5 *h, cursor *c, bool has_max, struct hdf5_space *s)
+/* read_sizes - reads the shape of SPACE and, if HAS_MAX, the sizes to which it may grow. */
+static ckpt_status read_sizes(struct hdf5 *hdf5, cursor *in, bool has_max, struct hdf5_space *space)
 {
-    if (s->ndim > HDF5_MAX_RANK)
-        return fail(h->err, CKPT_EFORMAT, c->pos, "a rank of {%u}, up to {=%u} are allowed", s->ndim,
+    if (space->ndim > HDF5_MAX_RANK)
+        return fail(hdf5->err, CKPT_EFORMAT, in->pos, "a rank of {%u}, up to {=%u} are allowed", space->ndim,
                     HDF5_MAX_RANK);
-    for (uint32_t i = 0; i < s->ndim; i++)
-        s->shape[i] = cursor_u64(c);
-    for (uint32_t i = 0; i < s->ndim; i++)
-        s->max_shape[i] = has_max ? cursor_u64(c) : s->shape[i];
-    if (c->bad)
-        return hdf5_fail_short(h, c, "a dataspace");
-    for (uint32_t i = 0; i < s->ndim; i++)
-        if (s->shape[i] > s->max_shape[i])
-            return fail(h->err, CKPT_EFORMAT, c->pos,
+    for (uint32_t i = 0; i < space->ndim; i++)
+        space->shape[i] = cursor_u64(in);
+    for (uint32_t i = 0; i < space->ndim; i++)
+        space->max_shape[i] = has_max ? cursor_u64(in) : space->shape[i];
+    if (in->bad)
+        return hdf5_fail_short(hdf5, in, "a dataspace");
+    for (uint32_t i = 0; i < space->ndim; i++)
+        if (space->shape[i] > space->max_shape[i])
+            return fail(hdf5->err, CKPT_EFORMAT, in->pos,
                         "dimension %u has the size {%llu}, up to {=%llu} is allowed", i,
-                        (unsigned long long)s->shape[i], (unsigned long long)s->max_shape[i]);
-    if (checked_product(s->shape, s->ndim, &s->elements))
+                        (unsigned long long)space->shape[i], (unsigned long long)space->max_shape[i]);
+    if (checked_product(space->shape, space->ndim, &space->elements))
         return CKPT_OK;
-    return fail(h->err, CKPT_EFORMAT, c->pos, "{the product of %u sizes} does not fit {=64 bits}", s->ndim);
+    return fail(hdf5->err, CKPT_EFORMAT, in->pos, "{the product of %u sizes} does not fit {=64 bits}",
+                space->ndim);
 }
 
-ckpt_status hdf5_read_space(struct hdf5 *h, cursor c, struct hdf5_space *out)
+ckpt_status hdf5_read_space(struct hdf5 *hdf5, cursor in, struct hdf5_space *out)
 {
     *out = (struct hdf5_space){.elements = 0};
-    unsigned version = cursor_u8(&c);
-    out->ndim = cursor_u8(&c);
-    uint8_t flags = cursor_u8(&c);
+    unsigned version = cursor_u8(&in);
+    out->ndim = cursor_u8(&in);
+    uint8_t flags = cursor_u8(&in);
     if (version != 1 && version != 2)
-        return fail(h->err, CKPT_EUNSUPPORTED, c.pos, "a dataspace of version {%u}; {=1 and 2} are read",
+        return fail(hdf5->err, CKPT_EUNSUPPORTED, in.pos, "a dataspace of version {%u}; {=1 and 2} are read",
                     version);
     if (version == 1) {
-        (void)cursor_take(&c, 5);
+        (void)cursor_take(&in, 5);
     } else {
-        unsigned kind = cursor_u8(&c);
+        unsigned kind = cursor_u8(&in);
         out->is_null = kind == 2;
         if (kind > 2 || (kind != 1 && out->ndim))
-            return fail(h->err, CKPT_EFORMAT, c.pos,
+            return fail(hdf5->err, CKPT_EFORMAT, in.pos,
                         "a dataspace of kind {%u} and rank %u; {=kinds 0 to 2} exist, only kind 1 has a rank",
                         kind, out->ndim);
     }
     if (out->is_null)
         return CKPT_OK;
     if (version == 1 && flags & 2)
-        return fail(h->err, CKPT_EUNSUPPORTED, c.pos,
+        return fail(hdf5->err, CKPT_EUNSUPPORTED, in.pos,
                     "{permuted dimensions}; only {=dimensions in order} are read");
-    return read_sizes(h, &c, flags & 1, out);
+    return read_sizes(hdf5, &in, flags & 1, out);
 }

@@ -30,22 +30,23 @@ struct scaleoffset {
 };
 
 /* get_float - returns the bits of NUMBER, of which 4 or 8 bytes count as a signed number, as a float. */
-static uint64_t get_float(const struct scaleoffset *s, uint64_t number)
+static uint64_t get_float(const struct scaleoffset *scaleoffset, uint64_t number)
 {
     uint64_t bits = 0;
-    if (s->width == 4) {
-        uint32_t least_bits = (uint32_t)s->least;
+    if (scaleoffset->width == 4) {
+        uint32_t least_bits = (uint32_t)scaleoffset->least;
         float least, value;
         memcpy(&least, &least_bits, 4);
         /* each step is rounded to float, also where the machine computes in wider types */
-        float scale = powf(10.0f, (float)s->digits), quotient = (float)(int32_t)(uint32_t)number / scale;
+        float scale = powf(10.0f, (float)scaleoffset->digits),
+              quotient = (float)(int32_t)(uint32_t)number / scale;
         value = quotient + least;
         memcpy(&least_bits, &value, 4);
         bits = least_bits;
     } else {
         double least, value;
-        memcpy(&least, &s->least, 8);
-        double quotient = (double)(int64_t)number / pow(10.0, s->digits);
+        memcpy(&least, &scaleoffset->least, 8);
+        double quotient = (double)(int64_t)number / pow(10.0, scaleoffset->digits);
         value = quotient + least;
         memcpy(&bits, &value, 8);
     }
@@ -53,48 +54,51 @@ static uint64_t get_float(const struct scaleoffset *s, uint64_t number)
 }
 
 /* get_element - returns the bits of the element that is stored as NUMBER. */
-MODULO static uint64_t get_element(const struct scaleoffset *s, uint64_t number)
+MODULO static uint64_t get_element(const struct scaleoffset *scaleoffset, uint64_t number)
 {
-    if (s->nbits == 8 * s->width)
+    if (scaleoffset->nbits == 8 * scaleoffset->width)
         return number;
-    if (s->has_fill && number == (UINT64_C(1) << s->nbits) - 1)
-        return s->fill;
-    return s->is_float ? get_float(s, number) : number + s->least; /* modulo the size of an element */
+    if (scaleoffset->has_fill && number == (UINT64_C(1) << scaleoffset->nbits) - 1)
+        return scaleoffset->fill;
+    return scaleoffset->is_float ? get_float(scaleoffset, number)
+                                 : number + scaleoffset->least; /* modulo the size of an element */
 }
 
-static ckpt_status write_elements(const struct scaleoffset *s, const struct hdf5_input *in, cursor c,
-                                  uint64_t n, spool *to, ckpt_error *err)
+static ckpt_status write_elements(const struct scaleoffset *scaleoffset, const struct hdf5_input *in,
+                                  cursor input, uint64_t number, spool *to, ckpt_error *err)
 {
     unsigned char bytes[BAND * 8];
-    struct bit_reader b = {.c = c};
-    bool is_raw = s->nbits == 8 * s->width;
-    while (n) {
-        size_t count = n < BAND ? (size_t)n : BAND, used = 0;
+    struct bit_reader b = {.c = input};
+    bool is_raw = scaleoffset->nbits == 8 * scaleoffset->width;
+    while (number) {
+        size_t count = number < BAND ? (size_t)number : BAND, used = 0;
         for (size_t i = 0; i < count; i++) {
-            uint64_t element = is_raw ? cursor_number(&b.c, s->width)
-                                      : get_element(s, bits_take(&b, s->nbits));
-            for (uint32_t k = 0; k < s->width; k++)
-                bytes[used++] = (unsigned char)(element >> 8 * (s->big_endian ? s->width - 1 - k : k));
+            uint64_t element = is_raw ? cursor_number(&b.c, scaleoffset->width)
+                                      : get_element(scaleoffset, bits_take(&b, scaleoffset->nbits));
+            for (uint32_t k = 0; k < scaleoffset->width; k++)
+                bytes[used++] = (unsigned char)(element >> 8 * (scaleoffset->big_endian
+                                                                    ? scaleoffset->width - 1 - k
+                                                                    : k));
         }
         if (b.c.bad)
             return hdf5_fail_chunk(in, err, "numbers of scaleoffset that end early");
         CKPT_TRY(spool_write(to, bytes, used, err));
-        n -= count;
+        number -= count;
     }
     return CKPT_OK;
 }
 
-ckpt_status hdf5_undo_scaleoffset(const struct hdf5_filter *f, const struct hdf5_input *in, cursor c,
+ckpt_status hdf5_undo_scaleoffset(const struct hdf5_filter *filter, const struct hdf5_input *in, cursor input,
                                   spool *to, ckpt_error *err)
 {
-    const uint32_t *v = f->values;
+    const uint32_t *v = filter->values;
     struct scaleoffset s = {.width = v[4],
                             .is_float = v[3] == 1,
                             .big_endian = v[6] == 1,
                             .has_fill = v[7] == 1,
                             .fill = v[8] | (uint64_t)v[9] << 32,
                             .digits = (int)(int32_t)v[1]};
-    cursor head = cursor_sub(&c, HEADER_SIZE);
+    cursor head = cursor_sub(&input, HEADER_SIZE);
     s.nbits = cursor_u32(&head);
     uint32_t least_size = cursor_u8(&head);
     s.least = least_size <= 8 ? cursor_number(&head, least_size) : 0;
@@ -102,5 +106,5 @@ ckpt_status hdf5_undo_scaleoffset(const struct hdf5_filter *f, const struct hdf5
     bool is_valid_scale = v[0] == (s.is_float ? SCALE_DIGITS : SCALE_INTEGERS);
     if (head.bad || least_size > 8 || !is_valid_width || !is_valid_scale || s.nbits > 8 * s.width)
         return hdf5_fail_chunk(in, err, "a header that scaleoffset does not write");
-    return write_elements(&s, in, c, v[2], to, err);
+    return write_elements(&s, in, input, v[2], to, err);
 }

@@ -59,23 +59,23 @@ struct szip {
 
 /* read_zeros - reads how many blocks of zeros begin here, and counts those after this one as to come. False:
  * there are more than the scanline has. */
-static bool read_zeros(struct szip *z)
+static bool read_zeros(struct szip *szip)
 {
-    uint64_t n = bits_take_unary(&z->in), left = z->blocks - z->at_block;
-    uint64_t in_segment = ZERO_SEGMENT - z->at_block % ZERO_SEGMENT;
+    uint64_t n = bits_take_unary(&szip->in), left = szip->blocks - szip->at_block;
+    uint64_t in_segment = ZERO_SEGMENT - szip->at_block % ZERO_SEGMENT;
     if (n == TO_SEGMENT)
         n = left < in_segment ? left : in_segment;
     else if (n < TO_SEGMENT)
         n++;
-    z->zero_blocks = n <= left ? (uint32_t)n - 1 : 0;
+    szip->zero_blocks = n <= left ? (uint32_t)n - 1 : 0;
     return n <= left;
 }
 
 /* read_pairs - reads the pixels from FIRST (0 or 1) on, of which every two are one number. */
-static bool read_pairs(struct szip *z, uint32_t first)
+static bool read_pairs(struct szip *szip, uint32_t first)
 {
-    for (uint32_t i = 0; i < z->block; i += 2) {
-        uint64_t pair = bits_take_unary(&z->in);
+    for (uint32_t i = 0; i < szip->block; i += 2) {
+        uint64_t pair = bits_take_unary(&szip->in);
         uint32_t sum = 0, of_sum = 0; /* the greatest number of its kind up to PAIR is that of (SUM, 0) */
         if (pair > MAX_PAIR)
             return false;
@@ -83,46 +83,46 @@ static bool read_pairs(struct szip *z, uint32_t first)
             of_sum += ++sum;
         uint32_t b = (uint32_t)pair - of_sum;
         if (i >= first)
-            z->pixel[i] = sum - b;
-        z->pixel[i + 1] = b;
+            szip->pixel[i] = sum - b;
+        szip->pixel[i + 1] = b;
     }
     return true;
 }
 
-static bool read_split(struct szip *z, uint32_t first, uint32_t k)
+static bool read_split(struct szip *szip, uint32_t first, uint32_t index)
 {
-    for (uint32_t i = first; i < z->block; i++) {
-        uint64_t high = bits_take_unary(&z->in);
-        if (high > z->max >> k)
+    for (uint32_t i = first; i < szip->block; i++) {
+        uint64_t high = bits_take_unary(&szip->in);
+        if (high > szip->max >> index)
             return false;
-        z->pixel[i] = (uint32_t)high << k;
+        szip->pixel[i] = (uint32_t)high << index;
     }
-    for (uint32_t i = first; i < z->block && k; i++)
-        z->pixel[i] |= bits_take32(&z->in, k);
+    for (uint32_t i = first; i < szip->block && index; i++)
+        szip->pixel[i] |= bits_take32(&szip->in, index);
     return true;
 }
 
-/* read_block - reads the next block into z->pixel, without undoing the prediction. */
-static bool read_block(struct szip *z)
+/* read_block - reads the next block into szip->pixel, without undoing the prediction. */
+static bool read_block(struct szip *szip)
 {
-    uint32_t first = z->predicts && !z->at_block; /* 1: the first pixel is not predicted */
-    memset(z->pixel, 0, sizeof z->pixel);
-    if (z->zero_blocks) {
-        z->zero_blocks--;
+    uint32_t first = szip->predicts && !szip->at_block; /* 1: the first pixel is not predicted */
+    memset(szip->pixel, 0, sizeof szip->pixel);
+    if (szip->zero_blocks) {
+        szip->zero_blocks--;
         return true;
     }
-    uint32_t code = bits_take32(&z->in, z->code_bits), largest = (1u << z->code_bits) - 1;
-    bool are_pairs = !code && bits_take32(&z->in, 1);
+    uint32_t code = bits_take32(&szip->in, szip->code_bits), largest = (1u << szip->code_bits) - 1;
+    bool are_pairs = !code && bits_take32(&szip->in, 1);
     if (first && code < largest)
-        z->pixel[0] = bits_take32(&z->in, z->nbits);
+        szip->pixel[0] = bits_take32(&szip->in, szip->nbits);
     if (!code && !are_pairs)
-        return read_zeros(z);
+        return read_zeros(szip);
     if (!code)
-        return read_pairs(z, first);
+        return read_pairs(szip, first);
     if (code < largest)
-        return read_split(z, first, code - 1);
-    for (uint32_t i = 0; i < z->block; i++)
-        z->pixel[i] = bits_take32(&z->in, z->nbits);
+        return read_split(szip, first, code - 1);
+    for (uint32_t i = 0; i < szip->block; i++)
+        szip->pixel[i] = bits_take32(&szip->in, szip->nbits);
     return true;
 }
 
@@ -136,47 +136,48 @@ static uint32_t undo_prediction(uint32_t number, uint32_t last, uint32_t max)
     return is_upper ? max - number : number;
 }
 
-/* put_pixels - appends the first N pixels of the block to z->out. */
-static void put_pixels(struct szip *z, uint32_t n)
+/* put_pixels - appends the first COUNT pixels of the block to szip->out. */
+static void put_pixels(struct szip *szip, uint32_t count)
 {
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < z->width; k++)
-            z->out[z->used++] = (unsigned char)(z->pixel[i] >> 8 * (z->big_endian ? z->width - 1 - k : k));
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < szip->width; k++)
+            szip->out[szip->used++] = (unsigned char)(szip->pixel[i] >>
+                                                      8 * (szip->big_endian ? szip->width - 1 - k : k));
 }
 
-/* decode_block - appends the next block, but at most MAX pixels, to z->out, and returns their number; 0: the
- * data are malformed. */
-static uint32_t decode_block(struct szip *z, uint64_t max)
+/* decode_block - appends the next block, but at most MAX pixels, to szip->out, and returns their number; 0:
+ * the data are malformed. */
+static uint32_t decode_block(struct szip *szip, uint64_t max)
 {
-    uint32_t n = z->line - z->at_block * z->block;
-    if (!read_block(z) || z->in.c.bad)
+    uint32_t n = szip->line - szip->at_block * szip->block;
+    if (!read_block(szip) || szip->in.c.bad)
         return 0;
-    for (uint32_t i = 0; i < z->block; i++) {
-        if (z->pixel[i] > z->max)
+    for (uint32_t i = 0; i < szip->block; i++) {
+        if (szip->pixel[i] > szip->max)
             return 0;
-        if (z->predicts && (i || z->at_block))
-            z->pixel[i] = undo_prediction(z->pixel[i], z->last, z->max);
-        z->last = z->pixel[i];
+        if (szip->predicts && (i || szip->at_block))
+            szip->pixel[i] = undo_prediction(szip->pixel[i], szip->last, szip->max);
+        szip->last = szip->pixel[i];
     }
-    z->at_block = z->at_block + 1 < z->blocks ? z->at_block + 1 : 0;
-    n = n < z->block ? n : z->block;
+    szip->at_block = szip->at_block + 1 < szip->blocks ? szip->at_block + 1 : 0;
+    n = n < szip->block ? n : szip->block;
     n = n < max ? n : (uint32_t)max;
-    put_pixels(z, n);
+    put_pixels(szip, n);
     return n;
 }
 
 /* decode_pixels - decodes NPIXELS pixels, and appends them to TO. */
-static ckpt_status decode_pixels(struct szip *z, const struct hdf5_input *in, uint64_t npixels, spool *to,
+static ckpt_status decode_pixels(struct szip *szip, const struct hdf5_input *in, uint64_t npixels, spool *to,
                                  ckpt_error *err)
 {
     while (npixels) {
-        uint32_t n = decode_block(z, npixels);
+        uint32_t n = decode_block(szip, npixels);
         if (!n)
             return hdf5_fail_chunk(in, err, "data of szip that end early or have impossible numbers");
         npixels -= n;
-        if (z->used >= BAND || !npixels) {
-            CKPT_TRY(spool_write(to, z->out, z->used, err));
-            z->used = 0;
+        if (szip->used >= BAND || !npixels) {
+            CKPT_TRY(spool_write(to, szip->out, szip->used, err));
+            szip->used = 0;
         }
     }
     return CKPT_OK;
@@ -184,12 +185,12 @@ static ckpt_status decode_pixels(struct szip *z, const struct hdf5_input *in, ui
 
 /* decode_planes - decodes NBYTES bytes: byte 0 of all elements, byte 1 …; appends the elements, of
  * UNIT bytes each, to TO. */
-static ckpt_status decode_planes(struct szip *z, const struct hdf5_input *in, uint64_t nbytes, uint32_t unit,
-                                 spool *to, ckpt_error *err)
+static ckpt_status decode_planes(struct szip *szip, const struct hdf5_input *in, uint64_t nbytes,
+                                 uint32_t unit, spool *to, ckpt_error *err)
 {
     spool *planes = spool_new(nbytes);
     CKPT_TRY_ALLOC(planes, err);
-    ckpt_status st = decode_pixels(z, in, nbytes, planes, err);
+    ckpt_status st = decode_pixels(szip, in, nbytes, planes, err);
     source *src = spool_source(planes);
     const struct hdf5_input shuffled = {src, nbytes};
     if (st == CKPT_OK)
@@ -198,44 +199,45 @@ static ckpt_status decode_planes(struct szip *z, const struct hdf5_input *in, ui
     return st;
 }
 
-/* set_parameters - sets Z from the parameters of F; false: szip cannot have them. */
-static bool set_parameters(struct szip *z, const struct hdf5_filter *f)
+/* set_parameters - sets SZIP from the parameters of FILTER; false: szip cannot have them. */
+static bool set_parameters(struct szip *szip, const struct hdf5_filter *filter)
 {
-    uint32_t options = f->values[0], bits = f->values[2];
-    z->block = f->values[1];
-    z->line = f->values[3];
-    z->big_endian = options & OPTION_BIG_ENDIAN;
-    z->predicts = options & OPTION_PREDICTS;
-    z->nbits = bits == 32 || bits == 64 ? 8 : bits;
-    if (z->block % 2 || z->block < 2 || z->block > MAX_BLOCK || z->line < 1 || z->line > MAX_LINE ||
-        z->nbits < 1 || z->nbits > 24 || !z->big_endian == !(options & OPTION_LITTLE_ENDIAN))
+    uint32_t options = filter->values[0], bits = filter->values[2];
+    szip->block = filter->values[1];
+    szip->line = filter->values[3];
+    szip->big_endian = options & OPTION_BIG_ENDIAN;
+    szip->predicts = options & OPTION_PREDICTS;
+    szip->nbits = bits == 32 || bits == 64 ? 8 : bits;
+    if (szip->block % 2 || szip->block < 2 || szip->block > MAX_BLOCK || szip->line < 1 ||
+        szip->line > MAX_LINE || szip->nbits < 1 || szip->nbits > 24 ||
+        !szip->big_endian == !(options & OPTION_LITTLE_ENDIAN))
         return false;
-    z->blocks = (z->line + z->block - 1) / z->block;
-    z->width = z->nbits > 16 ? 4 : z->nbits > 8 ? 2 : 1;
-    z->code_bits = z->nbits > 16 ? 5 : z->nbits > 8 ? 4 : 3;
-    z->max = (1u << z->nbits) - 1;
+    szip->blocks = (szip->line + szip->block - 1) / szip->block;
+    szip->width = szip->nbits > 16 ? 4 : szip->nbits > 8 ? 2 : 1;
+    szip->code_bits = szip->nbits > 16 ? 5 : szip->nbits > 8 ? 4 : 3;
+    szip->max = (1u << szip->nbits) - 1;
     return true;
 }
 
-ckpt_status hdf5_undo_szip(const struct hdf5_filter *f, const struct hdf5_input *in, cursor c,
+ckpt_status hdf5_undo_szip(const struct hdf5_filter *filter, const struct hdf5_input *in, cursor input,
                            uint64_t max_bytes, spool *to, ckpt_error *err)
 {
     const uint32_t known = OPTION_ALLOWS_13 | OPTION_AS_THEY_ARE | OPTION_LITTLE_ENDIAN | OPTION_BIG_ENDIAN |
                            OPTION_PREDICTS | OPTION_NO_HEADER;
     struct szip z = {.used = 0};
-    bool in_planes = f->values[2] == 32 || f->values[2] == 64;
-    uint64_t nbytes = cursor_u32(&c);
-    if (f->values[0] & ~known || !(f->values[0] & OPTION_NO_HEADER))
+    bool in_planes = filter->values[2] == 32 || filter->values[2] == 64;
+    uint64_t nbytes = cursor_u32(&input);
+    if (filter->values[0] & ~known || !(filter->values[0] & OPTION_NO_HEADER))
         return fail(err, CKPT_EUNSUPPORTED, source_pos(in->src, 0),
-                    "szip with the options {%u}; {=those that HDF5 sets} are read", f->values[0]);
-    if (!set_parameters(&z, f))
+                    "szip with the options {%u}; {=those that HDF5 sets} are read", filter->values[0]);
+    if (!set_parameters(&z, filter))
         return hdf5_fail_chunk(in, err, "parameters that szip cannot have");
-    uint32_t unit = in_planes ? f->values[2] / 8 : z.width;
-    if (c.bad || nbytes % unit)
+    uint32_t unit = in_planes ? filter->values[2] / 8 : z.width;
+    if (input.bad || nbytes % unit)
         return hdf5_fail_chunk(in, err, "a size that szip does not write");
     if (nbytes > max_bytes)
         return hdf5_fail_chunk(in, err, "more bytes than it can have");
-    z.in.c = c;
+    z.in.c = input;
     return in_planes ? decode_planes(&z, in, nbytes, unit, to, err)
                      : decode_pixels(&z, in, nbytes / unit, to, err);
 }

@@ -15,86 +15,94 @@ struct inflate_stream {
 };
 
 /* read_input - passes the next block of the source to zlib. */
-static ckpt_status read_input(struct inflate_stream *w, ckpt_error *err)
+static ckpt_status read_input(struct inflate_stream *inflate_stream, ckpt_error *err)
 {
-    size_t n = w->end - w->pos < BLOCK ? (size_t)(w->end - w->pos) : BLOCK;
-    CKPT_TRY(source_read(w->src, w->pos, w->in, n, err));
-    w->pos += n;
-    w->z.next_in = w->in;
-    w->z.avail_in = (uInt)n;
+    size_t n = inflate_stream->end - inflate_stream->pos < BLOCK
+                   ? (size_t)(inflate_stream->end - inflate_stream->pos)
+                   : BLOCK;
+    CKPT_TRY(source_read(inflate_stream->src, inflate_stream->pos, inflate_stream->in, n, err));
+    inflate_stream->pos += n;
+    inflate_stream->z.next_in = inflate_stream->in;
+    inflate_stream->z.avail_in = (uInt)n;
     return CKPT_OK;
 }
 
 /* skip_padding - skips zero bytes. */
-static ckpt_status skip_padding(struct inflate_stream *w, ckpt_error *err)
+static ckpt_status skip_padding(struct inflate_stream *inflate_stream, ckpt_error *err)
 {
     for (;;) {
-        for (; w->z.avail_in && *w->z.next_in == 0; w->z.avail_in--)
-            w->z.next_in++;
-        if (w->z.avail_in || w->pos == w->end)
+        for (; inflate_stream->z.avail_in && *inflate_stream->z.next_in == 0; inflate_stream->z.avail_in--)
+            inflate_stream->z.next_in++;
+        if (inflate_stream->z.avail_in || inflate_stream->pos == inflate_stream->end)
             return CKPT_OK;
-        CKPT_TRY(read_input(w, err));
+        CKPT_TRY(read_input(inflate_stream, err));
     }
 }
 
 /* has_next_member - returns true if a gzip member, which has 18 bytes or more, follows. */
-static bool has_next_member(struct inflate_stream *w)
+static bool has_next_member(struct inflate_stream *inflate_stream)
 {
     ckpt_error ignored;
     unsigned char magic[2];
-    uint64_t at = w->pos - w->z.avail_in;
-    return w->end - at >= 18 && source_read(w->src, at, magic, 2, &ignored) == CKPT_OK && magic[0] == 0x1f &&
+    uint64_t at = inflate_stream->pos - inflate_stream->z.avail_in;
+    return inflate_stream->end - at >= 18 &&
+           source_read(inflate_stream->src, at, magic, 2, &ignored) == CKPT_OK && magic[0] == 0x1f &&
            magic[1] == 0x8b;
 }
 
-ckpt_status inflate_next(struct inflate_stream *w, unsigned char *out, size_t n, size_t *got,
-                         enum inflate_end *end, ckpt_error *err)
+ckpt_status inflate_next(struct inflate_stream *inflate_stream, unsigned char *out, size_t nbytes,
+                         size_t *got, enum inflate_end *end, ckpt_error *err)
 {
     *got = 0;
-    if (w->z.avail_in == 0 && w->pos < w->end)
-        CKPT_TRY(read_input(w, err));
-    w->z.next_out = out;
-    w->z.avail_out = (uInt)(n < BLOCK ? n : BLOCK);
-    uInt out_size = w->z.avail_out;
-    int code = inflate(&w->z, Z_NO_FLUSH);
-    *got = out_size - w->z.avail_out;
-    bool needs_input = code == Z_OK && w->z.avail_in == 0 && w->z.avail_out;
-    *end = code == Z_STREAM_END                                       ? INFLATE_LAST
-           : code == Z_BUF_ERROR || (needs_input && w->pos == w->end) ? INFLATE_TRUNCATED
-           : code == Z_OK                                             ? INFLATE_FULL
-                                                                      : INFLATE_BROKEN;
+    if (inflate_stream->z.avail_in == 0 && inflate_stream->pos < inflate_stream->end)
+        CKPT_TRY(read_input(inflate_stream, err));
+    inflate_stream->z.next_out = out;
+    inflate_stream->z.avail_out = (uInt)(nbytes < BLOCK ? nbytes : BLOCK);
+    uInt out_size = inflate_stream->z.avail_out;
+    int code = inflate(&inflate_stream->z, Z_NO_FLUSH);
+    *got = out_size - inflate_stream->z.avail_out;
+    bool needs_input = code == Z_OK && inflate_stream->z.avail_in == 0 && inflate_stream->z.avail_out;
+    *end = code == Z_STREAM_END ? INFLATE_LAST
+           : code == Z_BUF_ERROR || (needs_input && inflate_stream->pos == inflate_stream->end)
+               ? INFLATE_TRUNCATED
+           : code == Z_OK ? INFLATE_FULL
+                          : INFLATE_BROKEN;
     return code == Z_MEM_ERROR ? fail_memory(err) : CKPT_OK;
 }
 
 /* check_end - fails if the stream is truncated or malformed. */
-static ckpt_status check_end(const struct inflate_stream *w, enum inflate_end end, ckpt_error *err)
+static ckpt_status check_end(const struct inflate_stream *inflate_stream, enum inflate_end end,
+                             ckpt_error *err)
 {
     if (end == INFLATE_TRUNCATED)
-        return fail(err, CKPT_ETRUNCATED, source_pos(w->src, w->end),
+        return fail(err, CKPT_ETRUNCATED, source_pos(inflate_stream->src, inflate_stream->end),
                     "the deflated bytes {end too early}: they have no {=last block}");
     if (end == INFLATE_BROKEN)
-        return fail(err, CKPT_EFORMAT, source_pos(w->src, w->pos - w->z.avail_in),
-                    "broken {=deflated bytes}: {%s}", w->z.msg ? w->z.msg : "a dictionary is needed");
+        return fail(err, CKPT_EFORMAT,
+                    source_pos(inflate_stream->src, inflate_stream->pos - inflate_stream->z.avail_in),
+                    "broken {=deflated bytes}: {%s}",
+                    inflate_stream->z.msg ? inflate_stream->z.msg : "a dictionary is needed");
     return CKPT_OK;
 }
 
 /* find_next_member - begins the next gzip member after the one that just ended, perhaps after zero bytes,
  * which Python's gzip skips, too, and sets *END to INFLATE_FULL. If none follows, leaves the other bytes. */
-static ckpt_status find_next_member(struct inflate_stream *w, enum inflate_end *end, ckpt_error *err)
+static ckpt_status find_next_member(struct inflate_stream *inflate_stream, enum inflate_end *end,
+                                    ckpt_error *err)
 {
-    uint64_t member_end = w->pos - w->z.avail_in;
-    CKPT_TRY(skip_padding(w, err));
-    if (has_next_member(w)) {
-        (void)inflateReset(&w->z); /* cannot fail: the state is valid */
+    uint64_t member_end = inflate_stream->pos - inflate_stream->z.avail_in;
+    CKPT_TRY(skip_padding(inflate_stream, err));
+    if (has_next_member(inflate_stream)) {
+        (void)inflateReset(&inflate_stream->z); /* cannot fail: the state is valid */
         *end = INFLATE_FULL;
     } else {
-        w->pos = member_end;
-        w->z.avail_in = 0;
+        inflate_stream->pos = member_end;
+        inflate_stream->z.avail_in = 0;
     }
     return CKPT_OK;
 }
 
-struct inflate_stream *inflate_begin(source *src, uint64_t off, uint64_t n, enum inflate_kind kind)
+struct inflate_stream *inflate_begin(source *src, uint64_t off, uint64_t nbytes, enum inflate_kind kind)
 {
     static const int window_bits[] = {[INFLATE_RAW] = -15, [INFLATE_ZLIB] = 15, [INFLATE_GZIP] = 15 + 16};
     struct inflate_stream *w = malloc(sizeof *w);
@@ -103,18 +111,18 @@ struct inflate_stream *inflate_begin(source *src, uint64_t off, uint64_t n, enum
     w->z = (z_stream){0};
     w->src = src;
     w->pos = off;
-    w->end = off + n; /* the caller's range is inside the source */
+    w->end = off + nbytes; /* the caller's range is inside the source */
     if (inflateInit2(&w->z, window_bits[kind]) == Z_OK)
         return w;
     free(w);
     return NULL;
 }
 
-void inflate_free(struct inflate_stream *w)
+void inflate_free(struct inflate_stream *inflate_stream)
 {
-    if (w)
-        (void)inflateEnd(&w->z);
-    free(w);
+    if (inflate_stream)
+        (void)inflateEnd(&inflate_stream->z);
+    free(inflate_stream);
 }
 
 /* A whole stream, the N bytes at OFF of SRC. */
@@ -158,19 +166,19 @@ static ckpt_status inflate_whole(struct whole_stream *whole, ckpt_error *err)
     return st;
 }
 
-ckpt_status inflate_into(source *src, uint64_t off, uint64_t n, enum inflate_kind kind, spool *to,
+ckpt_status inflate_into(source *src, uint64_t off, uint64_t nbytes, enum inflate_kind kind, spool *to,
                          uint64_t *used, ckpt_error *err)
 {
-    struct whole_stream whole = {src, off, n, kind, .to = to};
+    struct whole_stream whole = {src, off, nbytes, kind, .to = to};
     ckpt_status st = inflate_whole(&whole, err);
     *used = whole.used;
     return st;
 }
 
-ckpt_status inflate_measure(source *src, uint64_t off, uint64_t n, uint64_t *used, uint64_t *size,
+ckpt_status inflate_measure(source *src, uint64_t off, uint64_t nbytes, uint64_t *used, uint64_t *size,
                             uint32_t *crc, ckpt_error *err)
 {
-    struct whole_stream whole = {src, off, n, INFLATE_RAW, .to = NULL};
+    struct whole_stream whole = {src, off, nbytes, INFLATE_RAW, .to = NULL};
     ckpt_status st = inflate_whole(&whole, err);
     *used = whole.used;
     *size = whole.size;
@@ -184,21 +192,21 @@ struct deflate_state {
     unsigned char in[BLOCK], deflated[BLOCK];
 };
 
-static ckpt_status deflate_input(struct deflate_state *w, size_t n, bool is_last, ckpt_error *err)
+static ckpt_status deflate_input(struct deflate_state *state, size_t count, bool is_last, ckpt_error *err)
 {
-    w->z.next_in = w->in;
-    w->z.avail_in = (uInt)n;
+    state->z.next_in = state->in;
+    state->z.avail_in = (uInt)count;
     do {
-        w->z.next_out = w->deflated;
-        w->z.avail_out = BLOCK;
-        (void)deflate(&w->z, is_last ? Z_FINISH : Z_NO_FLUSH); /* cannot fail: the state is valid */
-        size_t size = BLOCK - w->z.avail_out;
-        CKPT_TRY(sink_write(w->out, w->deflated, size, err));
-    } while (w->z.avail_out == 0);
+        state->z.next_out = state->deflated;
+        state->z.avail_out = BLOCK;
+        (void)deflate(&state->z, is_last ? Z_FINISH : Z_NO_FLUSH); /* cannot fail: the state is valid */
+        size_t size = BLOCK - state->z.avail_out;
+        CKPT_TRY(sink_write(state->out, state->deflated, size, err));
+    } while (state->z.avail_out == 0);
     return CKPT_OK;
 }
 
-ckpt_status deflate_written(sink *from, uint64_t at, uint64_t n, sink *out, ckpt_error *err)
+ckpt_status deflate_written(sink *from, uint64_t at, uint64_t nbytes, sink *out, ckpt_error *err)
 {
     struct deflate_state *w = calloc(1, sizeof *w);
     if (!w || deflateInit2(&w->z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
@@ -208,11 +216,11 @@ ckpt_status deflate_written(sink *from, uint64_t at, uint64_t n, sink *out, ckpt
     w->out = out;
     ckpt_status st = CKPT_OK;
     for (bool is_last = false; st == CKPT_OK && !is_last;) {
-        size_t chunk = n < BLOCK ? (size_t)n : BLOCK;
+        size_t chunk = nbytes < BLOCK ? (size_t)nbytes : BLOCK;
         st = sink_read(from, at, w->in, chunk, err);
         at += chunk;
-        n -= chunk;
-        is_last = n == 0;
+        nbytes -= chunk;
+        is_last = nbytes == 0;
         if (st == CKPT_OK)
             st = deflate_input(w, chunk, is_last, err);
     }

@@ -34,80 +34,82 @@ struct lz4_frame {
     size_t nhistory;
 };
 
-/* read_up_to - reads the next N bytes, or those that are left, of F to BUFFER. Sets *GOT to their number. */
-static ckpt_status read_up_to(struct lz4_frame *f, void *buffer, size_t n, size_t *got, ckpt_error *err)
+/* read_up_to - reads the next NBYTES bytes, or those that are left, of FRAME to BUFFER. Sets *GOT to their
+ * number. */
+static ckpt_status read_up_to(struct lz4_frame *frame, void *buffer, size_t nbytes, size_t *got,
+                              ckpt_error *err)
 {
-    uint64_t left = f->src->size - f->pos;
-    *got = n < left ? n : (size_t)left;
-    CKPT_TRY(source_read(f->src, f->pos, buffer, *got, err));
-    f->pos += *got;
+    uint64_t left = frame->src->size - frame->pos;
+    *got = nbytes < left ? nbytes : (size_t)left;
+    CKPT_TRY(source_read(frame->src, frame->pos, buffer, *got, err));
+    frame->pos += *got;
     return CKPT_OK;
 }
 
-/* read_header - reads the header of a frame. Sets *OK to false if F has none here that can be read. */
-static ckpt_status read_header(struct lz4_frame *f, bool *ok, ckpt_error *err)
+/* read_header - reads the header of a frame. Sets *OK to false if FRAME has none here that can be read. */
+static ckpt_status read_header(struct lz4_frame *frame, bool *ok, ckpt_error *err)
 {
     unsigned char h[6] = {0};
     size_t got;
-    CKPT_TRY(read_up_to(f, h, sizeof h, &got, err));
+    CKPT_TRY(read_up_to(frame, h, sizeof h, &got, err));
     unsigned size_class = h[5] >> 4 & 7;
-    f->flags = h[4];
-    f->max_block = (size_t)1 << (8 + 2 * size_class);
-    f->nhistory = 0;
-    f->pos += f->flags & SIZE ? 9 : 1;
-    *ok = got == sizeof h && load_u32le(h) == 0x184d2204 && f->flags >> 6 == 1 && !(f->flags & DICT) &&
-          size_class >= 4 && f->pos <= f->src->size;
+    frame->flags = h[4];
+    frame->max_block = (size_t)1 << (8 + 2 * size_class);
+    frame->nhistory = 0;
+    frame->pos += frame->flags & SIZE ? 9 : 1;
+    *ok = got == sizeof h && load_u32le(h) == 0x184d2204 && frame->flags >> 6 == 1 &&
+          !(frame->flags & DICT) && size_class >= 4 && frame->pos <= frame->src->size;
     return CKPT_OK;
 }
 
-/* put_block - appends to the output what the N bytes of the stored or compressed block decode to, and keeps
- * the end of it as history. Sets *OK to false if they are damaged or end too early. */
-static ckpt_status put_block(struct lz4_frame *f, size_t n, bool is_stored, bool *ok, ckpt_error *err)
+/* put_block - appends to the output what the COUNT bytes of the stored or compressed block decode to, and
+ * keeps the end of it as history. Sets *OK to false if they are damaged or end too early. */
+static ckpt_status put_block(struct lz4_frame *frame, size_t count, bool is_stored, bool *ok, ckpt_error *err)
 {
-    size_t begin = f->nhistory, end = begin; /* in DECODED, which has room for HISTORY and a block */
+    size_t begin = frame->nhistory, end = begin; /* in DECODED, which has room for HISTORY and a block */
     if (is_stored) {
-        memcpy(f->decoded + begin, f->stored, n);
-        end += n;
+        memcpy(frame->decoded + begin, frame->stored, count);
+        end += count;
     } else {
-        size_t room = begin + f->max_block;
-        *ok = block_decode_lz4(cursor_of(f->stored, n, 0), f->decoded, room, &end);
+        size_t room = begin + frame->max_block;
+        *ok = block_decode_lz4(cursor_of(frame->stored, count, 0), frame->decoded, room, &end);
     }
-    CKPT_TRY(spool_write(f->to, f->decoded + begin, end - begin, err));
-    f->nhistory = end < HISTORY ? end : HISTORY;
-    memmove(f->decoded, f->decoded + end - f->nhistory, f->nhistory);
+    CKPT_TRY(spool_write(frame->to, frame->decoded + begin, end - begin, err));
+    frame->nhistory = end < HISTORY ? end : HISTORY;
+    memmove(frame->decoded, frame->decoded + end - frame->nhistory, frame->nhistory);
     return CKPT_OK;
 }
 
 /* unpack_block - unpacks the next block, or what there is of it. Sets *OK to false after the last that can be
  * unpacked, and *ENDS to true at the end of the frame. */
-static ckpt_status unpack_block(struct lz4_frame *f, bool *ok, bool *ends, ckpt_error *err)
+static ckpt_status unpack_block(struct lz4_frame *frame, bool *ok, bool *ends, ckpt_error *err)
 {
     unsigned char b[4] = {0};
     size_t got;
-    CKPT_TRY(read_up_to(f, b, sizeof b, &got, err));
+    CKPT_TRY(read_up_to(frame, b, sizeof b, &got, err));
     size_t n = load_u32le(b) & ~STORED;
     *ends = got == sizeof b && !n;
-    *ok = got == sizeof b && n <= f->max_block;
+    *ok = got == sizeof b && n <= frame->max_block;
     if (*ends || !*ok)
         return CKPT_OK;
-    CKPT_TRY(read_up_to(f, f->stored, n, &got, err));
-    CKPT_TRY(put_block(f, got, load_u32le(b) & STORED, ok, err));
+    CKPT_TRY(read_up_to(frame, frame->stored, n, &got, err));
+    CKPT_TRY(put_block(frame, got, load_u32le(b) & STORED, ok, err));
     *ok = *ok && got == n;
-    return *ok && f->flags & CHECKSUMS ? read_up_to(f, b, sizeof b, &got, err) : CKPT_OK;
+    return *ok && frame->flags & CHECKSUMS ? read_up_to(frame, b, sizeof b, &got, err) : CKPT_OK;
 }
 
-static ckpt_status unpack_frames(struct lz4_frame *f, ckpt_error *err)
+static ckpt_status unpack_frames(struct lz4_frame *frame, ckpt_error *err)
 {
     unsigned char checksum[4];
     bool ok = true;
     size_t got;
-    while (ok && f->pos < f->src->size) {
+    while (ok && frame->pos < frame->src->size) {
         bool ends = false;
-        CKPT_TRY(read_header(f, &ok, err));
+        CKPT_TRY(read_header(frame, &ok, err));
         while (ok && !ends)
-            CKPT_TRY(unpack_block(f, &ok, &ends, err));
-        if (ends && f->flags & CHECKSUM)
-            CKPT_TRY(read_up_to(f, checksum, sizeof checksum, &got, err));
+            CKPT_TRY(unpack_block(frame, &ok, &ends, err));
+        if (ends && frame->flags & CHECKSUM)
+            CKPT_TRY(read_up_to(frame, checksum, sizeof checksum, &got, err));
     }
     return CKPT_OK;
 }

@@ -35,69 +35,74 @@ static const struct {
     {MSGPACK_MAP, 2},   {MSGPACK_MAP, 4},
 };
 
-static uint64_t read_number(reader *r, size_t width)
+static uint64_t read_number(reader *in, size_t width)
 {
-    const unsigned char *b = reader_take(r, width);
+    const unsigned char *b = reader_take(in, width);
     return b ? load_number(b, width, true) : 0;
 }
 
-/* read_small - sets the kind of V by its first byte B, which is below c0 or from e0 on, and returns the
- * number or length in it. */
-static uint64_t read_small(struct msgpack_value *v, unsigned b)
+/* read_small - sets the kind of VALUE by its first byte BITS, which is below c0 or from e0 on, and returns
+ * the number or length in it. */
+static uint64_t read_small(struct msgpack_value *value, unsigned bits)
 {
-    v->kind = b <= 0x7f   ? MSGPACK_UINT
-              : b <= 0x8f ? MSGPACK_MAP
-              : b <= 0x9f ? MSGPACK_ARRAY
-              : b <= 0xbf ? MSGPACK_TEXT
-                          : MSGPACK_INT;
-    return b <= 0x7f ? b : b <= 0x9f ? b & 15 : b <= 0xbf ? b & 31 : (uint64_t)extend_sign(b, 1);
+    value->kind = bits <= 0x7f   ? MSGPACK_UINT
+                  : bits <= 0x8f ? MSGPACK_MAP
+                  : bits <= 0x9f ? MSGPACK_ARRAY
+                  : bits <= 0xbf ? MSGPACK_TEXT
+                                 : MSGPACK_INT;
+    return bits <= 0x7f   ? bits
+           : bits <= 0x9f ? bits & 15
+           : bits <= 0xbf ? bits & 31
+                          : (uint64_t)extend_sign(bits, 1);
 }
 
-/* read_head - reads the first byte of V, and returns the number or length in it or after it. */
-static uint64_t read_head(struct msgpack_walk *w, struct msgpack_value *v)
+/* read_head - reads the first byte of VALUE, and returns the number or length in it or after it. */
+static uint64_t read_head(struct msgpack_walk *walk, struct msgpack_value *value)
 {
-    unsigned b = (unsigned)read_number(&w->r, 1);
+    unsigned b = (unsigned)read_number(&walk->r, 1);
     if (b < 0xc0 || b >= 0xe0)
-        return read_small(v, b);
-    v->kind = (enum msgpack_kind)forms[b - 0xc0].kind;
-    v->width = forms[b - 0xc0].width;
-    if (v->kind == MSGPACK_BOOL)
+        return read_small(value, b);
+    value->kind = (enum msgpack_kind)forms[b - 0xc0].kind;
+    value->width = forms[b - 0xc0].width;
+    if (value->kind == MSGPACK_BOOL)
         return b & 1;
-    if (v->kind == MSGPACK_EXT && !v->width)
+    if (value->kind == MSGPACK_EXT && !value->width)
         return UINT64_C(1) << (b - 0xd4);
-    uint64_t n = v->width ? read_number(&w->r, v->width) : 0;
-    return v->kind == MSGPACK_INT ? (uint64_t)extend_sign(n, v->width) : n;
+    uint64_t n = value->width ? read_number(&walk->r, value->width) : 0;
+    return value->kind == MSGPACK_INT ? (uint64_t)extend_sign(n, value->width) : n;
 }
 
-static ckpt_status msgpack_fail(struct msgpack_walk *w, const struct msgpack_value *v)
+static ckpt_status msgpack_fail(struct msgpack_walk *walk, const struct msgpack_value *value)
 {
-    if (w->r.status && w->r.status != CKPT_ETRUNCATED)
-        return w->r.status;
-    return fail(w->err, CKPT_EFORMAT, source_pos(w->r.src, v->at),
-                "{no value} of MessagePack that fits in the {=%" PRIu64 " bytes} left", w->r.end - v->at);
+    if (walk->r.status && walk->r.status != CKPT_ETRUNCATED)
+        return walk->r.status;
+    return fail(walk->err, CKPT_EFORMAT, source_pos(walk->r.src, value->at),
+                "{no value} of MessagePack that fits in the {=%" PRIu64 " bytes} left",
+                walk->r.end - value->at);
 }
 
-static ckpt_status read_value(struct msgpack_walk *w, struct msgpack_value *v)
+static ckpt_status read_value(struct msgpack_walk *walk, struct msgpack_value *value)
 {
-    *v = (struct msgpack_value){.at = w->r.pos};
-    uint64_t n = read_head(w, v), nested = 0;
-    if (v->kind == MSGPACK_EXT)
-        v->type = (int8_t)read_number(&w->r, 1);
-    v->data = w->r.pos;
-    switch (v->kind) {
-    case MSGPACK_NEVER: return msgpack_fail(w, v);
+    *value = (struct msgpack_value){.at = walk->r.pos};
+    uint64_t n = read_head(walk, value), nested = 0;
+    if (value->kind == MSGPACK_EXT)
+        value->type = (int8_t)read_number(&walk->r, 1);
+    value->data = walk->r.pos;
+    switch (value->kind) {
+    case MSGPACK_NEVER: return msgpack_fail(walk, value);
     case MSGPACK_TEXT:
     case MSGPACK_BYTES:
-    case MSGPACK_EXT: v->n = n; break;
-    case MSGPACK_ARRAY: v->count = nested = n; break;
-    case MSGPACK_MAP: v->count = n, nested = 2 * n; break;
-    default: v->bits = n; break;
+    case MSGPACK_EXT: value->n = n; break;
+    case MSGPACK_ARRAY: value->count = nested = n; break;
+    case MSGPACK_MAP: value->count = n, nested = 2 * n; break;
+    default: value->bits = n; break;
     }
-    w->unread--;
-    uint64_t bytes_left = reader_left(&w->r);
-    if (w->r.status || !reader_skip(&w->r, v->n) || nested > bytes_left || w->unread > bytes_left - nested)
-        return msgpack_fail(w, v);
-    w->unread += nested;
+    walk->unread--;
+    uint64_t bytes_left = reader_left(&walk->r);
+    if (walk->r.status || !reader_skip(&walk->r, value->n) || nested > bytes_left ||
+        walk->unread > bytes_left - nested)
+        return msgpack_fail(walk, value);
+    walk->unread += nested;
     return CKPT_OK;
 }
 

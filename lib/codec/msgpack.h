@@ -35,19 +35,19 @@ typedef ckpt_status msgpack_visit(void *user, const struct msgpack_value *v, ckp
  * that. */
 ckpt_status msgpack_read(source *src, msgpack_visit *visit, void *user, ckpt_error *err);
 
-/* msgpack_put_map, msgpack_put_array - append the head of a map of N pairs or an array of N items, which the
- * caller appends after it. */
-void msgpack_put_map(buf *b, uint32_t n);
-void msgpack_put_array(buf *b, uint32_t n);
-/* msgpack_put_bytes, msgpack_put_ext - append the head of N bytes, which the caller appends after it. B fails
- * for more than 2^32 - 1. */
-void msgpack_put_bytes(buf *b, uint64_t n);
-void msgpack_put_ext(buf *b, int type, uint64_t n);
-void msgpack_put_text(buf *b, ckpt_str s);
-void msgpack_put_uint(buf *b, uint64_t n);
-void msgpack_put_int(buf *b, int64_t n);
-void msgpack_put_float(buf *b, double d);
-void msgpack_put_nil(buf *b);
-void msgpack_put_bool(buf *b, bool on);
+/* msgpack_put_map, msgpack_put_array - append the head of a map of COUNT pairs or an array of COUNT items,
+ * which the caller appends after it. */
+void msgpack_put_map(buf *out, uint32_t count);
+void msgpack_put_array(buf *out, uint32_t count);
+/* msgpack_put_bytes, msgpack_put_ext - append the head of COUNT bytes, which the caller appends after it. OUT
+ * fails for more than 2^32 - 1. */
+void msgpack_put_bytes(buf *out, uint64_t count);
+void msgpack_put_ext(buf *out, int type, uint64_t count);
+void msgpack_put_text(buf *out, ckpt_str text);
+void msgpack_put_uint(buf *out, uint64_t count);
+void msgpack_put_int(buf *out, int64_t count);
+void msgpack_put_float(buf *out, double number);
+void msgpack_put_nil(buf *out);
+void msgpack_put_bool(buf *out, bool on);
 
 #endif

@@ -23,75 +23,79 @@
 
 #define MAX_SIMPLE_HEADER 65536u
 
-/* take_number - sets *N to the decimal number with which *T begins, and skips it; false: there is none. */
-static bool take_number(ckpt_str *t, uint64_t *n)
+/* take_number - sets *COUNT to the decimal number with which *TEXT begins, and skips it; false: there is
+ * none. */
+static bool take_number(ckpt_str *text, uint64_t *count)
 {
     size_t digits = 0;
-    for (*n = 0; t->len && t->ptr[0] >= '0' && t->ptr[0] <= '9'; *t = str_skip(*t, 1), digits++)
-        if (!checked_mul(*n, 10, n) || !checked_add(*n, (uint64_t)(t->ptr[0] - '0'), n))
+    for (*count = 0; text->len && text->ptr[0] >= '0' && text->ptr[0] <= '9';
+         *text = str_skip(*text, 1), digits++)
+        if (!checked_mul(*count, 10, count) || !checked_add(*count, (uint64_t)(text->ptr[0] - '0'), count))
             return false;
     return digits > 0;
 }
 
-/* take_text - skips TEXT; false: *T does not begin with it. */
-static bool take_text(ckpt_str *t, const char *text)
+/* take_text - skips TEXT; false: *NAME does not begin with it. */
+static bool take_text(ckpt_str *name, const char *text)
 {
-    if (!str_starts(*t, str_c(text)))
+    if (!str_starts(*name, str_c(text)))
         return false;
-    *t = str_skip(*t, strlen(text));
+    *name = str_skip(*name, strlen(text));
     return true;
 }
 
-/* take_type - skips a type code such as '<f4' in *T, and sets *SIZE to the bytes of an element. */
-static bool take_type(ckpt_str *t, uint64_t *size)
+/* take_type - skips a type code such as '<f4' in *TEXT, and sets *SIZE to the bytes of an element. */
+static bool take_type(ckpt_str *text, uint64_t *size)
 {
-    if (t->len && strchr("<>|=", t->ptr[0]))
-        *t = str_skip(*t, 1);
-    if (!t->len || !t->ptr[0] || !strchr("?biufcSUVmM", t->ptr[0]))
+    if (text->len && strchr("<>|=", text->ptr[0]))
+        *text = str_skip(*text, 1);
+    if (!text->len || !text->ptr[0] || !strchr("?biufcSUVmM", text->ptr[0]))
         return false;
-    bool is_unicode = t->ptr[0] == 'U'; /* a character has four bytes */
-    *t = str_skip(*t, 1);
-    if (!take_number(t, size))
+    bool is_unicode = text->ptr[0] == 'U'; /* a character has four bytes */
+    *text = str_skip(*text, 1);
+    if (!take_number(text, size))
         return false;
-    if (take_text(t, "["))
-        while (t->len && t->ptr[0] != ']' && t->ptr[0] != '\'')
-            *t = str_skip(*t, 1);
-    (void)take_text(t, "]");
+    if (take_text(text, "["))
+        while (text->len && text->ptr[0] != ']' && text->ptr[0] != '\'')
+            *text = str_skip(*text, 1);
+    (void)take_text(text, "]");
     return !is_unicode || checked_mul(*size, 4, size);
 }
 
-/* take_shape - sets the shape of X from *T. X->nbytes is first the size of one element, then of all. */
-static bool take_shape(ckpt_str *t, struct npy *x)
+/* take_shape - sets the shape of NPY from *TEXT. NPY->nbytes is first the size of one element, then of
+ * all. */
+static bool take_shape(ckpt_str *text, struct npy *npy)
 {
     uint64_t n;
-    while (take_number(t, &n)) {
-        if (x->ndim == NPY_DIMENSIONS)
+    while (take_number(text, &n)) {
+        if (npy->ndim == NPY_DIMENSIONS)
             return false;
-        x->shape[x->ndim++] = n;
-        if (!checked_mul(x->nbytes, n, &x->nbytes))
-            x->nbytes = UINT64_MAX;
-        (void)(take_text(t, ", ") || take_text(t, ","));
+        npy->shape[npy->ndim++] = n;
+        if (!checked_mul(npy->nbytes, n, &npy->nbytes))
+            npy->nbytes = UINT64_MAX;
+        (void)(take_text(text, ", ") || take_text(text, ","));
     }
-    return take_text(t, "), }") || take_text(t, ")}");
+    return take_text(text, "), }") || take_text(text, ")}");
 }
 
-/* read_simple_header - returns true, and sets X, if T is the header of an array of one simple type. */
-static bool read_simple_header(ckpt_str t, struct npy *x)
+/* read_simple_header - returns true, and sets NPY, if TEXT is the header of an array of one simple type. */
+static bool read_simple_header(ckpt_str text, struct npy *npy)
 {
-    if (!take_text(&t, "{'descr': '"))
+    if (!take_text(&text, "{'descr': '"))
         return false;
-    x->descr = t;
-    if (!take_type(&t, &x->nbytes))
+    npy->descr = text;
+    if (!take_type(&text, &npy->nbytes))
         return false;
-    x->descr.len -= t.len;
-    if (!take_text(&t, "', 'fortran_order': "))
+    npy->descr.len -= text.len;
+    if (!take_text(&text, "', 'fortran_order': "))
         return false;
-    x->fortran_order = take_text(&t, "True");
-    if (!(x->fortran_order || take_text(&t, "False")) || !take_text(&t, ", 'shape': (") || !take_shape(&t, x))
+    npy->fortran_order = take_text(&text, "True");
+    if (!(npy->fortran_order || take_text(&text, "False")) || !take_text(&text, ", 'shape': (") ||
+        !take_shape(&text, npy))
         return false;
-    while (take_text(&t, " "))
+    while (take_text(&text, " "))
         ;
-    return take_text(&t, "\n") && t.len == 0;
+    return take_text(&text, "\n") && text.len == 0;
 }
 
 ckpt_status npy_read(source *src, arena *a, struct npy *out, ckpt_error *err)
@@ -181,29 +185,29 @@ static bool multiply_by_shape(const ckpt_value *shape, uint64_t *times)
     return true;
 }
 
-/* is_field_name - returns true if V is a name or (title, name). */
-static bool is_field_name(const ckpt_value *v)
+/* is_field_name - returns true if VALUE is a name or (title, name). */
+static bool is_field_name(const ckpt_value *value)
 {
     ckpt_str name;
-    bool has_title = v && v->type == CKPT_V_TUPLE && value_count(v) == 2;
-    return value_text(has_title ? value_item(v, 1) : v, &name);
+    bool has_title = value && value->type == CKPT_V_TUPLE && value_count(value) == 2;
+    return value_text(has_title ? value_item(value, 1) : value, &name);
 }
 
-/* add_type - adds the size of TIMES elements of the simple type CODE to X; false: no type code, or too
+/* add_type - adds the size of TIMES elements of the simple type CODE to ARRAY; false: no type code, or too
  * large. */
-static bool add_type(ckpt_str code, uint64_t times, struct npy_array *x)
+static bool add_type(ckpt_str code, uint64_t times, struct npy_array *array)
 {
     struct numpy_dtype d;
     uint64_t n;
     if (!numpy_dtype_parse(code, &d) || !checked_mul(times, d.bytes, &n) || n > INT32_MAX)
         return false;
-    x->holds_objects |= d.kind == 'O';
-    x->dtype.bytes += (uint32_t)n;
-    return x->dtype.bytes <= INT32_MAX;
+    array->holds_objects |= d.kind == 'O';
+    array->dtype.bytes += (uint32_t)n;
+    return array->dtype.bytes <= INT32_MAX;
 }
 
-/* add_fields - adds the sizes of all fields in LIST to X; false: it is no list of fields. */
-static bool add_fields(const ckpt_value *list, struct npy_array *x)
+/* add_fields - adds the sizes of all fields in LIST to ARRAY; false: it is no list of fields. */
+static bool add_fields(const ckpt_value *list, struct npy_array *array)
 {
     struct fields open[LITERAL_MAX_DEPTH] = {{list, 0, 1}};
     for (uint32_t depth = 1; depth;) {
@@ -221,19 +225,19 @@ static bool add_fields(const ckpt_value *list, struct npy_array *x)
             return false;
         if (type->type == CKPT_V_LIST && depth < LITERAL_MAX_DEPTH)
             open[depth++] = (struct fields){type, 0, times};
-        else if (!value_text(type, &code) || !add_type(code, times, x))
+        else if (!value_text(type, &code) || !add_type(code, times, array))
             return false;
     }
     return true;
 }
 
-/* add_codes - adds the sizes of CODES, which commas separate, to X; false: one is no type code. */
-static bool add_codes(ckpt_str codes, struct npy_array *x)
+/* add_codes - adds the sizes of CODES, which commas separate, to ARRAY; false: one is no type code. */
+static bool add_codes(ckpt_str codes, struct npy_array *array)
 {
     bool ok = true;
     while (ok && codes.len) {
         size_t comma = str_find(codes, STR_LIT(","), 0), n = comma < codes.len ? comma : codes.len;
-        ok = add_type(str_of(codes.ptr, n), 1, x);
+        ok = add_type(str_of(codes.ptr, n), 1, array);
         codes = str_skip(codes, n + 1);
         while (codes.len && codes.ptr[0] == ' ')
             codes = str_skip(codes, 1);
@@ -241,30 +245,30 @@ static bool add_codes(ckpt_str codes, struct npy_array *x)
     return ok;
 }
 
-/* read_descr - sets the dtype of X to DESCR; false: DESCR is no dtype. */
-static bool read_descr(const ckpt_value *descr, struct npy_array *x)
+/* read_descr - sets the dtype of ARRAY to DESCR; false: DESCR is no dtype. */
+static bool read_descr(const ckpt_value *descr, struct npy_array *array)
 {
     ckpt_str code;
     bool is_text = value_text(descr, &code);
-    if (is_text && numpy_dtype_parse(code, &x->dtype)) {
-        x->holds_objects = x->dtype.kind == 'O';
+    if (is_text && numpy_dtype_parse(code, &array->dtype)) {
+        array->holds_objects = array->dtype.kind == 'O';
         return true;
     }
-    x->dtype = (struct numpy_dtype){.kind = 'V'};
+    array->dtype = (struct numpy_dtype){.kind = 'V'};
     if (is_text)
-        return (x->dtype.record = str_find(code, STR_LIT(","), 0) != SIZE_MAX) && add_codes(code, x);
+        return (array->dtype.record = str_find(code, STR_LIT(","), 0) != SIZE_MAX) && add_codes(code, array);
     if (descr->type != CKPT_V_LIST)
         return false;
-    x->dtype.record = value_count(descr) > 0;
-    return add_fields(descr, x);
+    array->dtype.record = value_count(descr) > 0;
+    return add_fields(descr, array);
 }
 
 /* read_shape - reads the sizes, and computes the bytes of all elements. The product of the sizes that are not
  * 0 must fit 63 bits, as in numpy. */
-static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint64_t pos, ckpt_error *err)
+static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *array, uint64_t pos, ckpt_error *err)
 {
-    uint64_t product = x->dtype.bytes ? x->dtype.bytes : 1;
-    bool is_empty = x->dtype.bytes == 0;
+    uint64_t product = array->dtype.bytes ? array->dtype.bytes : 1;
+    bool is_empty = array->dtype.bytes == 0;
     char shown[64];
     if (shape->type != CKPT_V_TUPLE) {
         value_text_or_type(shape, 8, shown, sizeof shown);
@@ -273,20 +277,20 @@ static ckpt_status read_shape(const ckpt_value *shape, struct npy_array *x, uint
     if (value_count(shape) > NPY_DIMENSIONS)
         return fail(err, CKPT_EFORMAT, pos, "a shape of {%u} sizes; numpy has {=at most %u}",
                     value_count(shape), NPY_DIMENSIONS);
-    for (x->ndim = 0; x->ndim < value_count(shape); x->ndim++) {
-        const ckpt_value *v = value_item(shape, x->ndim);
+    for (array->ndim = 0; array->ndim < value_count(shape); array->ndim++) {
+        const ckpt_value *v = value_item(shape, array->ndim);
         int64_t n;
         if (v->type != CKPT_V_INT || !value_integer(v, &n) || n < 0) {
             value_text_or_type(v, 8, shown, sizeof shown);
             return fail(err, CKPT_EFORMAT, pos, "the size {%s} in its shape is not {=a non-negative integer}",
                         shown);
         }
-        x->shape[x->ndim] = (uint64_t)n;
+        array->shape[array->ndim] = (uint64_t)n;
         is_empty |= n == 0;
         if (n && (!checked_mul(product, (uint64_t)n, &product) || product > INT64_MAX))
             return fail(err, CKPT_EFORMAT, pos, "{the product} of its sizes does not fit {=63 bits}");
     }
-    x->nbytes = is_empty ? 0 : product;
+    array->nbytes = is_empty ? 0 : product;
     return CKPT_OK;
 }
 

@@ -48,16 +48,17 @@ struct ocdbt {
     uint64_t nodes_read, stored_bytes; /* nodes that were read; bytes in the files of these and manifests */
 };
 
-/* ocdbt_measure_record - sets *N to the size of the record at AT of SRC. Refuses bytes that are no record, a
- * record that ends beyond the end of SRC, and a wrong checksum. */
-ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *n, ckpt_error *err);
+/* ocdbt_measure_record - sets *COUNT to the size of the record at AT of SRC. Refuses bytes that are no
+ * record, a record that ends beyond the end of SRC, and a wrong checksum. */
+ckpt_status ocdbt_measure_record(source *src, uint64_t at, uint64_t *count, ckpt_error *err);
 bool ocdbt_has_magic(source *src);
-/* ocdbt_read - reads the newest version of the database with this MANIFEST into O, of which the caller has
- * set a, callbacks and max_decoded. Everything but o->paths is in o->a; the caller calls ocdbt_free, also
- * after a failure. */
-ckpt_status ocdbt_read(struct ocdbt *o, source *manifest, ckpt_error *err);
-void ocdbt_free(struct ocdbt *o);
-/* ocdbt_open_file - sets *OUT to the source of file number FILE of O, without a reference for the caller. */
-ckpt_status ocdbt_open_file(struct ocdbt *o, uint32_t file, source **out, ckpt_error *err);
+/* ocdbt_read - reads the newest version of the database with this MANIFEST into OCDBT, of which the caller
+ * has set a, callbacks and max_decoded. Everything but ocdbt->paths is in ocdbt->a; the caller calls
+ * ocdbt_free, also after a failure. */
+ckpt_status ocdbt_read(struct ocdbt *ocdbt, source *manifest, ckpt_error *err);
+void ocdbt_free(struct ocdbt *ocdbt);
+/* ocdbt_open_file - sets *OUT to the source of file number FILE of OCDBT, without a reference for the
+ * caller. */
+ckpt_status ocdbt_open_file(struct ocdbt *ocdbt, uint32_t file, source **out, ckpt_error *err);
 
 #endif

@@ -88,316 +88,325 @@ static const struct onnx_type *find_type(uint64_t number)
 }
 
 /* get_field_offset - returns the offset of the field that was read last, for errors. */
-static uint64_t get_field_offset(const struct onnx_walk *w)
+static uint64_t get_field_offset(const struct onnx_walk *walk)
 {
-    return source_pos(w->o->src, w->o->error_offset);
+    return source_pos(walk->o->src, walk->o->error_offset);
 }
 
 /* skip_damaged_message - if the file may be damaged, skips the remaining bytes of a malformed message, which
  * ends at END. Else returns ST. */
-static ckpt_status skip_damaged_message(struct onnx_walk *w, ckpt_status st, uint64_t end,
-                                        struct proto_field *f, uint64_t *content_end)
+static ckpt_status skip_damaged_message(struct onnx_walk *walk, ckpt_status st, uint64_t end,
+                                        struct proto_field *field, uint64_t *content_end)
 {
-    if (!w->o->may_be_damaged || (st != CKPT_ETRUNCATED && st != CKPT_EFORMAT))
+    if (!walk->o->may_be_damaged || (st != CKPT_ETRUNCATED && st != CKPT_EFORMAT))
         return st;
-    w->o->is_cut = true;
-    w->cut_at = w->r.pos;
-    *f = (struct proto_field){.number = 0};
+    walk->o->is_cut = true;
+    walk->cut_at = walk->r.pos;
+    *field = (struct proto_field){.number = 0};
     *content_end = end;
-    w->r.status = CKPT_OK;
-    w->r.pos = end;
+    walk->r.status = CKPT_OK;
+    walk->r.pos = end;
     return CKPT_OK;
 }
 
-/* next_field - sets *F to the next field of a message that ends at END. If it is PROTO_BYTES, the reader is
- * at its content, which ends at *CONTENT_END. */
-static ckpt_status next_field(struct onnx_walk *w, uint64_t end, struct proto_field *f, uint64_t *content_end)
+/* next_field - sets *FIELD to the next field of a message that ends at END. If it is PROTO_BYTES, the reader
+ * is at its content, which ends at *CONTENT_END. */
+static ckpt_status next_field(struct onnx_walk *walk, uint64_t end, struct proto_field *field,
+                              uint64_t *content_end)
 {
-    w->o->error_offset = w->r.pos;
-    ckpt_status st = proto_read(&w->r, f);
+    walk->o->error_offset = walk->r.pos;
+    ckpt_status st = proto_read(&walk->r, field);
     if (st != CKPT_OK)
-        return skip_damaged_message(w, st, end, f, content_end);
-    uint64_t left = w->r.pos <= end ? end - w->r.pos : 0, n = f->wire == PROTO_BYTES ? f->value : 0;
-    if (w->r.pos > end || (n > left && !w->o->may_be_damaged))
-        return fail(w->err, end == w->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, get_field_offset(w),
-                    "{a field} of %" PRIu64 " bytes, but {=%" PRIu64 " bytes} are left in its message", n,
-                    left);
+        return skip_damaged_message(walk, st, end, field, content_end);
+    uint64_t left = walk->r.pos <= end ? end - walk->r.pos : 0,
+             n = field->wire == PROTO_BYTES ? field->value : 0;
+    if (walk->r.pos > end || (n > left && !walk->o->may_be_damaged))
+        return fail(
+            walk->err, end == walk->o->src->size ? CKPT_ETRUNCATED : CKPT_EFORMAT, get_field_offset(walk),
+            "{a field} of %" PRIu64 " bytes, but {=%" PRIu64 " bytes} are left in its message", n, left);
     if (n > left) {
-        w->o->is_cut = true;
-        w->cut_at = w->r.pos;
+        walk->o->is_cut = true;
+        walk->cut_at = walk->r.pos;
     }
-    *content_end = w->r.pos + (n < left ? n : left);
+    *content_end = walk->r.pos + (n < left ? n : left);
     return CKPT_OK;
 }
 
-/* read_text - sets *OUT to the next N bytes, in the arena. */
-static ckpt_status read_text(struct onnx_walk *w, uint64_t n, ckpt_str *out)
+/* read_text - sets *OUT to the next COUNT bytes, in the arena. */
+static ckpt_status read_text(struct onnx_walk *walk, uint64_t count, ckpt_str *out)
 {
     size_t size;
-    uint64_t at = w->r.pos;
-    if (!reader_skip(&w->r, n))
-        return w->r.status;
-    char *text = checked_size(n, &size) ? arena_alloc(w->o->a, size + 1) : NULL;
-    CKPT_TRY_ALLOC(text, w->err);
+    uint64_t at = walk->r.pos;
+    if (!reader_skip(&walk->r, count))
+        return walk->r.status;
+    char *text = checked_size(count, &size) ? arena_alloc(walk->o->a, size + 1) : NULL;
+    CKPT_TRY_ALLOC(text, walk->err);
     *out = str_of(text, size);
-    return source_read(w->o->src, at, text, size, w->err);
+    return source_read(walk->o->src, at, text, size, walk->err);
 }
 
 /* read_name - reads a name as read_text does, but refuses a long one. */
-static ckpt_status read_name(struct onnx_walk *w, uint64_t n, ckpt_str *out)
+static ckpt_status read_name(struct onnx_walk *walk, uint64_t count, ckpt_str *out)
 {
-    return n <= ONNX_NAME_MAX ? read_text(w, n, out)
-                              : fail(w->err, CKPT_ELIMIT, get_field_offset(w),
-                                     "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n, ONNX_NAME_MAX);
+    return count <= ONNX_NAME_MAX
+               ? read_text(walk, count, out)
+               : fail(walk->err, CKPT_ELIMIT, get_field_offset(walk),
+                      "a name of {%" PRIu64 " bytes}; {=%u} are allowed", count, ONNX_NAME_MAX);
 }
 
-/* read_pair - reads a message of N bytes: its field 1 is a text, its field 2 a text or a number. */
-static ckpt_status read_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair *p)
+/* read_pair - reads a message of COUNT bytes: its field 1 is a text, its field 2 a text or a number. */
+static ckpt_status read_pair(struct onnx_walk *walk, uint64_t count, struct onnx_pair *pair)
 {
     ckpt_str bytes;
     struct proto_field f;
-    uint64_t at = get_field_offset(w);
-    CKPT_TRY(read_text(w, n, &bytes));
+    uint64_t at = get_field_offset(walk);
+    CKPT_TRY(read_text(walk, count, &bytes));
     cursor c = cursor_of(bytes.ptr, bytes.len, at);
-    *p = (struct onnx_pair){STR_LIT(""), STR_LIT(""), 0};
+    *pair = (struct onnx_pair){STR_LIT(""), STR_LIT(""), 0};
     while (proto_next(&c, &f)) {
         if (proto_is(&f, 1, PROTO_BYTES))
-            p->key = proto_text(&f);
+            pair->key = proto_text(&f);
         else if (proto_is(&f, 2, PROTO_BYTES))
-            p->value = proto_text(&f);
+            pair->value = proto_text(&f);
         else if (proto_is(&f, 2, PROTO_VARINT))
-            p->number = f.value;
+            pair->number = f.value;
     }
-    return c.bad ? fail(w->err, CKPT_EFORMAT, c.pos, "{malformed} {=pair of a key and a value}") : CKPT_OK;
+    return c.bad ? fail(walk->err, CKPT_EFORMAT, c.pos, "{malformed} {=pair of a key and a value}") : CKPT_OK;
 }
 
-/* add_pair - reads a pair from the next N bytes, and appends it to LIST. */
-static ckpt_status add_pair(struct onnx_walk *w, uint64_t n, struct onnx_pair **list, size_t *count,
+/* add_pair - reads a pair from the next NUMBER bytes, and appends it to LIST. */
+static ckpt_status add_pair(struct onnx_walk *walk, uint64_t number, struct onnx_pair **list, size_t *count,
                             size_t *cap)
 {
     struct onnx_pair p;
-    CKPT_TRY(read_pair(w, n, &p));
-    return arena_push(w->o->a, list, count, cap, &p, sizeof p) ? CKPT_OK : fail_memory(w->err);
+    CKPT_TRY(read_pair(walk, number, &p));
+    return arena_push(walk->o->a, list, count, cap, &p, sizeof p) ? CKPT_OK : fail_memory(walk->err);
 }
 
-static ckpt_status add_size(struct onnx_walk *w, uint64_t size, uint64_t *shape, uint64_t *ndim)
+static ckpt_status add_size(struct onnx_walk *walk, uint64_t size, uint64_t *shape, uint64_t *ndim)
 {
     if (*ndim == ONNX_RANK)
-        return fail(w->err, CKPT_ELIMIT, get_field_offset(w), "{more} than {=%u dimensions}", ONNX_RANK);
+        return fail(walk->err, CKPT_ELIMIT, get_field_offset(walk), "{more} than {=%u dimensions}",
+                    ONNX_RANK);
     if (size > INT64_MAX)
-        return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
+        return fail(walk->err, CKPT_EFORMAT, get_field_offset(walk),
                     "dimension %" PRIu64 " is {%" PRId64 "}; it must be {=0 or more}", *ndim, (int64_t)size);
     shape[(*ndim)++] = size;
     return CKPT_OK;
 }
 
-/* add_sizes - appends to SHAPE the sizes in the field F: one, or those packed up to END. */
-static ckpt_status add_sizes(struct onnx_walk *w, const struct proto_field *f, uint64_t end, uint64_t *shape,
-                             uint64_t *ndim)
+/* add_sizes - appends to SHAPE the sizes in the field FIELD: one, or those packed up to END. */
+static ckpt_status add_sizes(struct onnx_walk *walk, const struct proto_field *field, uint64_t end,
+                             uint64_t *shape, uint64_t *ndim)
 {
-    if (f->wire == PROTO_VARINT)
-        return add_size(w, f->value, shape, ndim);
-    while (f->wire == PROTO_BYTES && w->r.pos < end) {
+    if (field->wire == PROTO_VARINT)
+        return add_size(walk, field->value, shape, ndim);
+    while (field->wire == PROTO_BYTES && walk->r.pos < end) {
         uint64_t size;
-        bool ok = reader_varint(&w->r, &size);
-        CKPT_TRY(w->r.status);
-        if (!ok || w->r.pos > end)
-            return fail(w->err, CKPT_EFORMAT, get_field_offset(w), "{malformed} {=dimensions}");
-        CKPT_TRY(add_size(w, size, shape, ndim));
+        bool ok = reader_varint(&walk->r, &size);
+        CKPT_TRY(walk->r.status);
+        if (!ok || walk->r.pos > end)
+            return fail(walk->err, CKPT_EFORMAT, get_field_offset(walk), "{malformed} {=dimensions}");
+        CKPT_TRY(add_size(walk, size, shape, ndim));
     }
     return CKPT_OK;
 }
 
-/* add_external - reads the next N bytes, an entry of external_data, to T. */
-static ckpt_status add_external(struct onnx_walk *w, uint64_t n, struct onnx_tensor *t)
+/* add_external - reads the next COUNT bytes, an entry of external_data, to TENSOR. */
+static ckpt_status add_external(struct onnx_walk *walk, uint64_t count, struct onnx_tensor *tensor)
 {
     struct onnx_pair p;
-    CKPT_TRY(read_pair(w, n, &p));
-    ckpt_str *field = str_is(p.key, "location")   ? &t->location
-                      : str_is(p.key, "offset")   ? &t->offset
-                      : str_is(p.key, "length")   ? &t->length
-                      : str_is(p.key, "checksum") ? &t->checksum
+    CKPT_TRY(read_pair(walk, count, &p));
+    ckpt_str *field = str_is(p.key, "location")   ? &tensor->location
+                      : str_is(p.key, "offset")   ? &tensor->offset
+                      : str_is(p.key, "length")   ? &tensor->length
+                      : str_is(p.key, "checksum") ? &tensor->checksum
                                                   : NULL;
     if (!field)
         return CKPT_OK;
     if (field->ptr)
-        return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
+        return fail(walk->err, CKPT_EFORMAT, get_field_offset(walk),
                     "\"%.*s\" is there {twice}, {=once} is allowed", STR_ARG(p.key));
-    t->external_at = w->o->error_offset;
+    tensor->external_at = walk->o->error_offset;
     *field = p.value;
     return CKPT_OK;
 }
 
-/* holds_values - returns true if F is one of enum onnx_field. */
-static bool holds_values(const struct proto_field *f)
+/* holds_values - returns true if FIELD is one of enum onnx_field. */
+static bool holds_values(const struct proto_field *field)
 {
-    switch (f->number) {
-    case ONNX_FLOATS: return f->wire == PROTO_BYTES || f->wire == PROTO_FIXED32;
-    case ONNX_DOUBLES: return f->wire == PROTO_BYTES || f->wire == PROTO_FIXED64;
+    switch (field->number) {
+    case ONNX_FLOATS: return field->wire == PROTO_BYTES || field->wire == PROTO_FIXED32;
+    case ONNX_DOUBLES: return field->wire == PROTO_BYTES || field->wire == PROTO_FIXED64;
     case ONNX_INT32S:
     case ONNX_INT64S:
-    case ONNX_UINT64S: return f->wire == PROTO_BYTES || f->wire == PROTO_VARINT;
+    case ONNX_UINT64S: return field->wire == PROTO_BYTES || field->wire == PROTO_VARINT;
     case ONNX_STRINGS:
-    case ONNX_RAW: return f->wire == PROTO_BYTES;
+    case ONNX_RAW: return field->wire == PROTO_BYTES;
     default: return false;
     }
 }
 
-/* add_values - adds the field F, whose content ends at END, to the values of T. */
-static ckpt_status add_values(struct onnx_walk *w, const struct proto_field *f, uint64_t end,
-                              struct onnx_tensor *t)
+/* add_values - adds the field PROTO_FIELD, whose content ends at END, to the values of TENSOR. */
+static ckpt_status add_values(struct onnx_walk *walk, const struct proto_field *proto_field, uint64_t end,
+                              struct onnx_tensor *tensor)
 {
-    enum onnx_field field = (enum onnx_field)f->number;
+    enum onnx_field field = (enum onnx_field)proto_field->number;
     /* size in bytes of a number that is not packed; a varint is counted as one byte, its last */
     static const uint8_t widths[] = {[PROTO_VARINT] = 1, [PROTO_FIXED64] = 8, [PROTO_FIXED32] = 4};
-    uint64_t begin = f->wire == PROTO_BYTES ? w->r.pos : end - widths[f->wire];
-    if (t->field && t->field != field)
-        return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
-                    "values in {fields %d and %d}; {=one field} is allowed", (int)t->field, (int)field);
-    t->field = field;
-    t->nfields++;
-    t->values = begin;
+    uint64_t begin = proto_field->wire == PROTO_BYTES ? walk->r.pos : end - widths[proto_field->wire];
+    if (tensor->field && tensor->field != field)
+        return fail(walk->err, CKPT_EFORMAT, get_field_offset(walk),
+                    "values in {fields %d and %d}; {=one field} is allowed", (int)tensor->field, (int)field);
+    tensor->field = field;
+    tensor->nfields++;
+    tensor->values = begin;
     if (field == ONNX_RAW) /* only the last raw_data counts, as in protobuf; the file may end in it */
-        t->bytes = f->value;
+        tensor->bytes = proto_field->value;
     else
-        t->bytes += end - begin;
+        tensor->bytes += end - begin;
     return CKPT_OK;
 }
 
-/* take_tensor_field - reads the field F of T; the content of F ends at END. */
-static ckpt_status take_tensor_field(struct onnx_walk *w, const struct proto_field *f, uint64_t end,
-                                     struct onnx_tensor *t)
+/* take_tensor_field - reads the field FIELD of TENSOR; the content of FIELD ends at END. */
+static ckpt_status take_tensor_field(struct onnx_walk *walk, const struct proto_field *field, uint64_t end,
+                                     struct onnx_tensor *tensor)
 {
-    uint64_t ndim = t->ndim, n = end - w->r.pos;
-    if (holds_values(f))
-        return add_values(w, f, end, t);
-    if (f->number == 1) {
-        CKPT_TRY(add_sizes(w, f, end, t->shape, &ndim));
-        t->ndim = (uint32_t)ndim;
+    uint64_t ndim = tensor->ndim, n = end - walk->r.pos;
+    if (holds_values(field))
+        return add_values(walk, field, end, tensor);
+    if (field->number == 1) {
+        CKPT_TRY(add_sizes(walk, field, end, tensor->shape, &ndim));
+        tensor->ndim = (uint32_t)ndim;
     }
-    if (proto_is(f, 2, PROTO_VARINT) && !(t->type = find_type(f->value)))
-        return fail(w->err, CKPT_EUNSUPPORTED, get_field_offset(w),
-                    "the data type {%" PRIu64 "}; {=1 to 28} are known", f->value);
-    if (proto_is(f, 3, PROTO_BYTES))
-        return fail(w->err, CKPT_EUNSUPPORTED, get_field_offset(w),
+    if (proto_is(field, 2, PROTO_VARINT) && !(tensor->type = find_type(field->value)))
+        return fail(walk->err, CKPT_EUNSUPPORTED, get_field_offset(walk),
+                    "the data type {%" PRIu64 "}; {=1 to 28} are known", field->value);
+    if (proto_is(field, 3, PROTO_BYTES))
+        return fail(walk->err, CKPT_EUNSUPPORTED, get_field_offset(walk),
                     "{a segment} of a tensor; {=whole tensors} are read");
-    if (proto_is(f, 8, PROTO_BYTES))
-        return read_name(w, n, &t->name);
-    if (proto_is(f, 13, PROTO_BYTES))
-        return add_external(w, n, t);
-    if (proto_is(f, 14, PROTO_VARINT))
-        t->is_external = f->value == 1;
+    if (proto_is(field, 8, PROTO_BYTES))
+        return read_name(walk, n, &tensor->name);
+    if (proto_is(field, 13, PROTO_BYTES))
+        return add_external(walk, n, tensor);
+    if (proto_is(field, 14, PROTO_VARINT))
+        tensor->is_external = field->value == 1;
     return CKPT_OK;
 }
 
-/* read_tensor - reads the TensorProto up to END to T, except for graph_path. */
-static ckpt_status read_tensor(struct onnx_walk *w, uint64_t end, struct onnx_tensor *t)
+/* read_tensor - reads the TensorProto up to END to TENSOR, except for graph_path. */
+static ckpt_status read_tensor(struct onnx_walk *walk, uint64_t end, struct onnx_tensor *tensor)
 {
     struct proto_field f;
     uint64_t content_end, error_at = 0;
     ckpt_status st = CKPT_OK;
-    ckpt_error first_error; /* first error in the fields of T, at ERROR_AT */
-    *t = (struct onnx_tensor){.name = STR_LIT(""), .at = w->r.pos, .end = end};
-    while (w->r.pos < end) {
-        CKPT_TRY(next_field(w, end, &f, &content_end));
-        if (proto_is(&f, 8, PROTO_BYTES) && w->o->is_cut && w->cut_at == w->r.pos) {
-            w->r.pos = end; /* a part of the name is no name */
+    ckpt_error first_error; /* first error in the fields of TENSOR, at ERROR_AT */
+    *tensor = (struct onnx_tensor){.name = STR_LIT(""), .at = walk->r.pos, .end = end};
+    while (walk->r.pos < end) {
+        CKPT_TRY(next_field(walk, end, &f, &content_end));
+        if (proto_is(&f, 8, PROTO_BYTES) && walk->o->is_cut && walk->cut_at == walk->r.pos) {
+            walk->r.pos = end; /* a part of the name is no name */
             break;
         }
-        if (st == CKPT_OK && (st = take_tensor_field(w, &f, content_end, t)) != CKPT_OK) {
-            first_error = *w->err;
-            error_at = w->o->error_offset;
+        if (st == CKPT_OK && (st = take_tensor_field(walk, &f, content_end, tensor)) != CKPT_OK) {
+            first_error = *walk->err;
+            error_at = walk->o->error_offset;
         }
         if (st != CKPT_OK && proto_is(&f, 8, PROTO_BYTES)) /* the name, which the error needs, may follow */
-            CKPT_TRY(read_name(w, content_end - w->r.pos, &t->name));
-        CKPT_TRY(w->r.status);
-        w->r.pos = content_end;
+            CKPT_TRY(read_name(walk, content_end - walk->r.pos, &tensor->name));
+        CKPT_TRY(walk->r.status);
+        walk->r.pos = content_end;
     }
     if (st != CKPT_OK) {
-        *w->err = first_error;
-        w->o->error_offset = error_at;
+        *walk->err = first_error;
+        walk->o->error_offset = error_at;
         return st;
     }
-    if (w->o->is_cut && w->cut_at >= t->at && !t->name.len)
-        return fail(w->err, CKPT_ETRUNCATED, source_pos(w->o->src, t->at), "it is {cut off} before its name");
-    return t->type
-               ? CKPT_OK
-               : fail(w->err, CKPT_EFORMAT, source_pos(w->o->src, t->at), "a tensor has {no} {=data type}");
+    if (walk->o->is_cut && walk->cut_at >= tensor->at && !tensor->name.len)
+        return fail(walk->err, CKPT_ETRUNCATED, source_pos(walk->o->src, tensor->at),
+                    "it is {cut off} before its name");
+    return tensor->type ? CKPT_OK
+                        : fail(walk->err, CKPT_EFORMAT, source_pos(walk->o->src, tensor->at),
+                               "a tensor has {no} {=data type}");
 }
 
 /* make_graph_path - returns the labels of the messages that are being read, except the main graph, joined by
  * slashes: "node3/then_branch". */
-static ckpt_str make_graph_path(const struct onnx_walk *w)
+static ckpt_str make_graph_path(const struct onnx_walk *walk)
 {
     char number[STR_NUMBER_MAX];
     ckpt_str text = STR_LIT("");
-    for (uint32_t i = w->depth > 1 && w->frames[1].kind == GRAPH ? 2 : 1; text.ptr && i < w->depth; i++) {
-        const struct message_frame *f = &w->frames[i];
+    for (uint32_t i = walk->depth > 1 && walk->frames[1].kind == GRAPH ? 2 : 1; text.ptr && i < walk->depth;
+         i++) {
+        const struct message_frame *f = &walk->frames[i];
         const char *slash = text.len ? "/" : "";
         if (f->kind == ATTRIBUTE || f->kind == FUNCTION)
-            text = ARENA_CONCAT(w->o->a, text, str_c(slash), str_c(f->label), f->name);
-        else if (f->kind != GRAPH || w->frames[i - 1].kind != ATTRIBUTE)
-            text = ARENA_CONCAT(w->o->a, text, str_c(slash), str_c(f->label),
+            text = ARENA_CONCAT(walk->o->a, text, str_c(slash), str_c(f->label), f->name);
+        else if (f->kind != GRAPH || walk->frames[i - 1].kind != ATTRIBUTE)
+            text = ARENA_CONCAT(walk->o->a, text, str_c(slash), str_c(f->label),
                                 f->kind == GRAPH ? STR_LIT("") : format_number(f->number, number));
         else if (f->number)
-            text = ARENA_CONCAT(w->o->a, text, STR_LIT("["), format_number(f->number, number), STR_LIT("]"));
+            text = ARENA_CONCAT(walk->o->a, text, STR_LIT("["), format_number(f->number, number),
+                                STR_LIT("]"));
     }
     return text;
 }
 
-/* report_tensor - calls the callback for T, which is in the message of the last frame. */
-static ckpt_status report_tensor(struct onnx_walk *w, struct onnx_tensor *t)
+/* report_tensor - calls the callback for TENSOR, which is in the message of the last frame. */
+static ckpt_status report_tensor(struct onnx_walk *walk, struct onnx_tensor *tensor)
 {
-    const struct message_frame *parent = &w->frames[w->depth - 1];
-    t->graph_path = make_graph_path(w);
-    CKPT_TRY_ALLOC(t->graph_path.ptr, w->err);
-    if (!t->name.len && parent->kind == ATTRIBUTE)
-        t->name = w->frames[w->depth - 2].name;
-    return w->o->on_tensor ? w->o->on_tensor(w->o->user, t, w->err) : CKPT_OK;
+    const struct message_frame *parent = &walk->frames[walk->depth - 1];
+    tensor->graph_path = make_graph_path(walk);
+    CKPT_TRY_ALLOC(tensor->graph_path.ptr, walk->err);
+    if (!tensor->name.len && parent->kind == ATTRIBUTE)
+        tensor->name = walk->frames[walk->depth - 2].name;
+    return walk->o->on_tensor ? walk->o->on_tensor(walk->o->user, tensor, walk->err) : CKPT_OK;
 }
 
 /* report_fault - reports ST, the error of a tensor called NAME, to the callback for faults, if there is
  * one. */
-static ckpt_status report_fault(struct onnx_walk *w, ckpt_status st, ckpt_str name)
+static ckpt_status report_fault(struct onnx_walk *walk, ckpt_status st, ckpt_str name)
 {
-    error_add_position(w->err, CKPT_NO_OFFSET, name.len ? name : STR_LIT("tensor"));
-    return w->r.status == CKPT_OK && w->o->on_fault ? w->o->on_fault(w->o->user, st, w->err) : st;
+    error_add_position(walk->err, CKPT_NO_OFFSET, name.len ? name : STR_LIT("tensor"));
+    return walk->r.status == CKPT_OK && walk->o->on_fault ? walk->o->on_fault(walk->o->user, st, walk->err)
+                                                          : st;
 }
 
-/* read_sparse - reads the SparseTensorProto up to END: its values to T[0], its indices to T[1], both under
- * the name of the values. */
-static ckpt_status read_sparse(struct onnx_walk *w, uint64_t end, struct onnx_tensor t[2])
+/* read_sparse - reads the SparseTensorProto up to END: its values to TENSOR[0], its indices to TENSOR[1],
+ * both under the name of the values. */
+static ckpt_status read_sparse(struct onnx_walk *walk, uint64_t end, struct onnx_tensor tensor[2])
 {
     uint64_t content_end, ndim = 0, shape[ONNX_RANK];
     struct proto_field f;
-    while (w->r.pos < end) {
-        CKPT_TRY(next_field(w, end, &f, &content_end));
+    while (walk->r.pos < end) {
+        CKPT_TRY(next_field(walk, end, &f, &content_end));
         if (proto_is(&f, 1, PROTO_BYTES) || proto_is(&f, 2, PROTO_BYTES))
-            CKPT_TRY(read_tensor(w, content_end, &t[f.number - 1]));
+            CKPT_TRY(read_tensor(walk, content_end, &tensor[f.number - 1]));
         else if (f.number == 3)
-            CKPT_TRY(add_sizes(w, &f, content_end, shape, &ndim));
-        w->r.pos = content_end;
+            CKPT_TRY(add_sizes(walk, &f, content_end, shape, &ndim));
+        walk->r.pos = content_end;
     }
-    if (!t[0].type || !t[1].type)
-        return fail(w->err, CKPT_EFORMAT, get_field_offset(w),
-                    "a sparse tensor without {%s}; {=both} are needed", t[0].type ? "indices" : "values");
-    t[0].component = ONNX_SPARSE_VALUES;
-    t[0].sparse_ndim = ndim;
-    memcpy(t[0].sparse_shape, shape, (size_t)ndim * sizeof *shape);
-    t[1].component = ONNX_SPARSE_INDICES;
-    t[1].name = t[0].name;
+    if (!tensor[0].type || !tensor[1].type)
+        return fail(walk->err, CKPT_EFORMAT, get_field_offset(walk),
+                    "a sparse tensor without {%s}; {=both} are needed",
+                    tensor[0].type ? "indices" : "values");
+    tensor[0].component = ONNX_SPARSE_VALUES;
+    tensor[0].sparse_ndim = ndim;
+    memcpy(tensor[0].sparse_shape, shape, (size_t)ndim * sizeof *shape);
+    tensor[1].component = ONNX_SPARSE_INDICES;
+    tensor[1].name = tensor[0].name;
     return CKPT_OK;
 }
 
 /* take_tensor - reads the tensor of KIND, TENSOR or SPARSE, up to END, and passes it to the callback. */
-static ckpt_status take_tensor(struct onnx_walk *w, enum message kind, uint64_t end)
+static ckpt_status take_tensor(struct onnx_walk *walk, enum message kind, uint64_t end)
 {
     struct onnx_tensor t[2] = {{.name = STR_LIT("")}};
-    ckpt_status st = kind == TENSOR ? read_tensor(w, end, &t[0]) : read_sparse(w, end, t);
+    ckpt_status st = kind == TENSOR ? read_tensor(walk, end, &t[0]) : read_sparse(walk, end, t);
     if (st != CKPT_OK)
-        return report_fault(w, st, t[0].name);
-    CKPT_TRY(report_tensor(w, &t[0]));
-    return kind == SPARSE ? report_tensor(w, &t[1]) : CKPT_OK;
+        return report_fault(walk, st, t[0].name);
+    CKPT_TRY(report_tensor(walk, &t[0]));
+    return kind == SPARSE ? report_tensor(walk, &t[1]) : CKPT_OK;
 }
 
 /* The fields that are messages: the kind of the parent, the number of the field, the kind of the message. */
@@ -422,114 +431,116 @@ static const struct message_field {
                       {ATTRIBUTE, 23, SPARSE, ""}};
 
 static const struct message_field *find_message_field(const struct message_frame *parent,
-                                                      const struct proto_field *f)
+                                                      const struct proto_field *field)
 {
-    for (size_t i = 0; f->wire == PROTO_BYTES && i < sizeof message_fields / sizeof *message_fields; i++)
-        if (message_fields[i].parent == parent->kind && message_fields[i].number == f->number)
+    for (size_t i = 0; field->wire == PROTO_BYTES && i < sizeof message_fields / sizeof *message_fields; i++)
+        if (message_fields[i].parent == parent->kind && message_fields[i].number == field->number)
             return &message_fields[i];
     return NULL;
 }
 
-/* enter_message - begins the message up to END, which is field C of the last frame. Reads it at once if it
- * is a tensor. */
-static ckpt_status enter_message(struct onnx_walk *w, const struct message_field *c, uint64_t end)
+/* enter_message - begins the message up to END, which is field FIELD of the last frame. Reads it at once if
+ * it is a tensor. */
+static ckpt_status enter_message(struct onnx_walk *walk, const struct message_field *field, uint64_t end)
 {
-    if (c->kind == TENSOR || c->kind == SPARSE)
-        return take_tensor(w, (enum message)c->kind, end);
-    if (w->depth == ONNX_DEPTH)
-        return fail(w->err, CKPT_ELIMIT, get_field_offset(w), "messages are nested {deeper} than {=%u}",
+    if (field->kind == TENSOR || field->kind == SPARSE)
+        return take_tensor(walk, (enum message)field->kind, end);
+    if (walk->depth == ONNX_DEPTH)
+        return fail(walk->err, CKPT_ELIMIT, get_field_offset(walk), "messages are nested {deeper} than {=%u}",
                     ONNX_DEPTH);
-    uint64_t *number = &w->frames[w->depth - 1].nchildren[c->kind];
-    w->frames[w->depth++] = (struct message_frame){.kind = (enum message)c->kind,
-                                                   .label = c->label,
-                                                   .number = (*number)++,
-                                                   .at = w->r.pos,
-                                                   .end = end,
-                                                   .name = STR_LIT(""),
-                                                   .op_type = STR_LIT(""),
-                                                   .text = STR_LIT(""),
-                                                   .domain = STR_LIT("")};
+    uint64_t *number = &walk->frames[walk->depth - 1].nchildren[field->kind];
+    walk->frames[walk->depth++] = (struct message_frame){.kind = (enum message)field->kind,
+                                                         .label = field->label,
+                                                         .number = (*number)++,
+                                                         .at = walk->r.pos,
+                                                         .end = end,
+                                                         .name = STR_LIT(""),
+                                                         .op_type = STR_LIT(""),
+                                                         .text = STR_LIT(""),
+                                                         .domain = STR_LIT("")};
     return CKPT_OK;
 }
 
-static ckpt_status leave_message(struct onnx_walk *w)
+static ckpt_status leave_message(struct onnx_walk *walk)
 {
-    const struct message_frame *f = &w->frames[--w->depth];
-    if (f->kind == ATTRIBUTE && f->text.len && w->o->on_attribute)
-        return w->o->on_attribute(w->o->user, f->name, f->text, source_pos(w->o->src, f->text_at), w->err);
-    return f->kind == NODE && w->o->on_node
-               ? w->o->on_node(w->o->user, f->domain, f->op_type, source_pos(w->o->src, f->at), w->err)
-               : CKPT_OK;
+    const struct message_frame *f = &walk->frames[--walk->depth];
+    if (f->kind == ATTRIBUTE && f->text.len && walk->o->on_attribute)
+        return walk->o->on_attribute(walk->o->user, f->name, f->text, source_pos(walk->o->src, f->text_at),
+                                     walk->err);
+    return f->kind == NODE && walk->o->on_node ? walk->o->on_node(walk->o->user, f->domain, f->op_type,
+                                                                  source_pos(walk->o->src, f->at), walk->err)
+                                               : CKPT_OK;
 }
 
-/* take_model_field - reads the field F of the model; the content of F has N bytes. */
-static ckpt_status take_model_field(struct onnx_walk *w, const struct proto_field *f, uint64_t n)
+/* take_model_field - reads the field FIELD of the model; the content of FIELD has COUNT bytes. */
+static ckpt_status take_model_field(struct onnx_walk *walk, const struct proto_field *field, uint64_t count)
 {
-    struct onnx *o = w->o;
-    if (f->wire == PROTO_VARINT) {
-        o->ir_version = f->number == 1 ? f->value : o->ir_version;
-        o->model_version = f->number == 5 ? f->value : o->model_version;
+    struct onnx *o = walk->o;
+    if (field->wire == PROTO_VARINT) {
+        o->ir_version = field->number == 1 ? field->value : o->ir_version;
+        o->model_version = field->number == 5 ? field->value : o->model_version;
         return CKPT_OK;
     }
-    switch (f->wire == PROTO_BYTES ? f->number : 0) {
-    case 2: return read_text(w, n, &o->producer);
-    case 3: return read_text(w, n, &o->producer_version);
-    case 4: return read_text(w, n, &o->domain);
-    case 6: return read_text(w, n, &o->doc);
-    case 8: return add_pair(w, n, &o->opsets, &o->nopsets, &w->cap_opsets);
-    case 14: return add_pair(w, n, &o->properties, &o->nproperties, &w->cap_properties);
+    switch (field->wire == PROTO_BYTES ? field->number : 0) {
+    case 2: return read_text(walk, count, &o->producer);
+    case 3: return read_text(walk, count, &o->producer_version);
+    case 4: return read_text(walk, count, &o->domain);
+    case 6: return read_text(walk, count, &o->doc);
+    case 8: return add_pair(walk, count, &o->opsets, &o->nopsets, &walk->cap_opsets);
+    case 14: return add_pair(walk, count, &o->properties, &o->nproperties, &walk->cap_properties);
     default: return CKPT_OK;
     }
 }
 
-/* take_name - if F is the name of the message FRAME, or op_type or domain of a node, reads its N bytes. */
-static ckpt_status take_name(struct onnx_walk *w, const struct proto_field *f, uint64_t n,
+/* take_name - if FIELD is the name of the message FRAME, or op_type or domain of a node, reads its COUNT
+ * bytes. */
+static ckpt_status take_name(struct onnx_walk *walk, const struct proto_field *field, uint64_t count,
                              struct message_frame *frame)
 {
-    bool is_name = f->number == 1 && (frame->kind == FUNCTION || frame->kind == ATTRIBUTE);
-    if (f->wire != PROTO_BYTES)
+    bool is_name = field->number == 1 && (frame->kind == FUNCTION || frame->kind == ATTRIBUTE);
+    if (field->wire != PROTO_BYTES)
         return CKPT_OK;
-    if (is_name || (frame->kind == NODE && f->number == 2 && !frame->name.len))
-        return read_name(w, n, &frame->name);
-    if (frame->kind == NODE && w->o->on_node && (f->number == 4 || f->number == 7))
-        return read_name(w, n, f->number == 4 ? &frame->op_type : &frame->domain);
-    if (frame->kind == ATTRIBUTE && w->o->on_attribute && f->number == 4 && n <= ONNX_NAME_MAX) {
-        frame->text_at = w->r.pos;
-        return read_text(w, n, &frame->text);
+    if (is_name || (frame->kind == NODE && field->number == 2 && !frame->name.len))
+        return read_name(walk, count, &frame->name);
+    if (frame->kind == NODE && walk->o->on_node && (field->number == 4 || field->number == 7))
+        return read_name(walk, count, field->number == 4 ? &frame->op_type : &frame->domain);
+    if (frame->kind == ATTRIBUTE && walk->o->on_attribute && field->number == 4 && count <= ONNX_NAME_MAX) {
+        frame->text_at = walk->r.pos;
+        return read_text(walk, count, &frame->text);
     }
     return CKPT_OK;
 }
 
-static ckpt_status read_next(struct onnx_walk *w)
+static ckpt_status read_next(struct onnx_walk *walk)
 {
-    struct message_frame *frame = &w->frames[w->depth - 1];
+    struct message_frame *frame = &walk->frames[walk->depth - 1];
     struct proto_field f;
     uint64_t content_end;
-    if (w->r.pos >= frame->end)
-        return leave_message(w);
-    CKPT_TRY(next_field(w, frame->end, &f, &content_end));
+    if (walk->r.pos >= frame->end)
+        return leave_message(walk);
+    CKPT_TRY(next_field(walk, frame->end, &f, &content_end));
     const struct message_field *c = find_message_field(frame, &f);
-    uint64_t n = content_end - w->r.pos;
+    uint64_t n = content_end - walk->r.pos;
     if (c) {
-        CKPT_TRY(enter_message(w, c, content_end));
+        CKPT_TRY(enter_message(walk, c, content_end));
         if (c->kind != TENSOR && c->kind != SPARSE)
             return CKPT_OK;
     } else {
-        CKPT_TRY(frame->kind == MODEL ? take_model_field(w, &f, n) : take_name(w, &f, n, frame));
+        CKPT_TRY(frame->kind == MODEL ? take_model_field(walk, &f, n) : take_name(walk, &f, n, frame));
     }
-    w->r.pos = content_end;
+    walk->r.pos = content_end;
     return CKPT_OK;
 }
 
-ckpt_status onnx_read(struct onnx *o, ckpt_error *err)
+ckpt_status onnx_read(struct onnx *onnx, ckpt_error *err)
 {
-    struct onnx_walk *w = arena_alloc(o->a, sizeof *w);
+    struct onnx_walk *w = arena_alloc(onnx->a, sizeof *w);
     CKPT_TRY_ALLOC(w, err);
-    w->o = o;
+    w->o = onnx;
     w->err = err;
-    o->producer = o->producer_version = o->domain = o->doc = STR_LIT("");
-    w->frames[w->depth++] = (struct message_frame){.kind = MODEL, .label = "", .end = o->src->size};
-    ckpt_status st = reader_init(&w->r, o->src, 0, o->src->size, err);
+    onnx->producer = onnx->producer_version = onnx->domain = onnx->doc = STR_LIT("");
+    w->frames[w->depth++] = (struct message_frame){.kind = MODEL, .label = "", .end = onnx->src->size};
+    ckpt_status st = reader_init(&w->r, onnx->src, 0, onnx->src->size, err);
     while (st == CKPT_OK && w->depth)
         st = read_next(w);
     reader_free(&w->r);

@@ -72,7 +72,7 @@ struct onnx {
     uint64_t error_offset; /* offset of an error in SRC */
 };
 
-/* onnx_read - reads all of O->src but the values of tensors; allocates texts from O->a. */
-ckpt_status onnx_read(struct onnx *o, ckpt_error *err);
+/* onnx_read - reads all of ONNX->src but the values of tensors; allocates texts from ONNX->a. */
+ckpt_status onnx_read(struct onnx *onnx, ckpt_error *err);
 
 #endif

@@ -46,22 +46,22 @@ struct pickle_writer {
     ckpt_error *err;
 };
 
-bool pickle_writer_init(pickle_writer *w);
-void pickle_writer_free(pickle_writer *w);
+bool pickle_writer_init(pickle_writer *writer);
+void pickle_writer_free(pickle_writer *writer);
 /* pickle_writer_fail_memory - sets the status to CKPT_ENOMEM, unless it is an error already. */
-void pickle_writer_fail_memory(pickle_writer *w);
-void add_put_site_after(pickle_writer *w, const ckpt_value *v);
-/* emit_get_if_known - if V was written before, writes a GET for it and returns true. */
-bool emit_get_if_known(pickle_writer *w, const ckpt_value *v);
-/* emit_text - writes S with OP (BINUNICODE or BINSTRING), or a GET if an equal text was written before. */
-void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s);
-void emit_float(pickle_writer *w, double f);
-void emit_bigint(pickle_writer *w, ckpt_str twos_complement);
-/* emit_span - writes the text S, which is copied from the input file. */
-void emit_span(pickle_writer *w, enum pickle_opcode op, const struct value_span *s);
-/* emit_bytes - writes BYTES or BYTEARRAY V as Python 3 does in protocol 2. */
-void emit_bytes(pickle_writer *w, const ckpt_value *v);
+void pickle_writer_fail_memory(pickle_writer *writer);
+void add_put_site_after(pickle_writer *writer, const ckpt_value *value);
+/* emit_get_if_known - if VALUE was written before, writes a GET for it and returns true. */
+bool emit_get_if_known(pickle_writer *writer, const ckpt_value *value);
+/* emit_text - writes TEXT with OP (BINUNICODE or BINSTRING), or a GET if an equal text was written before. */
+void emit_text(pickle_writer *writer, enum pickle_opcode op, ckpt_str text);
+void emit_float(pickle_writer *writer, double number);
+void emit_bigint(pickle_writer *writer, ckpt_str twos_complement);
+/* emit_span - writes the text SPAN, which is copied from the input file. */
+void emit_span(pickle_writer *writer, enum pickle_opcode op, const struct value_span *span);
+/* emit_bytes - writes BYTES or BYTEARRAY VALUE as Python 3 does in protocol 2. */
+void emit_bytes(pickle_writer *writer, const ckpt_value *value);
 /* pickle_writer_finish - writes STOP, then inserts a PUT at each site that a GET uses. */
-void pickle_writer_finish(pickle_writer *w);
+void pickle_writer_finish(pickle_writer *writer);
 
 #endif

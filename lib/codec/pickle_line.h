@@ -13,19 +13,21 @@ struct pickle_line {
     uint32_t value;       /* value of the digits read so far */
 };
 
-/* pickle_line_escape - does what pickle_line_next does, if C is a backslash or the line is in an escape. */
-int pickle_line_escape(struct pickle_line *l, unsigned char c, uint32_t out[2]);
-/* pickle_line_next - decodes the next byte C of the line: sets OUT to up to two code points, which are bytes
- * if the line is of STRING, and returns their number; -1: malformed. */
-static inline int pickle_line_next(struct pickle_line *l, unsigned char c, uint32_t out[2])
+/* pickle_line_escape - does what pickle_line_next does, if CHARACTER is a backslash or the line is in an
+ * escape. */
+int pickle_line_escape(struct pickle_line *line, unsigned char character, uint32_t out[2]);
+/* pickle_line_next - decodes the next byte CHARACTER of the line: sets OUT to up to two code points, which
+ * are bytes if the line is of STRING, and returns their number; -1: malformed. */
+static inline int pickle_line_next(struct pickle_line *line, unsigned char character, uint32_t out[2])
 {
-    out[0] = c;
-    return l->state == 0 && c != '\\' ? 1 : pickle_line_escape(l, c, out);
+    out[0] = character;
+    return line->state == 0 && character != '\\' ? 1 : pickle_line_escape(line, character, out);
 }
 /* pickle_line_end - ends the line: decodes an escape that the line ends in, as pickle_line_next does. */
-int pickle_line_end(struct pickle_line *l, uint32_t out[2]);
-/* pickle_line_spool - sets *OUT to a source of the bytes that the line V of SRC encodes, those of UNICODE in
- * latin1; to NULL if the line is malformed or has a character above U+00FF. */
-ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source **out, ckpt_error *err);
+int pickle_line_end(struct pickle_line *line, uint32_t out[2]);
+/* pickle_line_spool - sets *OUT to a source of the bytes that the line PAYLOAD of SRC encodes, those of
+ * UNICODE in latin1; to NULL if the line is malformed or has a character above U+00FF. */
+ckpt_status pickle_line_spool(const struct trace_payload *payload, source *src, source **out,
+                              ckpt_error *err);
 
 #endif

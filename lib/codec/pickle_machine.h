@@ -49,110 +49,115 @@ struct machine {
     struct pickle_facts unused_facts;
 };
 
-/* machine_alloc_slow - allocates N bytes when the slab S has too few: from a new slab, or directly from the
- * arena if N is large. */
-void *machine_alloc_slow(struct machine *m, struct slab *s, size_t n);
-bool machine_copy_text(struct machine *m, ckpt_str s, ckpt_str *out);
-/* machine_reserve - makes room for ADD elements after the N that the array OLD has. Returns OLD or a larger
- * copy of it, in the arena; NULL: failed. */
-void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size);
-ckpt_value *machine_get_int(struct machine *m, int64_t i);
-ckpt_value *machine_get_global(struct machine *m, ckpt_str module, ckpt_str name);
-/* machine_make_tuple - returns a tuple of the N topmost items, which stay on the stack. */
-ckpt_value *machine_make_tuple(struct machine *m, size_t n);
-ckpt_value *machine_new_call(struct machine *m, enum value_call_kind how, ckpt_value *callable,
+/* machine_alloc_slow - allocates COUNT bytes when the slab SLAB has too few: from a new slab, or directly
+ * from the arena if COUNT is large. */
+void *machine_alloc_slow(struct machine *machine, struct slab *slab, size_t count);
+bool machine_copy_text(struct machine *machine, ckpt_str text, ckpt_str *out);
+/* machine_reserve - makes room for ADD elements after the NBYTES that the array OLD has. Returns OLD or a
+ * larger copy of it, in the arena; NULL: failed. */
+void *machine_reserve(struct machine *machine, void *old, uint32_t nbytes, uint32_t *cap, size_t add,
+                      size_t size);
+ckpt_value *machine_get_int(struct machine *machine, int64_t index);
+ckpt_value *machine_get_global(struct machine *machine, ckpt_str module, ckpt_str name);
+/* machine_make_tuple - returns a tuple of the COUNT topmost items, which stay on the stack. */
+ckpt_value *machine_make_tuple(struct machine *machine, size_t count);
+ckpt_value *machine_new_call(struct machine *machine, enum value_call_kind how, ckpt_value *callable,
                              ckpt_value *args);
 /* machine_read_line - reads a line of at most MAX bytes, and returns it without its newline; .ptr NULL:
  * failed. */
-ckpt_str machine_read_line(struct machine *m, size_t max);
+ckpt_str machine_read_line(struct machine *machine, size_t max);
 
 /* pickle_scalars.c: each function reads the argument of an opcode and pushes its node. */
-bool push_none(struct machine *m);
-bool push_bool(struct machine *m, bool b);
-bool push_int_line(struct machine *m); /* INT, LONG */
-bool push_float_line(struct machine *m);
-bool push_text_line(struct machine *m); /* STRING, UNICODE */
-bool push_binfloat(struct machine *m);
-bool push_long(struct machine *m, size_t width); /* LONG1, LONG4 */
+bool push_none(struct machine *machine);
+bool push_bool(struct machine *machine, bool flag);
+bool push_int_line(struct machine *machine); /* INT, LONG */
+bool push_float_line(struct machine *machine);
+bool push_text_line(struct machine *machine); /* STRING, UNICODE */
+bool push_binfloat(struct machine *machine);
+bool push_long(struct machine *machine, size_t width); /* LONG1, LONG4 */
 /* push_text - pushes a text or bytes, whose length comes first. */
-bool push_text(struct machine *m);
+bool push_text(struct machine *machine);
 
 /* pickle_joblib.c */
-/* joblib_take_array - if V, to which BUILD was just applied, is a NumpyArrayWrapper of joblib, reads the
- * bytes of the array that follow and turns V into the numpy array that joblib.load would return. */
-bool joblib_take_array(struct machine *m, ckpt_value *v);
+/* joblib_take_array - if VALUE, to which BUILD was just applied, is a NumpyArrayWrapper of joblib, reads the
+ * bytes of the array that follow and turns VALUE into the numpy array that joblib.load would return. */
+bool joblib_take_array(struct machine *machine, ckpt_value *value);
 
-/* machine_grow_facts - makes room in *LIST, a list of N nodes in the facts, for more. */
-bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t *cap);
+/* machine_grow_facts - makes room in *LIST, a list of COUNT nodes in the facts, for more. */
+bool machine_grow_facts(struct machine *machine, ckpt_value ***list, size_t count, size_t *cap);
 /* machine_add_mutation - records in the facts a change of TARGET by the current opcode. */
-bool machine_add_mutation(struct machine *m, const ckpt_value *target);
+bool machine_add_mutation(struct machine *machine, const ckpt_value *target);
 
-ckpt_status machine_init(struct machine *m, arena *a, const struct machine_input *in,
+ckpt_status machine_init(struct machine *machine, arena *a, const struct machine_input *in,
                          struct pickle_facts *facts, ckpt_error *err);
-/* machine_free - frees M, but not the nodes and facts, which are in the arena. */
-void machine_free(struct machine *m);
+/* machine_free - frees MACHINE, but not the nodes and facts, which are in the arena. */
+void machine_free(struct machine *machine);
 
-static inline bool machine_push(struct machine *m, ckpt_value *v)
+static inline bool machine_push(struct machine *machine, ckpt_value *value)
 {
-    if (!v ||
-        (m->u.top == m->cap_stack && !unpickler_grow(&m->u, &m->stack, &m->cap_stack, sizeof *m->stack)))
+    if (!value ||
+        (machine->u.top == machine->cap_stack &&
+         !unpickler_grow(&machine->u, &machine->stack, &machine->cap_stack, sizeof *machine->stack)))
         return false;
-    m->stack[m->u.top++] = v;
+    machine->stack[machine->u.top++] = value;
     return true;
 }
-static inline bool machine_put_memo(struct machine *m, uint64_t index)
+static inline bool machine_put_memo(struct machine *machine, uint64_t index)
 {
-    if (m->u.top == m->u.fence)
-        return unpickler_fail_underflow(&m->u, 1);
-    return unpickler_put_memo(&m->u, index, (uintptr_t)m->stack[m->u.top - 1]);
+    if (machine->u.top == machine->u.fence)
+        return unpickler_fail_underflow(&machine->u, 1);
+    return unpickler_put_memo(&machine->u, index, (uintptr_t)machine->stack[machine->u.top - 1]);
 }
-static inline bool machine_get_memo(struct machine *m, uint64_t index)
+static inline bool machine_get_memo(struct machine *machine, uint64_t index)
 {
-    ckpt_value *v = (ckpt_value *)(uintptr_t)unpickler_get_memo(&m->u, index);
+    ckpt_value *v = (ckpt_value *)(uintptr_t)unpickler_get_memo(&machine->u, index);
     if (!v)
         return false;
-    if (v == m->empty_hooks) { /* it must be distinguished from the others: the pickle is read again */
-        m->makes_all_hooks = true;
+    if (v == machine->empty_hooks) { /* it must be distinguished from the others: the pickle is read again */
+        machine->makes_all_hooks = true;
         return false;
     }
     v->flags |= VALUE_SHARED;
-    return machine_push(m, v);
+    return machine_push(machine, v);
 }
-/* machine_add_fact - appends V to *LIST, a list of the facts, if the caller has passed facts. */
-static inline bool machine_add_fact(struct machine *m, ckpt_value ***list, size_t *n, size_t *cap,
-                                    ckpt_value *v)
+/* machine_add_fact - appends VALUE to *LIST, a list of the facts, if the caller has passed facts. */
+static inline bool machine_add_fact(struct machine *machine, ckpt_value ***list, size_t *count, size_t *cap,
+                                    ckpt_value *value)
 {
-    if (m->has_facts && *n == *cap && !machine_grow_facts(m, list, *n, cap))
+    if (machine->has_facts && *count == *cap && !machine_grow_facts(machine, list, *count, cap))
         return false;
-    if (m->has_facts)
-        (*list)[(*n)++] = v;
+    if (machine->has_facts)
+        (*list)[(*count)++] = value;
     return true;
 }
-static inline void *machine_alloc_from(struct machine *m, struct slab *s, size_t n)
+static inline void *machine_alloc_from(struct machine *machine, struct slab *slab, size_t count)
 {
-    if (s->bytes_left < n)
-        return machine_alloc_slow(m, s, n);
-    s->next += n;
-    s->bytes_left -= n;
-    return s->next - n;
+    if (slab->bytes_left < count)
+        return machine_alloc_slow(machine, slab, count);
+    slab->next += count;
+    slab->bytes_left -= count;
+    return slab->next - count;
 }
-/* machine_alloc - returns N zeroed bytes of the arena; N is a multiple of 8. */
-static inline void *machine_alloc(struct machine *m, size_t n) { return machine_alloc_from(m, &m->nodes, n); }
-/* machine_alloc_text - returns room for N < SIZE_MAX characters and a NUL. */
-static inline char *machine_alloc_text(struct machine *m, size_t n)
+/* machine_alloc - returns COUNT zeroed bytes of the arena; COUNT is a multiple of 8. */
+static inline void *machine_alloc(struct machine *machine, size_t count)
 {
-    return machine_alloc_from(m, &m->chars, n + 1);
+    return machine_alloc_from(machine, &machine->nodes, count);
 }
-static inline ckpt_value *machine_new_node_sized(struct machine *m, ckpt_value_type type, size_t more)
+/* machine_alloc_text - returns room for COUNT < SIZE_MAX characters and a NUL. */
+static inline char *machine_alloc_text(struct machine *machine, size_t count)
 {
-    ckpt_value *v = machine_alloc(m, value_size_of(type) + more);
+    return machine_alloc_from(machine, &machine->chars, count + 1);
+}
+static inline ckpt_value *machine_new_node_sized(struct machine *machine, ckpt_value_type type, size_t more)
+{
+    ckpt_value *v = machine_alloc(machine, value_size_of(type) + more);
     if (v)
-        value_init(v, type, m->u.at);
+        value_init(v, type, machine->u.at);
     return v;
 }
-static inline ckpt_value *machine_new_node(struct machine *m, ckpt_value_type type)
+static inline ckpt_value *machine_new_node(struct machine *machine, ckpt_value_type type)
 {
-    return machine_new_node_sized(m, type, 0);
+    return machine_new_node_sized(machine, type, 0);
 }
 
 #endif

@@ -22,7 +22,7 @@
 #include "codec/pickle_machine.h"
 #include "codec/pickle_ops.h"
 
-static const char *get_kind_name(const ckpt_value *v)
+static const char *get_kind_name(const ckpt_value *value)
 {
     static const char *const names[] = {
         [CKPT_V_NONE] = "None",
@@ -43,59 +43,60 @@ static const char *get_kind_name(const ckpt_value *v)
         [CKPT_V_CALL] = "an object",
         [CKPT_V_PERSID] = "a persistent object",
     };
-    return v->type < sizeof names / sizeof *names ? names[v->type] : "a tensor";
+    return value->type < sizeof names / sizeof *names ? names[value->type] : "a tensor";
 }
 
 /* read_global - returns the node of the module and name that follow GLOBAL or INST; NULL: failed. */
-static ckpt_value *read_global(struct machine *m)
+static ckpt_value *read_global(struct machine *machine)
 {
     char copy[MACHINE_LONGEST_NAME];
-    ckpt_str module = machine_read_line(m, MACHINE_LONGEST_NAME);
+    ckpt_str module = machine_read_line(machine, MACHINE_LONGEST_NAME);
     if (!module.ptr)
         return NULL;
     if (module.len)
         memcpy(copy, module.ptr, module.len); /* reading the next line may overwrite the first */
-    ckpt_str name = machine_read_line(m, MACHINE_LONGEST_NAME);
-    return name.ptr ? machine_get_global(m, str_of(copy, module.len), name) : NULL;
+    ckpt_str name = machine_read_line(machine, MACHINE_LONGEST_NAME);
+    return name.ptr ? machine_get_global(machine, str_of(copy, module.len), name) : NULL;
 }
 
-static bool op_stack_global(struct machine *m)
+static bool op_stack_global(struct machine *machine)
 {
-    if (!unpickler_need(&m->u, 2))
+    if (!unpickler_need(&machine->u, 2))
         return false;
-    ckpt_value *module = m->stack[m->u.top - 2], *name = m->stack[m->u.top - 1];
+    ckpt_value *module = machine->stack[machine->u.top - 2], *name = machine->stack[machine->u.top - 1];
     ckpt_str module_text, name_text;
     if (!value_text(module, &module_text) || !value_text(name, &name_text))
-        return fail_op(m, "must have {=two texts, a module and a name}, found {%s and %s}",
+        return fail_op(machine, "must have {=two texts, a module and a name}, found {%s and %s}",
                        get_kind_name(module), get_kind_name(name));
     if (module_text.len > MACHINE_LONGEST_NAME || name_text.len > MACHINE_LONGEST_NAME)
-        return fail_op(m, "has a name of {more} than {=%u bytes}", MACHINE_LONGEST_NAME);
-    m->u.top -= 2;
-    return machine_push(m, machine_get_global(m, module_text, name_text));
+        return fail_op(machine, "has a name of {more} than {=%u bytes}", MACHINE_LONGEST_NAME);
+    machine->u.top -= 2;
+    return machine_push(machine, machine_get_global(machine, module_text, name_text));
 }
 
-static bool check_callable(struct machine *m, const ckpt_value *v)
+static bool check_callable(struct machine *machine, const ckpt_value *value)
 {
-    if (v->type == CKPT_V_GLOBAL || v->type == CKPT_V_CALL || v->type == CKPT_V_PERSID)
+    if (value->type == CKPT_V_GLOBAL || value->type == CKPT_V_CALL || value->type == CKPT_V_PERSID)
         return true;
-    return fail_op(m, "calls {%s} made at byte 0x%" PRIx64 "; {=a class, function or object} belongs there",
-                   get_kind_name(v), value_offset(v));
+    return fail_op(machine,
+                   "calls {%s} made at byte 0x%" PRIx64 "; {=a class, function or object} belongs there",
+                   get_kind_name(value), value_offset(value));
 }
 
-static bool check_arguments(struct machine *m, const ckpt_value *v)
+static bool check_arguments(struct machine *machine, const ckpt_value *value)
 {
-    if (v->type == CKPT_V_TUPLE || v->type == CKPT_V_CALL || v->type == CKPT_V_PERSID)
+    if (value->type == CKPT_V_TUPLE || value->type == CKPT_V_CALL || value->type == CKPT_V_PERSID)
         return true;
-    return fail_op(m, "has {%s} for arguments, made at byte 0x%" PRIx64 "; {=a tuple} belongs there",
-                   get_kind_name(v), value_offset(v));
+    return fail_op(machine, "has {%s} for arguments, made at byte 0x%" PRIx64 "; {=a tuple} belongs there",
+                   get_kind_name(value), value_offset(value));
 }
 
 /* is_argument - returns true if the object that was just made becomes an item of a tuple, perhaps after a
  * PUT: then only the memo leads back to it. */
-static bool is_argument(const struct machine *m)
+static bool is_argument(const struct machine *machine)
 {
-    const unsigned char *p = m->u.p;
-    size_t n = (size_t)(m->u.lim - p), put = 0;
+    const unsigned char *p = machine->u.p;
+    size_t n = (size_t)(machine->u.lim - p), put = 0;
     if (n)
         put = *p == PICKLE_BINPUT ? 2 : *p == PICKLE_LONG_BINPUT ? 5 : *p == PICKLE_MEMOIZE;
     return n > put && (p[put] == PICKLE_TUPLE || (p[put] >= PICKLE_TUPLE1 && p[put] <= PICKLE_TUPLE3));
@@ -103,247 +104,250 @@ static bool is_argument(const struct machine *m)
 
 /* make_call - returns the node of a call. All OrderedDict() that are arguments, as the hooks of each tensor
  * are, share one node, unless the memo leads back to one of them. */
-static ckpt_value *make_call(struct machine *m, enum value_call_kind how, ckpt_value *callable,
+static ckpt_value *make_call(struct machine *machine, enum value_call_kind how, ckpt_value *callable,
                              ckpt_value *args)
 {
-    ckpt_value *hooks = m->empty_hooks;
-    bool may_share = how == CALL_REDUCE && args == m->empty_tuple && !m->makes_all_hooks && is_argument(m);
+    ckpt_value *hooks = machine->empty_hooks;
+    bool may_share = how == CALL_REDUCE && args == machine->empty_tuple && !machine->makes_all_hooks &&
+                     is_argument(machine);
     if (may_share && hooks && hooks->u.call.callable == callable)
         return hooks;
-    ckpt_value *v = machine_new_call(m, how, callable, args);
+    ckpt_value *v = machine_new_call(machine, how, callable, args);
     if (may_share && !hooks && value_is_global(callable, "collections", "OrderedDict"))
-        m->empty_hooks = v;
+        machine->empty_hooks = v;
     return v;
 }
 
-static bool op_call(struct machine *m, enum value_call_kind how)
+static bool op_call(struct machine *machine, enum value_call_kind how)
 {
-    if (!unpickler_need(&m->u, 2))
+    if (!unpickler_need(&machine->u, 2))
         return false;
-    ckpt_value *callable = m->stack[m->u.top - 2], *args = m->stack[m->u.top - 1];
-    if (!check_callable(m, callable) || !check_arguments(m, args))
+    ckpt_value *callable = machine->stack[machine->u.top - 2], *args = machine->stack[machine->u.top - 1];
+    if (!check_callable(machine, callable) || !check_arguments(machine, args))
         return false;
-    m->u.top -= 2;
-    return machine_push(m, make_call(m, how, callable, args));
+    machine->u.top -= 2;
+    return machine_push(machine, make_call(machine, how, callable, args));
 }
 
 /* get_extra - returns the value_extra of CALL, to which pairs, items or states are to be added; NULL: out of
  * memory. */
-static struct value_extra *get_extra(struct machine *m, ckpt_value *call)
+static struct value_extra *get_extra(struct machine *machine, ckpt_value *call)
 {
-    struct value_extra *extra = value_make_extra(m->u.a, call);
+    struct value_extra *extra = value_make_extra(machine->u.a, call);
     if (!extra)
-        unpickler_fail_memory(&m->u);
+        unpickler_fail_memory(&machine->u);
     return extra;
 }
 
-static bool op_newobj_ex(struct machine *m)
+static bool op_newobj_ex(struct machine *machine)
 {
-    if (!unpickler_need(&m->u, 3))
+    if (!unpickler_need(&machine->u, 3))
         return false;
-    ckpt_value *klass = m->stack[m->u.top - 3], *args = m->stack[m->u.top - 2],
-               *kwargs = m->stack[m->u.top - 1];
-    if (!check_callable(m, klass) || !check_arguments(m, args))
+    ckpt_value *klass = machine->stack[machine->u.top - 3], *args = machine->stack[machine->u.top - 2],
+               *kwargs = machine->stack[machine->u.top - 1];
+    if (!check_callable(machine, klass) || !check_arguments(machine, args))
         return false;
     if (kwargs->type != CKPT_V_DICT && kwargs->type != CKPT_V_CALL && kwargs->type != CKPT_V_PERSID)
-        return fail_op(m,
+        return fail_op(machine,
                        "has {%s} for keyword arguments, made at byte 0x%" PRIx64 "; {=a dict} belongs there",
                        get_kind_name(kwargs), value_offset(kwargs));
-    m->u.top -= 3;
-    ckpt_value *v = machine_new_call(m, CALL_NEWOBJ_EX, klass, args);
-    struct value_extra *extra = v ? get_extra(m, v) : NULL;
+    machine->u.top -= 3;
+    ckpt_value *v = machine_new_call(machine, CALL_NEWOBJ_EX, klass, args);
+    struct value_extra *extra = v ? get_extra(machine, v) : NULL;
     if (!extra)
         return false;
     extra->kwargs = kwargs;
-    return machine_push(m, v);
+    return machine_push(machine, v);
 }
 
-static bool op_obj(struct machine *m)
+static bool op_obj(struct machine *machine)
 {
     size_t bottom;
-    if (!unpickler_pop_mark(&m->u, &bottom))
+    if (!unpickler_pop_mark(&machine->u, &bottom))
         return false;
-    if (m->u.top == bottom)
-        return fail_op(m, "finds {0 values} above the MARK; {=a class} belongs there");
-    ckpt_value *klass = m->stack[bottom];
-    if (!check_callable(m, klass))
+    if (machine->u.top == bottom)
+        return fail_op(machine, "finds {0 values} above the MARK; {=a class} belongs there");
+    ckpt_value *klass = machine->stack[bottom];
+    if (!check_callable(machine, klass))
         return false;
-    ckpt_value *args = machine_make_tuple(m, m->u.top - bottom - 1);
-    m->u.top = bottom;
-    return args && machine_push(m, machine_new_call(m, CALL_OBJ, klass, args));
+    ckpt_value *args = machine_make_tuple(machine, machine->u.top - bottom - 1);
+    machine->u.top = bottom;
+    return args && machine_push(machine, machine_new_call(machine, CALL_OBJ, klass, args));
 }
 
-static bool op_inst(struct machine *m)
+static bool op_inst(struct machine *machine)
 {
     size_t bottom;
-    ckpt_value *klass = read_global(m);
-    if (!klass || !unpickler_pop_mark(&m->u, &bottom))
+    ckpt_value *klass = read_global(machine);
+    if (!klass || !unpickler_pop_mark(&machine->u, &bottom))
         return false;
-    ckpt_value *args = machine_make_tuple(m, m->u.top - bottom);
-    m->u.top = bottom;
-    return args && machine_push(m, machine_new_call(m, CALL_INST, klass, args));
+    ckpt_value *args = machine_make_tuple(machine, machine->u.top - bottom);
+    machine->u.top = bottom;
+    return args && machine_push(machine, machine_new_call(machine, CALL_INST, klass, args));
 }
 
-static bool op_persid(struct machine *m)
+static bool op_persid(struct machine *machine)
 {
     ckpt_value *pid;
-    struct pickle_facts *f = m->facts;
-    if (m->u.op == PICKLE_PERSID) {
-        ckpt_str s = machine_read_line(m, MACHINE_LONGEST_COPY - 1);
+    struct pickle_facts *f = machine->facts;
+    if (machine->u.op == PICKLE_PERSID) {
+        ckpt_str s = machine_read_line(machine, MACHINE_LONGEST_COPY - 1);
         if (!s.ptr)
             return false;
-        pid = machine_new_node(m, utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8);
-        if (!pid || !machine_copy_text(m, s, &pid->u.str))
+        pid = machine_new_node(machine, utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8);
+        if (!pid || !machine_copy_text(machine, s, &pid->u.str))
             return false;
     } else {
-        if (!unpickler_need(&m->u, 1))
+        if (!unpickler_need(&machine->u, 1))
             return false;
-        pid = m->stack[--m->u.top];
+        pid = machine->stack[--machine->u.top];
     }
-    ckpt_value *v = machine_new_node(m, CKPT_V_PERSID);
+    ckpt_value *v = machine_new_node(machine, CKPT_V_PERSID);
     if (!v)
         return false;
     v->u.pid = pid;
-    return machine_add_fact(m, &f->persids, &f->npersids, &f->cap_persids, v) && machine_push(m, v);
+    return machine_add_fact(machine, &f->persids, &f->npersids, &f->cap_persids, v) &&
+           machine_push(machine, v);
 }
 
-static bool op_tuple(struct machine *m, size_t n)
+static bool op_tuple(struct machine *machine, size_t count)
 {
-    if (!unpickler_need(&m->u, n))
+    if (!unpickler_need(&machine->u, count))
         return false;
-    ckpt_value *v = machine_make_tuple(m, n);
-    m->u.top -= n;
-    return machine_push(m, v);
+    ckpt_value *v = machine_make_tuple(machine, count);
+    machine->u.top -= count;
+    return machine_push(machine, v);
 }
 
 /* collect_sequence - runs LIST, TUPLE or FROZENSET: pushes a sequence of all items above the mark. */
-static bool collect_sequence(struct machine *m, ckpt_value_type type)
+static bool collect_sequence(struct machine *machine, ckpt_value_type type)
 {
     size_t bottom;
-    if (!unpickler_pop_mark(&m->u, &bottom))
+    if (!unpickler_pop_mark(&machine->u, &bottom))
         return false;
-    size_t n = m->u.top - bottom;
+    size_t n = machine->u.top - bottom;
     ckpt_value *v;
     if (type == CKPT_V_TUPLE) {
-        v = machine_make_tuple(m, n);
-    } else if ((v = machine_new_node(m, type)) && n) {
-        v->u.seq.items = machine_reserve(m, NULL, 0, &v->u.seq.cap, n, sizeof(ckpt_value *));
+        v = machine_make_tuple(machine, n);
+    } else if ((v = machine_new_node(machine, type)) && n) {
+        v->u.seq.items = machine_reserve(machine, NULL, 0, &v->u.seq.cap, n, sizeof(ckpt_value *));
         if (!v->u.seq.items)
             return false;
-        memcpy(v->u.seq.items, m->stack + bottom, n * sizeof(ckpt_value *));
+        memcpy(v->u.seq.items, machine->stack + bottom, n * sizeof(ckpt_value *));
         v->u.seq.n = (uint32_t)n;
     }
-    m->u.top = bottom;
-    return machine_push(m, v);
+    machine->u.top = bottom;
+    return machine_push(machine, v);
 }
 
-/* add_pairs - adds to V, a dict or call, N pairs: the keys and values in NODES. */
-static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *nodes, size_t n)
+/* add_pairs - adds to VALUE, a dict or call, COUNT pairs: the keys and values in NODES. */
+static bool add_pairs(struct machine *machine, ckpt_value *value, ckpt_value *const *nodes, size_t count)
 {
-    bool is_call = v->type == CKPT_V_CALL;
-    struct value_extra *extra = is_call ? get_extra(m, v) : NULL;
+    bool is_call = value->type == CKPT_V_CALL;
+    struct value_extra *extra = is_call ? get_extra(machine, value) : NULL;
     if (is_call && !extra)
         return false;
-    value_pair **pairs = extra ? &extra->pairs : &v->u.dict.pairs;
-    uint32_t *npairs = extra ? &extra->npairs : &v->u.dict.n;
-    uint32_t *cap = extra ? &extra->cap_pairs : &v->u.dict.cap;
-    value_pair *at = machine_reserve(m, *pairs, *npairs, cap, n, sizeof *at);
+    value_pair **pairs = extra ? &extra->pairs : &value->u.dict.pairs;
+    uint32_t *npairs = extra ? &extra->npairs : &value->u.dict.n;
+    uint32_t *cap = extra ? &extra->cap_pairs : &value->u.dict.cap;
+    value_pair *at = machine_reserve(machine, *pairs, *npairs, cap, count, sizeof *at);
     if (!at)
         return false;
     *pairs = at;
-    at += *npairs; /* machine_reserve made room for N more */
-    for (size_t i = 0; i < n; i++)
+    at += *npairs; /* machine_reserve made room for COUNT more */
+    for (size_t i = 0; i < count; i++)
         at[i] = (value_pair){nodes[2 * i], nodes[2 * i + 1]};
-    *npairs += (uint32_t)n;
+    *npairs += (uint32_t)count;
     return true;
 }
 
 /* set_items - adds the keys and values on the stack from BOTTOM on to the mapping below them. */
-static bool set_items(struct machine *m, size_t bottom)
+static bool set_items(struct machine *machine, size_t bottom)
 {
-    size_t n = m->u.top - bottom;
-    if (bottom == m->u.fence)
-        return unpickler_fail_underflow(&m->u, n + 1);
-    ckpt_value *v = m->stack[bottom - 1];
+    size_t n = machine->u.top - bottom;
+    if (bottom == machine->u.fence)
+        return unpickler_fail_underflow(&machine->u, n + 1);
+    ckpt_value *v = machine->stack[bottom - 1];
     if (n % 2)
-        return unpickler_fail_pairs(&m->u, n);
-    m->u.top = bottom;
+        return unpickler_fail_pairs(&machine->u, n);
+    machine->u.top = bottom;
     if (n == 0)
         return true;
     if (v->type != CKPT_V_DICT && v->type != CKPT_V_CALL)
-        return fail_op(m, "sets items of {%s} made at byte 0x%" PRIx64 "; {=a dict or object} belongs there",
+        return fail_op(machine,
+                       "sets items of {%s} made at byte 0x%" PRIx64 "; {=a dict or object} belongs there",
                        get_kind_name(v), value_offset(v));
-    return add_pairs(m, v, m->stack + bottom, n / 2) && machine_add_mutation(m, v);
+    return add_pairs(machine, v, machine->stack + bottom, n / 2) && machine_add_mutation(machine, v);
 }
 
 /* add_items - adds the stack items from BOTTOM on to the list, set or object below them. */
-static bool add_items(struct machine *m, size_t bottom)
+static bool add_items(struct machine *machine, size_t bottom)
 {
-    size_t n = m->u.top - bottom;
-    if (bottom == m->u.fence)
-        return unpickler_fail_underflow(&m->u, n + 1);
-    ckpt_value *v = m->stack[bottom - 1];
-    bool is_set = m->u.op == PICKLE_ADDITEMS, is_call = v->type == CKPT_V_CALL;
-    m->u.top = bottom;
+    size_t n = machine->u.top - bottom;
+    if (bottom == machine->u.fence)
+        return unpickler_fail_underflow(&machine->u, n + 1);
+    ckpt_value *v = machine->stack[bottom - 1];
+    bool is_set = machine->u.op == PICKLE_ADDITEMS, is_call = v->type == CKPT_V_CALL;
+    machine->u.top = bottom;
     if (n == 0)
         return true;
     if (!is_call && v->type != (is_set ? CKPT_V_SET : CKPT_V_LIST))
-        return fail_op(m, "adds to {%s} made at byte 0x%" PRIx64 "; {=a %s or an object} belongs there",
+        return fail_op(machine, "adds to {%s} made at byte 0x%" PRIx64 "; {=a %s or an object} belongs there",
                        get_kind_name(v), value_offset(v), is_set ? "set" : "list");
-    struct value_extra *extra = is_call ? get_extra(m, v) : NULL;
+    struct value_extra *extra = is_call ? get_extra(machine, v) : NULL;
     if (is_call && !extra)
         return false;
     ckpt_value ***items = is_call ? &extra->items : &v->u.seq.items;
     uint32_t *nitems = is_call ? &extra->nitems : &v->u.seq.n;
     uint32_t *cap = is_call ? &extra->cap_items : &v->u.seq.cap;
-    ckpt_value **at = machine_reserve(m, *items, *nitems, cap, n, sizeof *at);
+    ckpt_value **at = machine_reserve(machine, *items, *nitems, cap, n, sizeof *at);
     if (!at)
         return false;
     *items = at;
-    memcpy(at + *nitems, m->stack + bottom, n * sizeof *at);
+    memcpy(at + *nitems, machine->stack + bottom, n * sizeof *at);
     *nitems += (uint32_t)n;
     if (is_call && is_set)
         v->flags |= VALUE_NOT_REWRITABLE;
-    return machine_add_mutation(m, v);
+    return machine_add_mutation(machine, v);
 }
 
 /* apply_above_mark - removes the last mark, and calls ADD with the stack index of the first item above it. */
-static bool apply_above_mark(struct machine *m, bool (*add)(struct machine *, size_t))
+static bool apply_above_mark(struct machine *machine, bool (*add)(struct machine *, size_t))
 {
     size_t bottom;
-    return unpickler_pop_mark(&m->u, &bottom) && add(m, bottom);
+    return unpickler_pop_mark(&machine->u, &bottom) && add(machine, bottom);
 }
 
-static bool op_dict(struct machine *m)
+static bool op_dict(struct machine *machine)
 {
     size_t bottom;
-    if (!unpickler_pop_mark(&m->u, &bottom))
+    if (!unpickler_pop_mark(&machine->u, &bottom))
         return false;
-    size_t n = m->u.top - bottom;
+    size_t n = machine->u.top - bottom;
     if (n % 2)
-        return unpickler_fail_pairs(&m->u, n);
-    ckpt_value *v = machine_new_node(m, CKPT_V_DICT);
-    if (!v || (n && !add_pairs(m, v, m->stack + bottom, n / 2)))
+        return unpickler_fail_pairs(&machine->u, n);
+    ckpt_value *v = machine_new_node(machine, CKPT_V_DICT);
+    if (!v || (n && !add_pairs(machine, v, machine->stack + bottom, n / 2)))
         return false;
-    m->u.top = bottom;
-    return machine_push(m, v);
+    machine->u.top = bottom;
+    return machine_push(machine, v);
 }
 
-static bool op_build(struct machine *m)
+static bool op_build(struct machine *machine)
 {
-    if (!unpickler_need(&m->u, 2))
+    if (!unpickler_need(&machine->u, 2))
         return false;
-    ckpt_value *state = m->stack[--m->u.top], *v = m->stack[m->u.top - 1];
-    if (!machine_add_mutation(m, v))
+    ckpt_value *state = machine->stack[--machine->u.top], *v = machine->stack[machine->u.top - 1];
+    if (!machine_add_mutation(machine, v))
         return false;
     if (v->type != CKPT_V_CALL) {
         v->flags |= VALUE_NOT_REWRITABLE;
         return true;
     }
-    struct value_extra *extra = get_extra(m, v);
+    struct value_extra *extra = get_extra(machine, v);
     if (!extra)
         return false;
-    ckpt_value **states = machine_reserve(m, extra->states, extra->nstates, &extra->cap_states, 1,
+    ckpt_value **states = machine_reserve(machine, extra->states, extra->nstates, &extra->cap_states, 1,
                                           sizeof *states);
     if (!states)
         return false;
@@ -353,194 +357,203 @@ static bool op_build(struct machine *m)
                                           : extra->nitems + extra->npairs;
     extra->states = states;
     states[extra->nstates++] = state;
-    return !m->reads_joblib_arrays || joblib_take_array(m, v);
+    return !machine->reads_joblib_arrays || joblib_take_array(machine, v);
 }
 
-static bool op_memo_line(struct machine *m)
+static bool op_memo_line(struct machine *machine)
 {
-    ckpt_str s = machine_read_line(m, 64);
+    ckpt_str s = machine_read_line(machine, 64);
     uint64_t index;
     if (!s.ptr)
         return false;
     if (!str_uint(s, &index))
-        return fail_op(m, "has {'%.*s'} where {=the number of a memo entry} belongs", STR_ARG(s));
-    return m->u.op == PICKLE_GET ? machine_get_memo(m, index) : machine_put_memo(m, index);
+        return fail_op(machine, "has {'%.*s'} where {=the number of a memo entry} belongs", STR_ARG(s));
+    return machine->u.op == PICKLE_GET ? machine_get_memo(machine, index) : machine_put_memo(machine, index);
 }
 
-static bool op_pop(struct machine *m)
+static bool op_pop(struct machine *machine)
 {
     size_t bottom;
-    if (m->u.nmarks && m->u.fence == m->u.top)
-        return unpickler_pop_mark(&m->u, &bottom);
-    if (!unpickler_need(&m->u, 1))
+    if (machine->u.nmarks && machine->u.fence == machine->u.top)
+        return unpickler_pop_mark(&machine->u, &bottom);
+    if (!unpickler_need(&machine->u, 1))
         return false;
-    m->u.top--;
+    machine->u.top--;
     return true;
 }
 
-static bool op_pop_mark(struct machine *m)
+static bool op_pop_mark(struct machine *machine)
 {
     size_t bottom;
-    if (!unpickler_pop_mark(&m->u, &bottom))
+    if (!unpickler_pop_mark(&machine->u, &bottom))
         return false;
-    m->u.top = bottom;
+    machine->u.top = bottom;
     return true;
 }
 
-static bool op_dup(struct machine *m)
+static bool op_dup(struct machine *machine)
 {
-    if (!unpickler_need(&m->u, 1))
+    if (!unpickler_need(&machine->u, 1))
         return false;
-    m->stack[m->u.top - 1]->flags |= VALUE_SHARED;
-    return machine_push(m, m->stack[m->u.top - 1]);
+    machine->stack[machine->u.top - 1]->flags |= VALUE_SHARED;
+    return machine_push(machine, machine->stack[machine->u.top - 1]);
 }
 
-static bool op_proto(struct machine *m)
+static bool op_proto(struct machine *machine)
 {
-    const unsigned char *b = unpickler_take(&m->u, 1);
-    if (!b || !unpickler_set_protocol(&m->u, *b))
+    const unsigned char *b = unpickler_take(&machine->u, 1);
+    if (!b || !unpickler_set_protocol(&machine->u, *b))
         return false;
-    m->facts->protocol = *b;
+    machine->facts->protocol = *b;
     return true;
 }
 
-static bool op_frame(struct machine *m)
+static bool op_frame(struct machine *machine)
 {
-    const unsigned char *b = unpickler_take(&m->u, 8);
+    const unsigned char *b = unpickler_take(&machine->u, 8);
     if (!b)
         return false;
-    uint64_t n = load_u64le(b), left = unpickler_bytes_left(&m->u);
-    if (m->frame_end != UINT64_MAX)
-        return fail_op(m, "begins {inside the previous frame}, which ends {=at byte 0x%" PRIx64 "}",
-                       m->frame_end);
+    uint64_t n = load_u64le(b), left = unpickler_bytes_left(&machine->u);
+    if (machine->frame_end != UINT64_MAX)
+        return fail_op(machine, "begins {inside the previous frame}, which ends {=at byte 0x%" PRIx64 "}",
+                       machine->frame_end);
     if (n > left)
-        return unpickler_fail(&m->u, CKPT_ETRUNCATED, "of {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", n,
-                              left);
-    m->frame_end = unpickler_offset(&m->u) + n;
+        return unpickler_fail(&machine->u, CKPT_ETRUNCATED, "of {=%" PRIu64 " bytes}, {%" PRIu64 "} are left",
+                              n, left);
+    machine->frame_end = unpickler_offset(&machine->u) + n;
     return true;
 }
 
 /* fail_refused - fails because the current opcode is not supported, or is no opcode. */
-static bool fail_refused(struct machine *m)
+static bool fail_refused(struct machine *machine)
 {
-    if (m->u.op == PICKLE_NEXT_BUFFER || m->u.op == PICKLE_READONLY_BUFFER)
-        return unpickler_fail(&m->u, CKPT_EUNSUPPORTED,
+    if (machine->u.op == PICKLE_NEXT_BUFFER || machine->u.op == PICKLE_READONLY_BUFFER)
+        return unpickler_fail(&machine->u, CKPT_EUNSUPPORTED,
                               "uses {out-of-band buffers (protocol 5)}, which are not {=in the file}");
-    if (m->u.op == PICKLE_EXT1 || m->u.op == PICKLE_EXT2 || m->u.op == PICKLE_EXT4)
+    if (machine->u.op == PICKLE_EXT1 || machine->u.op == PICKLE_EXT2 || machine->u.op == PICKLE_EXT4)
         return unpickler_fail(
-            &m->u, CKPT_EUNSUPPORTED,
+            &machine->u, CKPT_EUNSUPPORTED,
             "names a class by {its number} in a registry of the program that wrote it, not by {=its name}");
-    return unpickler_fail_opcode(&m->u);
+    return unpickler_fail_opcode(&machine->u);
 }
 
 /* run_op - runs an opcode other than STOP. */
-static bool run_op(struct machine *m)
+static bool run_op(struct machine *machine)
 {
     const unsigned char *b;
-    switch (m->u.op) {
-    case PICKLE_MARK: return unpickler_push_mark(&m->u);
-    case PICKLE_POP: return op_pop(m);
-    case PICKLE_POP_MARK: return op_pop_mark(m);
-    case PICKLE_DUP: return op_dup(m);
-    case PICKLE_FLOAT: return push_float_line(m);
+    switch (machine->u.op) {
+    case PICKLE_MARK: return unpickler_push_mark(&machine->u);
+    case PICKLE_POP: return op_pop(machine);
+    case PICKLE_POP_MARK: return op_pop_mark(machine);
+    case PICKLE_DUP: return op_dup(machine);
+    case PICKLE_FLOAT: return push_float_line(machine);
     case PICKLE_INT:
-    case PICKLE_LONG: return push_int_line(m);
+    case PICKLE_LONG: return push_int_line(machine);
     case PICKLE_BININT:
-        return (b = unpickler_take(&m->u, 4)) && machine_push(m, machine_get_int(m, (int32_t)load_u32le(b)));
-    case PICKLE_BININT1: return (b = unpickler_take(&m->u, 1)) && machine_push(m, machine_get_int(m, b[0]));
+        return (b = unpickler_take(&machine->u, 4)) &&
+               machine_push(machine, machine_get_int(machine, (int32_t)load_u32le(b)));
+    case PICKLE_BININT1:
+        return (b = unpickler_take(&machine->u, 1)) && machine_push(machine, machine_get_int(machine, b[0]));
     case PICKLE_BININT2:
-        return (b = unpickler_take(&m->u, 2)) && machine_push(m, machine_get_int(m, load_u16le(b)));
-    case PICKLE_NONE: return push_none(m);
+        return (b = unpickler_take(&machine->u, 2)) &&
+               machine_push(machine, machine_get_int(machine, load_u16le(b)));
+    case PICKLE_NONE: return push_none(machine);
     case PICKLE_PERSID:
-    case PICKLE_BINPERSID: return op_persid(m);
-    case PICKLE_REDUCE: return op_call(m, CALL_REDUCE);
+    case PICKLE_BINPERSID: return op_persid(machine);
+    case PICKLE_REDUCE: return op_call(machine, CALL_REDUCE);
     case PICKLE_STRING:
-    case PICKLE_UNICODE: return push_text_line(m);
-    case PICKLE_APPEND: return unpickler_need(&m->u, 1) && add_items(m, m->u.top - 1);
-    case PICKLE_BUILD: return op_build(m);
-    case PICKLE_GLOBAL: return machine_push(m, read_global(m));
-    case PICKLE_DICT: return op_dict(m);
-    case PICKLE_EMPTY_DICT: return machine_push(m, machine_new_node(m, CKPT_V_DICT));
+    case PICKLE_UNICODE: return push_text_line(machine);
+    case PICKLE_APPEND: return unpickler_need(&machine->u, 1) && add_items(machine, machine->u.top - 1);
+    case PICKLE_BUILD: return op_build(machine);
+    case PICKLE_GLOBAL: return machine_push(machine, read_global(machine));
+    case PICKLE_DICT: return op_dict(machine);
+    case PICKLE_EMPTY_DICT: return machine_push(machine, machine_new_node(machine, CKPT_V_DICT));
     case PICKLE_APPENDS:
-    case PICKLE_ADDITEMS: return apply_above_mark(m, add_items);
+    case PICKLE_ADDITEMS: return apply_above_mark(machine, add_items);
     case PICKLE_GET:
-    case PICKLE_PUT: return op_memo_line(m);
-    case PICKLE_BINGET: return (b = unpickler_take(&m->u, 1)) && machine_get_memo(m, b[0]);
-    case PICKLE_INST: return op_inst(m);
-    case PICKLE_LONG_BINGET: return (b = unpickler_take(&m->u, 4)) && machine_get_memo(m, load_u32le(b));
-    case PICKLE_LIST: return collect_sequence(m, CKPT_V_LIST);
-    case PICKLE_EMPTY_LIST: return machine_push(m, machine_new_node(m, CKPT_V_LIST));
-    case PICKLE_OBJ: return op_obj(m);
-    case PICKLE_BINPUT: return (b = unpickler_take(&m->u, 1)) && machine_put_memo(m, b[0]);
-    case PICKLE_LONG_BINPUT: return (b = unpickler_take(&m->u, 4)) && machine_put_memo(m, load_u32le(b));
-    case PICKLE_SETITEM: return unpickler_need(&m->u, 2) && set_items(m, m->u.top - 2);
-    case PICKLE_TUPLE: return collect_sequence(m, CKPT_V_TUPLE);
-    case PICKLE_EMPTY_TUPLE: return machine_push(m, machine_make_tuple(m, 0));
-    case PICKLE_SETITEMS: return apply_above_mark(m, set_items);
-    case PICKLE_BINFLOAT: return push_binfloat(m);
-    case PICKLE_PROTO: return op_proto(m);
-    case PICKLE_NEWOBJ: return op_call(m, CALL_NEWOBJ);
-    case PICKLE_TUPLE1: return op_tuple(m, 1);
-    case PICKLE_TUPLE2: return op_tuple(m, 2);
-    case PICKLE_TUPLE3: return op_tuple(m, 3);
-    case PICKLE_NEWTRUE: return push_bool(m, true);
-    case PICKLE_NEWFALSE: return push_bool(m, false);
-    case PICKLE_LONG1: return push_long(m, 1);
-    case PICKLE_LONG4: return push_long(m, 4);
-    case PICKLE_EMPTY_SET: return machine_push(m, machine_new_node(m, CKPT_V_SET));
-    case PICKLE_FROZENSET: return collect_sequence(m, CKPT_V_FROZENSET);
-    case PICKLE_NEWOBJ_EX: return op_newobj_ex(m);
-    case PICKLE_STACK_GLOBAL: return op_stack_global(m);
-    case PICKLE_MEMOIZE: return machine_put_memo(m, m->u.memo_count);
-    case PICKLE_FRAME: return op_frame(m);
-    default: return pickle_pushes(m->u.op, CKPT_V_STR, CKPT_V_BYTEARRAY) ? push_text(m) : fail_refused(m);
+    case PICKLE_PUT: return op_memo_line(machine);
+    case PICKLE_BINGET: return (b = unpickler_take(&machine->u, 1)) && machine_get_memo(machine, b[0]);
+    case PICKLE_INST: return op_inst(machine);
+    case PICKLE_LONG_BINGET:
+        return (b = unpickler_take(&machine->u, 4)) && machine_get_memo(machine, load_u32le(b));
+    case PICKLE_LIST: return collect_sequence(machine, CKPT_V_LIST);
+    case PICKLE_EMPTY_LIST: return machine_push(machine, machine_new_node(machine, CKPT_V_LIST));
+    case PICKLE_OBJ: return op_obj(machine);
+    case PICKLE_BINPUT: return (b = unpickler_take(&machine->u, 1)) && machine_put_memo(machine, b[0]);
+    case PICKLE_LONG_BINPUT:
+        return (b = unpickler_take(&machine->u, 4)) && machine_put_memo(machine, load_u32le(b));
+    case PICKLE_SETITEM: return unpickler_need(&machine->u, 2) && set_items(machine, machine->u.top - 2);
+    case PICKLE_TUPLE: return collect_sequence(machine, CKPT_V_TUPLE);
+    case PICKLE_EMPTY_TUPLE: return machine_push(machine, machine_make_tuple(machine, 0));
+    case PICKLE_SETITEMS: return apply_above_mark(machine, set_items);
+    case PICKLE_BINFLOAT: return push_binfloat(machine);
+    case PICKLE_PROTO: return op_proto(machine);
+    case PICKLE_NEWOBJ: return op_call(machine, CALL_NEWOBJ);
+    case PICKLE_TUPLE1: return op_tuple(machine, 1);
+    case PICKLE_TUPLE2: return op_tuple(machine, 2);
+    case PICKLE_TUPLE3: return op_tuple(machine, 3);
+    case PICKLE_NEWTRUE: return push_bool(machine, true);
+    case PICKLE_NEWFALSE: return push_bool(machine, false);
+    case PICKLE_LONG1: return push_long(machine, 1);
+    case PICKLE_LONG4: return push_long(machine, 4);
+    case PICKLE_EMPTY_SET: return machine_push(machine, machine_new_node(machine, CKPT_V_SET));
+    case PICKLE_FROZENSET: return collect_sequence(machine, CKPT_V_FROZENSET);
+    case PICKLE_NEWOBJ_EX: return op_newobj_ex(machine);
+    case PICKLE_STACK_GLOBAL: return op_stack_global(machine);
+    case PICKLE_MEMOIZE: return machine_put_memo(machine, machine->u.memo_count);
+    case PICKLE_FRAME: return op_frame(machine);
+    default:
+        return pickle_pushes(machine->u.op, CKPT_V_STR, CKPT_V_BYTEARRAY) ? push_text(machine)
+                                                                          : fail_refused(machine);
     }
 }
 
 /* refill_window - reads more bytes into the empty window; fails at the end of the pickle. */
-static bool refill_window(struct machine *m)
+static bool refill_window(struct machine *machine)
 {
-    if (m->u.at < m->u.r.end)
-        return unpickler_fill(&m->u, 1);
-    m->u.op = 0;
-    return unpickler_fail(&m->u, CKPT_ETRUNCATED, "the pickle ends {after %" PRIu64 " bytes} without {=STOP}",
-                          m->u.at);
+    if (machine->u.at < machine->u.r.end)
+        return unpickler_fill(&machine->u, 1);
+    machine->u.op = 0;
+    return unpickler_fail(&machine->u, CKPT_ETRUNCATED,
+                          "the pickle ends {after %" PRIu64 " bytes} without {=STOP}", machine->u.at);
 }
 
 /* run_pickle - runs opcodes up to and including STOP; the result is the topmost item. */
-static bool run_pickle(struct machine *m)
+static bool run_pickle(struct machine *machine)
 {
-    uint64_t *first_use = m->facts->first_use;
+    uint64_t *first_use = machine->facts->first_use;
     for (;;) {
-        uint64_t pos = unpickler_offset(&m->u);
-        if (pos >= m->frame_end) {
-            if (pos > m->frame_end)
-                return fail_op(m, "{crosses} the end of its frame {=at byte 0x%" PRIx64 "}", m->frame_end);
-            m->frame_end = UINT64_MAX;
+        uint64_t pos = unpickler_offset(&machine->u);
+        if (pos >= machine->frame_end) {
+            if (pos > machine->frame_end)
+                return fail_op(machine, "{crosses} the end of its frame {=at byte 0x%" PRIx64 "}",
+                               machine->frame_end);
+            machine->frame_end = UINT64_MAX;
         }
-        m->u.at = pos;
-        if (m->u.p == m->u.lim && !refill_window(m))
+        machine->u.at = pos;
+        if (machine->u.p == machine->u.lim && !refill_window(machine))
             return false;
-        m->u.op = *m->u.p++;
-        if (pos < first_use[m->u.op])
-            first_use[m->u.op] = pos;
-        if (m->u.op == PICKLE_STOP)
-            return unpickler_need(&m->u, 1);
-        if (!run_op(m))
+        machine->u.op = *machine->u.p++;
+        if (pos < first_use[machine->u.op])
+            first_use[machine->u.op] = pos;
+        if (machine->u.op == PICKLE_STOP)
+            return unpickler_need(&machine->u, 1);
+        if (!run_op(machine))
             return false;
     }
 }
 
-static ckpt_status run_and_free_machine(struct machine *m, ckpt_value **root, uint64_t *next)
+static ckpt_status run_and_free_machine(struct machine *machine, ckpt_value **root, uint64_t *next)
 {
-    if (m->u.status == CKPT_OK && run_pickle(m)) {
-        *root = m->stack[m->u.top - 1];
-        *next = unpickler_offset(&m->u);
+    if (machine->u.status == CKPT_OK && run_pickle(machine)) {
+        *root = machine->stack[machine->u.top - 1];
+        *next = unpickler_offset(&machine->u);
     }
-    if (m->u.status == CKPT_ELIMIT && arena_full(m->u.a))
-        error_add_hint(m->u.err, "a program that trusts this file can raise max_metadata, see libckpt(3)");
-    machine_free(m);
-    return m->u.status;
+    if (machine->u.status == CKPT_ELIMIT && arena_full(machine->u.a))
+        error_add_hint(machine->u.err,
+                       "a program that trusts this file can raise max_metadata, see libckpt(3)");
+    machine_free(machine);
+    return machine->u.status;
 }
 
 static ckpt_status read_pickle(const struct machine_input *in, arena *a, struct pickle_facts *facts,

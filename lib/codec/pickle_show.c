@@ -20,14 +20,14 @@ struct show_argument {
     ckpt_error *err;
 };
 
-/* fetch_bytes - reads N bytes at OFF to OUT; fewer if the file ends before, or if OUT is full. */
-static void fetch_bytes(source *src, uint64_t off, uint64_t n, struct show_argument *out)
+/* fetch_bytes - reads NBYTES bytes at OFF to OUT; fewer if the file ends before, or if OUT is full. */
+static void fetch_bytes(source *src, uint64_t off, uint64_t nbytes, struct show_argument *out)
 {
     uint64_t available = off < src->size ? src->size - off : 0;
-    out->n = (size_t)(n < available ? n : available);
+    out->n = (size_t)(nbytes < available ? nbytes : available);
     if (out->n > MAX_ARGUMENT)
         out->n = MAX_ARGUMENT;
-    out->total = n;
+    out->total = nbytes;
     if (out->status == CKPT_OK)
         out->status = source_read(src, off, out->bytes, out->n, out->err);
     if (out->status != CKPT_OK)
@@ -78,15 +78,16 @@ static void decode_line(uint8_t op, struct show_argument *arg)
     arg->total = arg->n = pickle_text_decode(s, is_unicode, (char *)arg->bytes);
 }
 
-ckpt_status pickle_copy_text(source *src, trace_ref ref, char *out, size_t cap, size_t *n, ckpt_error *err)
+ckpt_status pickle_copy_text(source *src, trace_ref ref, char *out, size_t cap, size_t *count,
+                             ckpt_error *err)
 {
     struct show_argument arg;
     if (trace_node(ref) || !is_text(trace_opcode(ref)))
         return CKPT_EFORMAT;
     read_argument(src, ref, &arg, err);
     decode_line(trace_opcode(ref), &arg);
-    *n = arg.n < cap ? arg.n : utf8_complete_length((const char *)arg.bytes, cap);
-    memcpy(out, arg.bytes, *n);
+    *count = arg.n < cap ? arg.n : utf8_complete_length((const char *)arg.bytes, cap);
+    memcpy(out, arg.bytes, *count);
     return arg.status;
 }
 
@@ -109,15 +110,15 @@ static ckpt_value *new_text(arena *a, uint8_t op, struct show_argument *arg)
     return v;
 }
 
-static ckpt_value *new_bigint(arena *a, const unsigned char *bytes, size_t n)
+static ckpt_value *new_bigint(arena *a, const unsigned char *bytes, size_t nbytes)
 {
-    n = integer_trimmed_size(bytes, n);
-    if (n <= 8)
-        return value_int(a, integer_load(bytes, n));
+    nbytes = integer_trimmed_size(bytes, nbytes);
+    if (nbytes <= 8)
+        return value_int(a, integer_load(bytes, nbytes));
     ckpt_value *v = value_new(a, CKPT_V_BIGINT, 0);
     if (!v)
         return NULL;
-    v->u.str = arena_str(a, str_of((const char *)bytes, n));
+    v->u.str = arena_str(a, str_of((const char *)bytes, nbytes));
     return v->u.str.ptr ? v : NULL;
 }
 
@@ -177,78 +178,82 @@ struct show_state {
     ckpt_error *err;
 };
 
-static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned depth);
+static ckpt_value *build_node(struct show_state *state, trace_ref ref, unsigned depth);
 
-static bool put_items(struct show_state *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
+static bool put_items(struct show_state *state, ckpt_value *value, const struct trace_node *node,
+                      unsigned depth)
 {
-    for (uint32_t i = 0; depth && i < n->nkept && s->nodes_left; i++) {
-        ckpt_value *item = build_node(s, n->items[i], depth - 1);
-        if (!item || !value_append(s->a, v, item))
+    for (uint32_t i = 0; depth && i < node->nkept && state->nodes_left; i++) {
+        ckpt_value *item = build_node(state, node->items[i], depth - 1);
+        if (!item || !value_append(state->a, value, item))
             return false;
     }
     return true;
 }
 
-static bool put_pairs(struct show_state *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
+static bool put_pairs(struct show_state *state, ckpt_value *value, const struct trace_node *node,
+                      unsigned depth)
 {
-    for (uint32_t i = 0; depth && i + 1 < n->nkept && s->nodes_left > 1; i += 2) {
-        ckpt_value *key = build_node(s, n->items[i], depth - 1),
-                   *val = build_node(s, n->items[i + 1], depth - 1);
-        if (!key || !val || !value_put(s->a, v, key, val))
+    for (uint32_t i = 0; depth && i + 1 < node->nkept && state->nodes_left > 1; i += 2) {
+        ckpt_value *key = build_node(state, node->items[i], depth - 1),
+                   *val = build_node(state, node->items[i + 1], depth - 1);
+        if (!key || !val || !value_put(state->a, value, key, val))
             return false;
     }
     return true;
 }
 
-static ckpt_value *build_container(struct show_state *s, const struct trace_node *n, unsigned depth)
+static ckpt_value *build_container(struct show_state *state, const struct trace_node *node, unsigned depth)
 {
     static const uint8_t types[] = {[TRACE_TUPLE] = CKPT_V_TUPLE,
                                     [TRACE_LIST] = CKPT_V_LIST,
                                     [TRACE_DICT] = CKPT_V_DICT,
                                     [TRACE_SET] = CKPT_V_SET,
                                     [TRACE_FROZENSET] = CKPT_V_FROZENSET};
-    ckpt_value *v = value_new(s->a, (ckpt_value_type)types[n->kind], 0);
-    bool ok = v && (n->kind == TRACE_DICT ? put_pairs(s, v, n, depth) : put_items(s, v, n, depth));
+    ckpt_value *v = value_new(state->a, (ckpt_value_type)types[node->kind], 0);
+    bool ok = v && (node->kind == TRACE_DICT ? put_pairs(state, v, node, depth)
+                                             : put_items(state, v, node, depth));
     return ok ? v : NULL;
 }
 
 /* build_subject - returns REF, the callable of a call or a persistent id, as a node. At depth 0, a call or
  * persistent id in that place is "?", because any number of them may follow each other. */
-static ckpt_value *build_subject(struct show_state *s, trace_ref ref, unsigned depth)
+static ckpt_value *build_subject(struct show_state *state, trace_ref ref, unsigned depth)
 {
     const struct trace_node *n = trace_node(ref);
     if (depth == 0 && n && (n->kind == TRACE_CALL || n->kind == TRACE_PERSID))
-        return value_global(s->a, STR_LIT("?"), STR_LIT("?"), 0);
-    return build_node(s, ref, depth ? depth - 1 : 0);
+        return value_global(state->a, STR_LIT("?"), STR_LIT("?"), 0);
+    return build_node(state, ref, depth ? depth - 1 : 0);
 }
 
-static ckpt_value *build_call(struct show_state *s, const struct trace_node *n, unsigned depth)
+static ckpt_value *build_call(struct show_state *state, const struct trace_node *node, unsigned depth)
 {
-    ckpt_value *callable = build_subject(s, n->items[0], depth);
-    ckpt_value *args = depth ? build_node(s, n->items[1], depth - 1) : value_new(s->a, CKPT_V_TUPLE, 0);
-    return callable && args ? value_call(s->a, CALL_REDUCE, callable, args, 0) : NULL;
+    ckpt_value *callable = build_subject(state, node->items[0], depth);
+    ckpt_value *args = depth ? build_node(state, node->items[1], depth - 1)
+                             : value_new(state->a, CKPT_V_TUPLE, 0);
+    return callable && args ? value_call(state->a, CALL_REDUCE, callable, args, 0) : NULL;
 }
 
 /* build_node - returns REF as a node; containers below DEPTH levels are empty, and calls have no arguments.
- * NULL: out of memory, or s->err is set. */
-static ckpt_value *build_node(struct show_state *s, trace_ref ref, unsigned depth)
+ * NULL: out of memory, or state->err is set. */
+static ckpt_value *build_node(struct show_state *state, trace_ref ref, unsigned depth)
 {
     const struct trace_node *n = trace_node(ref);
     const struct trace_global *g = trace_global(ref);
-    s->nodes_left -= s->nodes_left > 0;
+    state->nodes_left -= state->nodes_left > 0;
     if (!n)
-        return build_constant(s->src, ref, s->a, s->err);
+        return build_constant(state->src, ref, state->a, state->err);
     if (g)
-        return value_global(s->a, g->module, g->name, 0);
+        return value_global(state->a, g->module, g->name, 0);
     if (n->kind == TRACE_CALL)
-        return build_call(s, n, depth);
+        return build_call(state, n, depth);
     if (n->kind == TRACE_OPAQUE)
-        return value_global(s->a, STR_LIT("?"), STR_LIT("?"), 0);
+        return value_global(state->a, STR_LIT("?"), STR_LIT("?"), 0);
     if (n->kind != TRACE_PERSID)
-        return build_container(s, n, depth);
-    ckpt_value *v = value_new(s->a, CKPT_V_PERSID, 0);
+        return build_container(state, n, depth);
+    ckpt_value *v = value_new(state->a, CKPT_V_PERSID, 0);
     if (v)
-        v->u.pid = build_subject(s, n->items[0], depth);
+        v->u.pid = build_subject(state, n->items[0], depth);
     return v && v->u.pid ? v : NULL;
 }
 

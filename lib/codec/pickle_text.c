@@ -12,23 +12,23 @@
 #define MAX_DECIMAL 4300u /* sys.int_info.default_max_str_digits */
 #define MAX_LIMBS   (MAX_DECIMAL / 9 + 2)
 
-static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static bool is_space(char character) { return character == ' ' || (character >= '\t' && character <= '\r'); }
 
-ckpt_str pickle_text_trim(ckpt_str s)
+ckpt_str pickle_text_trim(ckpt_str text)
 {
-    while (s.len && is_space(s.ptr[0]))
-        s = str_skip(s, 1);
-    while (s.len && is_space(s.ptr[s.len - 1]))
-        s.len--;
-    return s;
+    while (text.len && is_space(text.ptr[0]))
+        text = str_skip(text, 1);
+    while (text.len && is_space(text.ptr[text.len - 1]))
+        text.len--;
+    return text;
 }
 
-static bool are_digits(ckpt_str s, unsigned base)
+static bool are_digits(ckpt_str text, unsigned base)
 {
-    for (size_t i = 0; i < s.len; i++)
-        if (str_digit(s.ptr[i]) >= base)
+    for (size_t i = 0; i < text.len; i++)
+        if (str_digit(text.ptr[i]) >= base)
             return false;
-    return s.len > 0;
+    return text.len > 0;
 }
 
 struct text_number {
@@ -37,27 +37,28 @@ struct text_number {
     ckpt_str digits;
 };
 
-/* split_number - sets *N to the number in LINE; false: LINE is no number that all unpicklers read alike. */
-static bool split_number(ckpt_str line, struct text_number *n)
+/* split_number - sets *NUMBER to the number in LINE; false: LINE is no number that all unpicklers read
+ * alike. */
+static bool split_number(ckpt_str line, struct text_number *number)
 {
     ckpt_str s = pickle_text_trim(line);
-    *n = (struct text_number){.negative = s.len && s.ptr[0] == '-', .base = 10};
+    *number = (struct text_number){.negative = s.len && s.ptr[0] == '-', .base = 10};
     if (s.len && (s.ptr[0] == '-' || s.ptr[0] == '+'))
         s = str_skip(s, 1);
     char letter = s.len > 2 && s.ptr[0] == '0' ? (char)(s.ptr[1] | 0x20) : 0;
-    n->bits = letter == 'x' ? 4 : letter == 'o' ? 3 : letter == 'b' ? 1 : 0;
-    if (n->bits) {
-        n->base = 1u << n->bits;
+    number->bits = letter == 'x' ? 4 : letter == 'o' ? 3 : letter == 'b' ? 1 : 0;
+    if (number->bits) {
+        number->base = 1u << number->bits;
         s = str_skip(s, 2);
     }
     bool has_leading_zero = s.len && s.ptr[0] == '0';
     while (s.len > 1 && s.ptr[0] == '0')
         s = str_skip(s, 1);
     bool is_zero = s.len == 1 && s.ptr[0] == '0';
-    if (has_leading_zero && n->base == 10 && !is_zero) /* octal in Python 2 */
+    if (has_leading_zero && number->base == 10 && !is_zero) /* octal in Python 2 */
         return false;
-    n->digits = s;
-    return are_digits(s, n->base);
+    number->digits = s;
+    return are_digits(s, number->base);
 }
 
 bool pickle_text_int(ckpt_str line, int64_t *out)
@@ -126,44 +127,45 @@ size_t pickle_text_bigint(ckpt_str line, unsigned char *out)
     return integer_trimmed_size(out, used);
 }
 
-size_t integer_trimmed_size(const unsigned char *at, size_t n)
+size_t integer_trimmed_size(const unsigned char *at, size_t nbytes)
 {
-    while (n > 1 && ((at[n - 1] == 0 && at[n - 2] < 0x80) || (at[n - 1] == 0xff && at[n - 2] >= 0x80)))
-        n--;
-    return n;
+    while (nbytes > 1 && ((at[nbytes - 1] == 0 && at[nbytes - 2] < 0x80) ||
+                          (at[nbytes - 1] == 0xff && at[nbytes - 2] >= 0x80)))
+        nbytes--;
+    return nbytes;
 }
 
-int64_t integer_load(const unsigned char *at, size_t n)
+int64_t integer_load(const unsigned char *at, size_t nbytes)
 {
-    uint64_t v = n && at[n - 1] >= 0x80 ? UINT64_MAX : 0;
-    while (COUNT_DOWN(n))
-        v = v << 8 | at[n];
+    uint64_t v = nbytes && at[nbytes - 1] >= 0x80 ? UINT64_MAX : 0;
+    while (COUNT_DOWN(nbytes))
+        v = v << 8 | at[nbytes];
     return (int64_t)v;
 }
 
-/* is_decimal_float - returns true if S is a number that Python's float() accepts; not hexadecimal, which
+/* is_decimal_float - returns true if TEXT is a number that Python's float() accepts; not hexadecimal, which
  * strtod accepts. */
-static bool is_decimal_float(ckpt_str s)
+static bool is_decimal_float(ckpt_str text)
 {
     size_t i = 0, digits = 0;
-    for (; i < s.len && str_digit(s.ptr[i]) < 10; i++)
+    for (; i < text.len && str_digit(text.ptr[i]) < 10; i++)
         digits++;
-    if (i < s.len && s.ptr[i] == '.')
-        for (i++; i < s.len && str_digit(s.ptr[i]) < 10; i++)
+    if (i < text.len && text.ptr[i] == '.')
+        for (i++; i < text.len && str_digit(text.ptr[i]) < 10; i++)
             digits++;
-    if (digits == 0 || i == s.len)
+    if (digits == 0 || i == text.len)
         return digits > 0;
-    if ((s.ptr[i] | 0x20) != 'e')
+    if ((text.ptr[i] | 0x20) != 'e')
         return false;
-    s = str_skip(s, i + 1);
-    if (s.len && (s.ptr[0] == '+' || s.ptr[0] == '-'))
-        s = str_skip(s, 1);
-    return are_digits(s, 10);
+    text = str_skip(text, i + 1);
+    if (text.len && (text.ptr[0] == '+' || text.ptr[0] == '-'))
+        text = str_skip(text, 1);
+    return are_digits(text, 10);
 }
 
-static bool equals_any_case(ckpt_str s, ckpt_str word)
+static bool equals_any_case(ckpt_str text, ckpt_str word)
 {
-    return s.len == word.len && str_ends_any_case(s, word);
+    return text.len == word.len && str_ends_any_case(text, word);
 }
 
 bool pickle_text_float(ckpt_str line, double *out)

@@ -35,12 +35,12 @@ ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hook
                                 buf *out, bool *fits, ckpt_error *err);
 
 /* For write_leaf: each appends one complete value, or one opcode. Texts and names are memoized by content. */
-void pickle_put_op(pickle_writer *w, enum pickle_opcode op);
-void pickle_put_int(pickle_writer *w, int64_t i);
-void pickle_put_uint(pickle_writer *w, uint64_t u);
-void pickle_put_bool(pickle_writer *w, bool b);
-void pickle_put_text(pickle_writer *w, ckpt_str s);
-void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name); /* names of Python 2 */
-void pickle_put_name(pickle_writer *w, const ckpt_value *global);
+void pickle_put_op(pickle_writer *writer, enum pickle_opcode op);
+void pickle_put_int(pickle_writer *writer, int64_t index);
+void pickle_put_uint(pickle_writer *writer, uint64_t number);
+void pickle_put_bool(pickle_writer *writer, bool flag);
+void pickle_put_text(pickle_writer *writer, ckpt_str text);
+void pickle_put_global(pickle_writer *writer, ckpt_str module, ckpt_str name); /* names of Python 2 */
+void pickle_put_name(pickle_writer *writer, const ckpt_value *global);
 
 #endif

@@ -8,47 +8,47 @@
  */
 #include "codec/protobuf.h"
 
-static void read_value(cursor *c, struct proto_field *f)
+static void read_value(cursor *in, struct proto_field *field)
 {
-    switch (f->wire) {
-    case PROTO_VARINT: f->value = cursor_varint(c); return;
-    case PROTO_FIXED64: f->value = cursor_u64(c); return;
-    case PROTO_FIXED32: f->value = cursor_u32(c); return;
-    case PROTO_BYTES: f->value = cursor_varint(c); break;
-    default: c->bad = true; return;
+    switch (field->wire) {
+    case PROTO_VARINT: field->value = cursor_varint(in); return;
+    case PROTO_FIXED64: field->value = cursor_u64(in); return;
+    case PROTO_FIXED32: field->value = cursor_u32(in); return;
+    case PROTO_BYTES: field->value = cursor_varint(in); break;
+    default: in->bad = true; return;
     }
-    size_t n = f->value <= c->left ? (size_t)f->value : SIZE_MAX; /* SIZE_MAX makes C bad */
-    f->bytes = cursor_sub(c, n);
+    size_t n = field->value <= in->left ? (size_t)field->value : SIZE_MAX; /* SIZE_MAX makes IN bad */
+    field->bytes = cursor_sub(in, n);
 }
 
-bool proto_next(cursor *c, struct proto_field *f)
+bool proto_next(cursor *in, struct proto_field *field)
 {
-    *f = (struct proto_field){.bytes = cursor_of(NULL, 0, c->pos)};
-    if (c->bad || !c->left)
+    *field = (struct proto_field){.bytes = cursor_of(NULL, 0, in->pos)};
+    if (in->bad || !in->left)
         return false;
-    uint64_t tag = cursor_varint(c);
-    f->number = tag >> 3;
-    f->wire = (enum proto_wire)(tag & 7);
-    c->bad = c->bad || f->number == 0;
-    if (!c->bad)
-        read_value(c, f);
-    return !c->bad;
+    uint64_t tag = cursor_varint(in);
+    field->number = tag >> 3;
+    field->wire = (enum proto_wire)(tag & 7);
+    in->bad = in->bad || field->number == 0;
+    if (!in->bad)
+        read_value(in, field);
+    return !in->bad;
 }
 
-ckpt_status proto_read(reader *r, struct proto_field *f)
+ckpt_status proto_read(reader *in, struct proto_field *field)
 {
-    uint64_t at = r->pos, tag;
-    bool ok = reader_varint(r, &tag);
-    *f = (struct proto_field){.number = ok ? tag >> 3 : 0, .wire = (enum proto_wire)(ok ? tag & 7 : 0)};
-    switch (f->wire) {
+    uint64_t at = in->pos, tag;
+    bool ok = reader_varint(in, &tag);
+    *field = (struct proto_field){.number = ok ? tag >> 3 : 0, .wire = (enum proto_wire)(ok ? tag & 7 : 0)};
+    switch (field->wire) {
     case PROTO_BYTES:
-    case PROTO_VARINT: ok = ok && reader_varint(r, &f->value); break;
-    case PROTO_FIXED64: f->value = reader_u64(r); break;
-    case PROTO_FIXED32: f->value = reader_u32(r); break;
+    case PROTO_VARINT: ok = ok && reader_varint(in, &field->value); break;
+    case PROTO_FIXED64: field->value = reader_u64(in); break;
+    case PROTO_FIXED32: field->value = reader_u32(in); break;
     default: ok = false;
     }
-    CKPT_TRY(r->status);
-    return ok && f->number ? CKPT_OK
-                           : fail(r->err, CKPT_EFORMAT, source_pos(r->src, at),
-                                  "{malformed} {=field of a protobuf message}");
+    CKPT_TRY(in->status);
+    return ok && field->number ? CKPT_OK
+                               : fail(in->err, CKPT_EFORMAT, source_pos(in->src, at),
+                                      "{malformed} {=field of a protobuf message}");
 }

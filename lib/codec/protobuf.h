@@ -14,23 +14,23 @@ struct proto_field {
     cursor bytes;   /* content of PROTO_BYTES: a text, a message, or packed numbers */
 };
 
-/* proto_next - sets *F to the next field of the message C. False: C is at its end, or is bad because the
- * field is cut off, is a group, or has a wire type that does not exist. */
-bool proto_next(cursor *c, struct proto_field *f);
-/* proto_read - sets *F to the next field of the message that R reads. F->value is the number of bytes of
- * PROTO_BYTES, which the caller reads or skips. CKPT_ETRUNCATED: the field is cut off; CKPT_EFORMAT: it is a
- * group, or has a wire type that does not exist. */
-ckpt_status proto_read(reader *r, struct proto_field *f);
-/* proto_is - returns true if F is the field NUMBER with the wire type WIRE. With a different wire type, it
- * is an unknown field. */
-static inline bool proto_is(const struct proto_field *f, uint64_t number, enum proto_wire wire)
+/* proto_next - sets *FIELD to the next field of the message IN. False: IN is at its end, or is bad because
+ * the field is cut off, is a group, or has a wire type that does not exist. */
+bool proto_next(cursor *in, struct proto_field *field);
+/* proto_read - sets *FIELD to the next field of the message that IN reads. FIELD->value is the number of
+ * bytes of PROTO_BYTES, which the caller reads or skips. CKPT_ETRUNCATED: the field is cut off; CKPT_EFORMAT:
+ * it is a group, or has a wire type that does not exist. */
+ckpt_status proto_read(reader *in, struct proto_field *field);
+/* proto_is - returns true if FIELD is the field NUMBER with the wire type WIRE. With a different wire type,
+ * it is an unknown field. */
+static inline bool proto_is(const struct proto_field *field, uint64_t number, enum proto_wire wire)
 {
-    return f->number == number && f->wire == wire;
+    return field->number == number && field->wire == wire;
 }
-/* proto_text - returns the bytes of F as text. */
-static inline ckpt_str proto_text(const struct proto_field *f)
+/* proto_text - returns the bytes of FIELD as text. */
+static inline ckpt_str proto_text(const struct proto_field *field)
 {
-    return str_of((const char *)f->bytes.p, f->bytes.left);
+    return str_of((const char *)field->bytes.p, field->bytes.left);
 }
 
 #endif

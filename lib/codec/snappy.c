@@ -15,10 +15,10 @@
 
 #define MAX_RATIO 22u /* decoded bytes for a byte of input: a copy of 64 bytes takes 3 */
 
-ckpt_status snappy_read_size(cursor c, size_t *size, ckpt_error *err)
+ckpt_status snappy_read_size(cursor in, size_t *size, ckpt_error *err)
 {
-    uint64_t pos = c.pos, n = cursor_varint(&c), max_size = (uint64_t)c.left * MAX_RATIO;
-    if (c.bad || n > max_size)
+    uint64_t pos = in.pos, n = cursor_varint(&in), max_size = (uint64_t)in.left * MAX_RATIO;
+    if (in.bad || n > max_size)
         return fail(err, CKPT_EFORMAT, pos,
                     "Snappy data that declares {%llu bytes}, and decodes to at most {=%llu}",
                     (unsigned long long)n, (unsigned long long)max_size);
@@ -32,56 +32,56 @@ struct decoded {
     size_t n, size;
 };
 
-static bool add_literal(struct decoded *d, cursor *c, uint32_t n)
+static bool add_literal(struct decoded *decoded, cursor *in, uint32_t count)
 {
-    uint64_t len = (n < 60 ? n : cursor_number(c, n - 59)) + UINT64_C(1);
-    if (c->bad || len > d->size - d->n)
+    uint64_t len = (count < 60 ? count : cursor_number(in, count - 59)) + UINT64_C(1);
+    if (in->bad || len > decoded->size - decoded->n)
         return false;
-    const unsigned char *b = cursor_take(c, (size_t)len);
+    const unsigned char *b = cursor_take(in, (size_t)len);
     if (!b)
         return false;
-    memcpy(d->out + d->n, b, (size_t)len);
-    d->n += (size_t)len;
+    memcpy(decoded->out + decoded->n, b, (size_t)len);
+    decoded->n += (size_t)len;
     return true;
 }
 
-static bool add_copy(struct decoded *d, size_t len, size_t back)
+static bool add_copy(struct decoded *decoded, size_t len, size_t back)
 {
-    if (back == 0 || back > d->n || len > d->size - d->n)
+    if (back == 0 || back > decoded->n || len > decoded->size - decoded->n)
         return false;
-    unsigned char *to = d->out + d->n;
+    unsigned char *to = decoded->out + decoded->n;
     const unsigned char *from = to - back;
     if (back >= len)
         memcpy(to, from, len);
     else /* the bytes repeat */
         for (size_t i = 0; i < len; i++)
             to[i] = from[i];
-    d->n += len;
+    decoded->n += len;
     return true;
 }
 
-static bool add_element(struct decoded *d, cursor *c)
+static bool add_element(struct decoded *decoded, cursor *in)
 {
-    uint32_t first = (uint32_t)cursor_number(c, 1), n = first >> 2;
+    uint32_t first = (uint32_t)cursor_number(in, 1), n = first >> 2;
     switch (first & 3) {
-    case 0: return add_literal(d, c, n);
-    case 1: return add_copy(d, 4 + (n & 7), (n >> 3) << 8 | (size_t)cursor_number(c, 1));
-    case 2: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 2));
-    default: return add_copy(d, n + UINT64_C(1), (size_t)cursor_number(c, 4));
+    case 0: return add_literal(decoded, in, n);
+    case 1: return add_copy(decoded, 4 + (n & 7), (n >> 3) << 8 | (size_t)cursor_number(in, 1));
+    case 2: return add_copy(decoded, n + UINT64_C(1), (size_t)cursor_number(in, 2));
+    default: return add_copy(decoded, n + UINT64_C(1), (size_t)cursor_number(in, 4));
     }
 }
 
-ckpt_status snappy_decode(cursor c, unsigned char *out, size_t size, ckpt_error *err)
+ckpt_status snappy_decode(cursor in, unsigned char *out, size_t size, ckpt_error *err)
 {
     struct decoded d = {out, 0, size};
-    (void)cursor_varint(&c);
-    uint64_t at = c.pos;
-    while (!c.bad && c.left) {
-        at = c.pos;
-        if (!add_element(&d, &c))
+    (void)cursor_varint(&in);
+    uint64_t at = in.pos;
+    while (!in.bad && in.left) {
+        at = in.pos;
+        if (!add_element(&d, &in))
             return fail(err, CKPT_EFORMAT, at, "{damaged} {=Snappy} data");
     }
-    return d.n == size && !c.bad ? CKPT_OK
-                                 : fail(err, CKPT_EFORMAT, at,
-                                        "Snappy data decodes to {%zu bytes}, it must be {=%zu}", d.n, size);
+    return d.n == size && !in.bad ? CKPT_OK
+                                  : fail(err, CKPT_EFORMAT, at,
+                                         "Snappy data decodes to {%zu bytes}, it must be {=%zu}", d.n, size);
 }

@@ -36,18 +36,21 @@ struct sstable_block {
 uint32_t sstable_unmask(uint32_t masked);
 /* sstable_has_magic - returns true if SRC ends with the magic number of a table. */
 bool sstable_has_magic(source *src);
-/* sstable_open - sets *T to the table SRC, with its list of blocks in A. Refuses blocks that overlap or are
- * not in the file. */
-ckpt_status sstable_open(source *src, arena *a, struct sstable *t, ckpt_error *err);
-/* sstable_find - returns the number of the block in which KEY would be; T->nblocks: KEY is greater than all
- * keys. */
-size_t sstable_find(const struct sstable *t, ckpt_str key);
-/* sstable_load - reads block I of T, and checks its CRC-32C. The caller frees B with sstable_unload, also
- * after a failure. */
-ckpt_status sstable_load(const struct sstable *t, size_t i, struct sstable_block *b, ckpt_error *err);
-/* sstable_next - reads the next entry: *KEY is valid until the next call, *VALUE until B is unloaded. Sets
+/* sstable_open - sets *SSTABLE to the table SRC, with its list of blocks in A. Refuses blocks that overlap or
+ * are not in the file. */
+ckpt_status sstable_open(source *src, arena *a, struct sstable *sstable, ckpt_error *err);
+/* sstable_find - returns the number of the block in which KEY would be; SSTABLE->nblocks: KEY is greater than
+ * all keys. */
+size_t sstable_find(const struct sstable *sstable, ckpt_str key);
+/* sstable_load - reads block INDEX of SSTABLE, and checks its CRC-32C. The caller frees BLOCK with
+ * sstable_unload, also after a failure. */
+ckpt_status sstable_load(const struct sstable *sstable, size_t index, struct sstable_block *block,
+                         ckpt_error *err);
+/* sstable_next - reads the next entry: *KEY is valid until the next call, *VALUE until BLOCK is unloaded.
+ * Sets
  * *MORE to false at the end of the block. Refuses a key that is not greater than the one before it. */
-ckpt_status sstable_next(struct sstable_block *b, ckpt_str *key, cursor *value, bool *more, ckpt_error *err);
-void sstable_unload(struct sstable_block *b);
+ckpt_status sstable_next(struct sstable_block *block, ckpt_str *key, cursor *value, bool *more,
+                         ckpt_error *err);
+void sstable_unload(struct sstable_block *block);
 
 #endif

@@ -35,59 +35,59 @@ struct tar_listing {
     ckpt_error *err;
 };
 
-CKPT_PRINTF(2, 3) static ckpt_status tar_fail(struct tar_listing *t, const char *fmt, ...)
+CKPT_PRINTF(2, 3) static ckpt_status tar_fail(struct tar_listing *listing, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    (void)fail_v(t->err, CKPT_EFORMAT, source_pos(t->src, t->pos), fmt, args);
+    (void)fail_v(listing->err, CKPT_EFORMAT, source_pos(listing->src, listing->pos), fmt, args);
     va_end(args);
     return CKPT_EFORMAT;
 }
 
-/* read_text - returns the text in a field of N bytes, which ends with NUL unless it fills the field. */
-static ckpt_str read_text(const unsigned char *field, size_t n)
+/* read_text - returns the text in a field of NBYTES bytes, which ends with NUL unless it fills the field. */
+static ckpt_str read_text(const unsigned char *field, size_t nbytes)
 {
-    const unsigned char *end = memchr(field, 0, n);
-    return str_of((const char *)field, end ? (size_t)(end - field) : n);
+    const unsigned char *end = memchr(field, 0, nbytes);
+    return str_of((const char *)field, end ? (size_t)(end - field) : nbytes);
 }
 
-/* parse_number - parses a field of N bytes, which is octal text, or a big-endian number if its first bit is
- * set. False: malformed or negative. */
-static bool parse_number(const unsigned char *b, size_t n, uint64_t *out)
+/* parse_number - parses a field of NBYTES bytes, which is octal text, or a big-endian number if its first bit
+ * is set. False: malformed or negative. */
+static bool parse_number(const unsigned char *bytes, size_t nbytes, uint64_t *out)
 {
     uint64_t v = 0;
-    if (b[0] & 0x80) {
-        for (size_t i = 0; i < n; i++) {
+    if (bytes[0] & 0x80) {
+        for (size_t i = 0; i < nbytes; i++) {
             if (v >> 56)
                 return false;
-            v = v << 8 | (i ? b[i] : b[i] & 0x7Fu);
+            v = v << 8 | (i ? bytes[i] : bytes[i] & 0x7Fu);
         }
         *out = v;
-        return (b[0] & 0x40) == 0; /* the sign */
+        return (bytes[0] & 0x40) == 0; /* the sign */
     }
     size_t i = 0;
-    while (i < n && b[i] == ' ')
+    while (i < nbytes && bytes[i] == ' ')
         i++;
-    for (; i < n && b[i] >= '0' && b[i] <= '7'; i++)
-        v = v << 3 | (uint64_t)(b[i] - '0');
+    for (; i < nbytes && bytes[i] >= '0' && bytes[i] <= '7'; i++)
+        v = v << 3 | (uint64_t)(bytes[i] - '0');
     *out = v;
-    return i == n || b[i] == 0 || b[i] == ' ';
+    return i == nbytes || bytes[i] == 0 || bytes[i] == ' ';
 }
 
-/* is_checksum_right - returns true if the checksum of the header B is the sum of its bytes, those of the
+/* is_checksum_right - returns true if the checksum of the header BYTES is the sum of its bytes, those of the
  * checksum field counted as blanks. Old writers summed signed characters. Sets *TOTAL to the unsigned sum. */
-static bool is_checksum_right(const unsigned char *b, uint32_t *total)
+static bool is_checksum_right(const unsigned char *bytes, uint32_t *total)
 {
     uint64_t stated;
     uint32_t sum = 0, negative_chars = 0;
     for (size_t i = 0; i < BLOCK; i++) {
-        unsigned char c = i >= 148 && i < 156 ? ' ' : b[i];
+        unsigned char c = i >= 148 && i < 156 ? ' ' : bytes[i];
         sum += c;
         negative_chars += c >> 7;
     }
     *total = sum;
     int64_t signed_sum = (int64_t)sum - 256 * (int64_t)negative_chars;
-    return parse_number(b + 148, 8, &stated) && (stated == sum || (int64_t)stated == signed_sum);
+    return parse_number(bytes + 148, 8, &stated) && (stated == sum || (int64_t)stated == signed_sum);
 }
 
 bool tar_is_header(const unsigned char *block)
@@ -98,7 +98,7 @@ bool tar_is_header(const unsigned char *block)
 }
 
 /* read_pax - reads path and size from TEXT, records of the form "LENGTH key=value\n". False: malformed. */
-static bool read_pax(struct tar_listing *t, ckpt_str text)
+static bool read_pax(struct tar_listing *listing, ckpt_str text)
 {
     while (text.len) {
         uint64_t len = 0;
@@ -115,10 +115,10 @@ static bool read_pax(struct tar_listing *t, ckpt_str text)
             return false;
         ckpt_str key = str_of(rec.ptr, eq), value = str_skip(rec, eq + 1);
         if (str_is(key, "path"))
-            t->next_name = value;
+            listing->next_name = value;
         if (str_is(key, "size")) {
-            t->has_next_size = value.len > 0; /* an empty value deletes the key */
-            if (t->has_next_size && !str_uint(value, &t->next_size))
+            listing->has_next_size = value.len > 0; /* an empty value deletes the key */
+            if (listing->has_next_size && !str_uint(value, &listing->next_size))
                 return false;
         }
         text = str_skip(text, (size_t)len);
@@ -127,125 +127,132 @@ static bool read_pax(struct tar_listing *t, ckpt_str text)
 }
 
 /* read_extension - reads the payload of a member of type 'L' or 'x', which describes the next member. */
-static ckpt_status read_extension(struct tar_listing *t, char type, uint64_t data, uint64_t size)
+static ckpt_status read_extension(struct tar_listing *listing, char type, uint64_t data, uint64_t size)
 {
     if (size > MAX_EXTENSION)
-        return tar_fail(t, "a name or pax record of more than {=1 MiB}: {%llu bytes}",
+        return tar_fail(listing, "a name or pax record of more than {=1 MiB}: {%llu bytes}",
                         (unsigned long long)size);
-    char *text = arena_alloc(t->a, (size_t)size + 1);
-    CKPT_TRY_ALLOC(text, t->err);
-    CKPT_TRY(source_read(t->src, data, text, (size_t)size, t->err));
+    char *text = arena_alloc(listing->a, (size_t)size + 1);
+    CKPT_TRY_ALLOC(text, listing->err);
+    CKPT_TRY(source_read(listing->src, data, text, (size_t)size, listing->err));
     if (type == 'L')
-        t->next_name = read_text((const unsigned char *)text, (size_t)size);
-    else if (!read_pax(t, str_of(text, (size_t)size)))
-        return tar_fail(t, "a pax record {\"%.*s\"}, which is not {=\"length key=value\"}",
+        listing->next_name = read_text((const unsigned char *)text, (size_t)size);
+    else if (!read_pax(listing, str_of(text, (size_t)size)))
+        return tar_fail(listing, "a pax record {\"%.*s\"}, which is not {=\"length key=value\"}",
                         STR_ARG(str_of(text, (size_t)size)));
     return CKPT_OK;
 }
 
-static ckpt_str read_name(struct tar_listing *t, const unsigned char *b)
+static ckpt_str read_name(struct tar_listing *listing, const unsigned char *bytes)
 {
-    ckpt_str name = read_text(b, 100), prefix = read_text(b + 345, 155);
-    if (memcmp(b + 257, "ustar\0", 6) != 0 || prefix.len == 0)
-        return arena_str(t->a, name);
-    return ARENA_CONCAT(t->a, prefix, STR_LIT("/"), name);
+    ckpt_str name = read_text(bytes, 100), prefix = read_text(bytes + 345, 155);
+    if (memcmp(bytes + 257, "ustar\0", 6) != 0 || prefix.len == 0)
+        return arena_str(listing->a, name);
+    return ARENA_CONCAT(listing->a, prefix, STR_LIT("/"), name);
 }
 
-static ckpt_status add_entry(struct tar_listing *t, const unsigned char *b, uint64_t data, uint64_t size)
+static ckpt_status add_entry(struct tar_listing *listing, const unsigned char *bytes, uint64_t data,
+                             uint64_t size)
 {
-    ckpt_str name = t->next_name.ptr ? t->next_name : read_name(t, b);
-    struct tar_entry e = {name, data, size, b[156] ? (char)b[156] : '0'};
-    CKPT_TRY_ALLOC(name.ptr && arena_push(t->a, &t->entries, &t->n, &t->cap, &e, sizeof e), t->err);
-    t->next_name = str_of(NULL, 0);
-    t->has_next_size = false;
+    ckpt_str name = listing->next_name.ptr ? listing->next_name : read_name(listing, bytes);
+    struct tar_entry e = {name, data, size, bytes[156] ? (char)bytes[156] : '0'};
+    CKPT_TRY_ALLOC(name.ptr &&
+                       arena_push(listing->a, &listing->entries, &listing->n, &listing->cap, &e, sizeof e),
+                   listing->err);
+    listing->next_name = str_of(NULL, 0);
+    listing->has_next_size = false;
     return CKPT_OK;
 }
 
-/* skip_sparse_map - moves *DATA past the blocks that continue the GNU sparse header B. */
-static ckpt_status skip_sparse_map(struct tar_listing *t, const unsigned char *b, uint64_t *data)
+/* skip_sparse_map - moves *DATA past the blocks that continue the GNU sparse header BYTES. */
+static ckpt_status skip_sparse_map(struct tar_listing *listing, const unsigned char *bytes, uint64_t *data)
 {
     unsigned char block[BLOCK];
-    bool continues = b[156] == 'S' && b[482];
+    bool continues = bytes[156] == 'S' && bytes[482];
     while (continues) {
-        CKPT_TRY(source_read(t->src, *data, block, BLOCK, t->err));
+        CKPT_TRY(source_read(listing->src, *data, block, BLOCK, listing->err));
         continues = block[504] != 0;
         *data += BLOCK;
     }
     return CKPT_OK;
 }
 
-/* add_damaged - adds a member for the damaged header B. All bytes up to the next valid header are its
+/* add_damaged - adds a member for the damaged header BYTES. All bytes up to the next valid header are its
  * payload. */
-static ckpt_status add_damaged(struct tar_listing *t, const unsigned char *b)
+static ckpt_status add_damaged(struct tar_listing *listing, const unsigned char *bytes)
 {
     unsigned char block[BLOCK];
-    uint64_t data = t->pos + BLOCK, next = data;
+    uint64_t data = listing->pos + BLOCK, next = data;
     uint32_t sum;
-    for (; range_within(next, BLOCK, t->src->size); next += BLOCK) {
-        CKPT_TRY(source_read(t->src, next, block, BLOCK, t->err));
+    for (; range_within(next, BLOCK, listing->src->size); next += BLOCK) {
+        CKPT_TRY(source_read(listing->src, next, block, BLOCK, listing->err));
         if (memcmp(block + 257, "ustar", 5) == 0 && is_checksum_right(block, &sum))
             break;
     }
-    if (!range_within(next, BLOCK, t->src->size))
-        next = t->src->size;
-    t->pos = next;
-    return add_entry(t, b, data, next - data);
+    if (!range_within(next, BLOCK, listing->src->size))
+        next = listing->src->size;
+    listing->pos = next;
+    return add_entry(listing, bytes, data, next - data);
 }
 
-static ckpt_status read_member(struct tar_listing *t, const unsigned char *b)
+static ckpt_status read_member(struct tar_listing *listing, const unsigned char *bytes)
 {
-    uint64_t size, data = t->pos + BLOCK;
+    uint64_t size, data = listing->pos + BLOCK;
     uint32_t sum;
-    char type = (char)b[156];
-    ckpt_str stated = read_text(b + 148, 8), size_text = read_text(b + 124, 12);
-    if (t->lenient && (!is_checksum_right(b, &sum) || !parse_number(b + 124, 12, &size)))
-        return add_damaged(t, b);
-    if (!is_checksum_right(b, &sum))
-        return tar_fail(t, "the checksum of a member's header is wrong: {\"%.*s\"}, its bytes make {=%06o}",
+    char type = (char)bytes[156];
+    ckpt_str stated = read_text(bytes + 148, 8), size_text = read_text(bytes + 124, 12);
+    if (listing->lenient && (!is_checksum_right(bytes, &sum) || !parse_number(bytes + 124, 12, &size)))
+        return add_damaged(listing, bytes);
+    if (!is_checksum_right(bytes, &sum))
+        return tar_fail(listing,
+                        "the checksum of a member's header is wrong: {\"%.*s\"}, its bytes make {=%06o}",
                         STR_ARG(stated), sum);
-    if (!parse_number(b + 124, 12, &size))
-        return tar_fail(t, "the size of a member is {\"%.*s\"}, it must be {=a number}", STR_ARG(size_text));
-    if (t->has_next_size && type != 'L' && type != 'x')
-        size = t->next_size;
+    if (!parse_number(bytes + 124, 12, &size))
+        return tar_fail(listing, "the size of a member is {\"%.*s\"}, it must be {=a number}",
+                        STR_ARG(size_text));
+    if (listing->has_next_size && type != 'L' && type != 'x')
+        size = listing->next_size;
     if (type >= '1' && type <= '6')
         size = 0; /* links, devices, folders: the size field counts no stored bytes */
-    CKPT_TRY(skip_sparse_map(t, b, &data));
-    if (t->lenient && data <= t->src->size && size > t->src->size - data)
-        size = t->src->size - data;
-    if (!range_within(data, size, t->src->size))
-        return fail(t->err, CKPT_ETRUNCATED, source_pos(t->src, t->pos),
+    CKPT_TRY(skip_sparse_map(listing, bytes, &data));
+    if (listing->lenient && data <= listing->src->size && size > listing->src->size - data)
+        size = listing->src->size - data;
+    if (!range_within(data, size, listing->src->size))
+        return fail(listing->err, CKPT_ETRUNCATED, source_pos(listing->src, listing->pos),
                     "a member of {=%llu bytes}, of which the file has {%llu}", (unsigned long long)size,
-                    (unsigned long long)(data < t->src->size ? t->src->size - data : 0));
+                    (unsigned long long)(data < listing->src->size ? listing->src->size - data : 0));
     if (type == 'L' || type == 'x')
-        CKPT_TRY(read_extension(t, type, data, size));
+        CKPT_TRY(read_extension(listing, type, data, size));
     else if (type != 'K' && type != 'g')
-        CKPT_TRY(add_entry(t, b, data, size));
-    t->pos = data + size + (BLOCK - size % BLOCK) % BLOCK;
+        CKPT_TRY(add_entry(listing, bytes, data, size));
+    listing->pos = data + size + (BLOCK - size % BLOCK) % BLOCK;
     return CKPT_OK;
 }
 
-static ckpt_status list_members(struct tar_listing *t)
+static ckpt_status list_members(struct tar_listing *listing)
 {
     static const unsigned char zeros[BLOCK];
     unsigned char block[BLOCK];
-    while (t->pos < t->src->size) {
-        if (!range_within(t->pos, BLOCK, t->src->size))
-            return t->lenient ? CKPT_OK
-                              : fail(t->err, CKPT_ETRUNCATED, source_pos(t->src, t->pos),
-                                     "the file {ends} inside {=a member's header}");
-        CKPT_TRY(source_read(t->src, t->pos, block, BLOCK, t->err));
+    while (listing->pos < listing->src->size) {
+        if (!range_within(listing->pos, BLOCK, listing->src->size))
+            return listing->lenient
+                       ? CKPT_OK
+                       : fail(listing->err, CKPT_ETRUNCATED, source_pos(listing->src, listing->pos),
+                              "the file {ends} inside {=a member's header}");
+        CKPT_TRY(source_read(listing->src, listing->pos, block, BLOCK, listing->err));
         if (memcmp(block, zeros, BLOCK) == 0)
             break;
-        CKPT_TRY(read_member(t, block));
+        CKPT_TRY(read_member(listing, block));
     }
     return CKPT_OK;
 }
 
-ckpt_status tar_list(source *src, arena *a, bool lenient, struct tar_entry **out, size_t *n, ckpt_error *err)
+ckpt_status tar_list(source *src, arena *a, bool lenient, struct tar_entry **out, size_t *count,
+                     ckpt_error *err)
 {
     struct tar_listing t = {.src = src, .a = a, .lenient = lenient, .err = err};
     CKPT_TRY(list_members(&t));
     *out = t.entries;
-    *n = t.n;
+    *count = t.n;
     return CKPT_OK;
 }

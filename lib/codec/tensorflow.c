@@ -37,30 +37,30 @@ const struct tf_dtype *tf_find_dtype(uint64_t number)
     return NULL;
 }
 
-/* read_number - reads field NUMBER of the message C, and sets *FOUND to whether C has it. False: C is
+/* read_number - reads field NUMBER of the message IN, and sets *FOUND to whether IN has it. False: IN is
  * malformed. */
-static bool read_number(cursor c, uint64_t number, uint64_t *out, bool *found)
+static bool read_number(cursor in, uint64_t number, uint64_t *out, bool *found)
 {
     struct proto_field f;
     *out = 0;
     *found = false;
-    while (proto_next(&c, &f))
+    while (proto_next(&in, &f))
         if (proto_is(&f, number, PROTO_VARINT)) {
             *out = f.value;
             *found = true;
         }
-    return !c.bad;
+    return !in.bad;
 }
 
-/* count_messages - sets *N to the number of submessages in field NUMBER of the message C; false: C is
+/* count_messages - sets *COUNT to the number of submessages in field NUMBER of the message IN; false: IN is
  * malformed. */
-static bool count_messages(cursor c, uint64_t number, uint32_t *n)
+static bool count_messages(cursor in, uint64_t number, uint32_t *count)
 {
     struct proto_field f;
-    *n = 0;
-    while (proto_next(&c, &f))
-        *n += proto_is(&f, number, PROTO_BYTES);
-    return !c.bad;
+    *count = 0;
+    while (proto_next(&in, &f))
+        *count += proto_is(&f, number, PROTO_BYTES);
+    return !in.bad;
 }
 
 static ckpt_status fail_message(ckpt_error *err, uint64_t pos, const char *what)
@@ -68,16 +68,16 @@ static ckpt_status fail_message(ckpt_error *err, uint64_t pos, const char *what)
     return fail(err, CKPT_EFORMAT, pos, "{malformed} {=%s}", what);
 }
 
-/* read_sizes - reads the sizes of the TensorShapeProto C to S, which has room for them. */
-static ckpt_status read_sizes(cursor c, struct tf_shape *s, ckpt_error *err)
+/* read_sizes - reads the sizes of the TensorShapeProto IN to SHAPE, which has room for them. */
+static ckpt_status read_sizes(cursor in, struct tf_shape *shape, ckpt_error *err)
 {
     struct proto_field f;
     uint64_t size;
     bool found;
     uint32_t i = 0;
-    while (proto_next(&c, &f)) {
+    while (proto_next(&in, &f)) {
         if (proto_is(&f, 3, PROTO_VARINT) && f.value)
-            return fail(err, CKPT_EUNSUPPORTED, c.pos, "a shape of {unknown rank}; {=its sizes} are needed");
+            return fail(err, CKPT_EUNSUPPORTED, in.pos, "a shape of {unknown rank}; {=its sizes} are needed");
         if (!proto_is(&f, 2, PROTO_BYTES))
             continue;
         if (!read_number(f.bytes, 1, &size, &found))
@@ -85,39 +85,40 @@ static ckpt_status read_sizes(cursor c, struct tf_shape *s, ckpt_error *err)
         if (size > INT64_MAX)
             return fail(err, CKPT_EFORMAT, f.bytes.pos,
                         "dimension %" PRIu32 " is {%" PRId64 "}; it must be {=0 or more}", i, (int64_t)size);
-        s->sizes[i++] = size;
+        shape->sizes[i++] = size;
     }
     return CKPT_OK;
 }
 
-ckpt_status tf_read_shape(arena *a, cursor c, struct tf_shape *s, ckpt_error *err)
+ckpt_status tf_read_shape(arena *a, cursor in, struct tf_shape *shape, ckpt_error *err)
 {
-    if (!count_messages(c, 2, &s->ndim))
-        return fail_message(err, c.pos, "shape");
-    s->sizes = arena_array(a, s->ndim, sizeof *s->sizes);
-    CKPT_TRY_ALLOC(s->sizes, err);
-    CKPT_TRY(read_sizes(c, s, err));
-    return checked_product(s->sizes, s->ndim, &s->elements)
+    if (!count_messages(in, 2, &shape->ndim))
+        return fail_message(err, in.pos, "shape");
+    shape->sizes = arena_array(a, shape->ndim, sizeof *shape->sizes);
+    CKPT_TRY_ALLOC(shape->sizes, err);
+    CKPT_TRY(read_sizes(in, shape, err));
+    return checked_product(shape->sizes, shape->ndim, &shape->elements)
                ? CKPT_OK
-               : fail(err, CKPT_EFORMAT, c.pos, "a shape of {more} than {=2^64 elements}");
+               : fail(err, CKPT_EFORMAT, in.pos, "a shape of {more} than {=2^64 elements}");
 }
 
-/* read_extents - reads the extents of the TensorSliceProto C to S. They must be inside SHAPE. */
-static ckpt_status read_extents(cursor c, const struct tf_shape *shape, struct tf_slice *s, ckpt_error *err)
+/* read_extents - reads the extents of the TensorSliceProto IN to SLICE. They must be inside SHAPE. */
+static ckpt_status read_extents(cursor in, const struct tf_shape *shape, struct tf_slice *slice,
+                                ckpt_error *err)
 {
     struct proto_field f;
     uint32_t i = 0;
-    while (proto_next(&c, &f)) {
+    while (proto_next(&in, &f)) {
         uint64_t start, length;
         bool has_start, has_length;
         if (!proto_is(&f, 1, PROTO_BYTES))
             continue;
         if (!read_number(f.bytes, 1, &start, &has_start) || !read_number(f.bytes, 2, &length, &has_length))
             return fail_message(err, f.bytes.pos, "extent of a slice");
-        s->covers_all[i] = !has_length;
-        s->offset[i] = has_length ? start : 0;
-        s->size[i] = has_length ? length : shape->sizes[i];
-        if (!range_within(s->offset[i], s->size[i], shape->sizes[i]))
+        slice->covers_all[i] = !has_length;
+        slice->offset[i] = has_length ? start : 0;
+        slice->size[i] = has_length ? length : shape->sizes[i];
+        if (!range_within(slice->offset[i], slice->size[i], shape->sizes[i]))
             return fail(err, CKPT_EFORMAT, f.bytes.pos,
                         "a slice of {%" PRIu64 " from %" PRIu64 "} in dimension %" PRIu32
                         ", which has {=%" PRIu64 "}",
@@ -127,45 +128,46 @@ static ckpt_status read_extents(cursor c, const struct tf_shape *shape, struct t
     return CKPT_OK;
 }
 
-ckpt_status tf_read_slice(arena *a, cursor c, const struct tf_shape *shape, struct tf_slice *s,
+ckpt_status tf_read_slice(arena *a, cursor in, const struct tf_shape *shape, struct tf_slice *slice,
                           ckpt_error *err)
 {
     uint32_t n;
-    if (!count_messages(c, 1, &n))
-        return fail_message(err, c.pos, "slice");
+    if (!count_messages(in, 1, &n))
+        return fail_message(err, in.pos, "slice");
     if (n != shape->ndim)
-        return fail(err, CKPT_EFORMAT, c.pos,
+        return fail(err, CKPT_EFORMAT, in.pos,
                     "a slice of {%" PRIu32 " dimensions}, the tensor has {=%" PRIu32 "}", n, shape->ndim);
-    s->offset = arena_array(a, n, sizeof *s->offset);
-    s->size = arena_array(a, n, sizeof *s->size);
-    s->covers_all = arena_array(a, n, sizeof *s->covers_all);
-    return s->offset && s->size && s->covers_all ? read_extents(c, shape, s, err) : fail_memory(err);
+    slice->offset = arena_array(a, n, sizeof *slice->offset);
+    slice->size = arena_array(a, n, sizeof *slice->size);
+    slice->covers_all = arena_array(a, n, sizeof *slice->covers_all);
+    return slice->offset && slice->size && slice->covers_all ? read_extents(in, shape, slice, err)
+                                                             : fail_memory(err);
 }
 
-uint64_t tf_count_elements(const struct tf_slice *s, uint32_t ndim)
+uint64_t tf_count_elements(const struct tf_slice *slice, uint32_t ndim)
 {
     uint64_t n = 1;
     for (uint32_t i = 0; i < ndim; i++)
-        n *= s->size[i];
+        n *= slice->size[i];
     return n;
 }
 
-/* put_number - appends V as a number of OrderedCode. */
-static void put_number(buf *key, uint64_t v)
+/* put_number - appends NUMBER as a number of OrderedCode. */
+static void put_number(buf *key, uint64_t number)
 {
     unsigned n = 0;
-    while (n < 8 && v >> (8 * n))
+    while (n < 8 && number >> (8 * n))
         n++;
     buf_byte(key, (unsigned char)n);
     while (COUNT_DOWN(n))
-        buf_byte(key, (unsigned char)(v >> (8 * n)));
+        buf_byte(key, (unsigned char)(number >> (8 * n)));
 }
 
-/* put_text - appends S as a text of OrderedCode. */
-static void put_text(buf *key, ckpt_str s)
+/* put_text - appends TEXT as a text of OrderedCode. */
+static void put_text(buf *key, ckpt_str text)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned char c = (unsigned char)s.ptr[i];
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.ptr[i];
         buf_byte(key, c);
         if (c == 0 || c == 0xff)
             buf_byte(key, c == 0 ? 0xff : 0);
@@ -173,31 +175,31 @@ static void put_text(buf *key, ckpt_str s)
     buf_put(key, "\0\1", 2);
 }
 
-/* put_signed - appends V >= 0 as a signed number of OrderedCode. */
-static void put_signed(buf *key, uint64_t v)
+/* put_signed - appends NUMBER >= 0 as a signed number of OrderedCode. */
+static void put_signed(buf *key, uint64_t number)
 {
     unsigned n = 1;
     unsigned char bytes[10] = {0};
-    while (n < 10 && v >> (7 * n - 1))
+    while (n < 10 && number >> (7 * n - 1))
         n++;
     for (unsigned i = 0; i < 8 && i < n; i++)
-        bytes[n - 1 - i] = (unsigned char)(v >> (8 * i));
+        bytes[n - 1 - i] = (unsigned char)(number >> (8 * i));
     for (unsigned i = 0; i < n; i++)
         bytes[i / 8] |= (unsigned char)(0x80 >> i % 8);
     buf_put(key, bytes, n);
 }
 
-void tf_put_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_t ndim)
+void tf_put_slice_key(buf *key, ckpt_str name, const struct tf_slice *slice, uint32_t ndim)
 {
     put_number(key, 0);
     put_text(key, name);
     put_number(key, ndim);
     for (uint32_t i = 0; i < ndim; i++) {
-        put_signed(key, s->offset[i]);
-        if (s->covers_all[i])
+        put_signed(key, slice->offset[i]);
+        if (slice->covers_all[i])
             buf_byte(key, 0x7f); /* -1 */
         else
-            put_signed(key, s->size[i]);
+            put_signed(key, slice->size[i]);
     }
 }
 
@@ -207,36 +209,36 @@ struct variable_callback {
     ckpt_error *err;
 };
 
-static ckpt_status read_attribute(const struct variable_callback *each, cursor c)
+static ckpt_status read_attribute(const struct variable_callback *each, cursor in)
 {
     struct proto_field f;
     ckpt_str variable = {NULL, 0}, key = {NULL, 0};
-    while (proto_next(&c, &f)) {
+    while (proto_next(&in, &f)) {
         if (proto_is(&f, 2, PROTO_BYTES))
             variable = proto_text(&f);
         else if (proto_is(&f, 3, PROTO_BYTES))
             key = proto_text(&f);
     }
-    if (c.bad)
-        return fail_message(each->err, c.pos, "attribute of the object graph");
+    if (in.bad)
+        return fail_message(each->err, in.pos, "attribute of the object graph");
     return variable.len && key.len ? each->call(each->user, key, variable, each->err) : CKPT_OK;
 }
 
-static ckpt_status read_node(const struct variable_callback *each, cursor c)
+static ckpt_status read_node(const struct variable_callback *each, cursor in)
 {
     struct proto_field f;
-    while (proto_next(&c, &f))
+    while (proto_next(&in, &f))
         if (proto_is(&f, 2, PROTO_BYTES))
             CKPT_TRY(read_attribute(each, f.bytes));
-    return c.bad ? fail_message(each->err, c.pos, "object of the object graph") : CKPT_OK;
+    return in.bad ? fail_message(each->err, in.pos, "object of the object graph") : CKPT_OK;
 }
 
-ckpt_status tf_read_object_graph(cursor c, tf_name_variable *call, void *user, ckpt_error *err)
+ckpt_status tf_read_object_graph(cursor in, tf_name_variable *call, void *user, ckpt_error *err)
 {
     const struct variable_callback each = {call, user, err};
     struct proto_field f;
-    while (proto_next(&c, &f))
+    while (proto_next(&in, &f))
         if (proto_is(&f, 1, PROTO_BYTES))
             CKPT_TRY(read_node(&each, f.bytes));
-    return c.bad ? fail_message(err, c.pos, "object graph") : CKPT_OK;
+    return in.bad ? fail_message(err, in.pos, "object graph") : CKPT_OK;
 }

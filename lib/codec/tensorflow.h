@@ -32,16 +32,16 @@ struct tf_slice {
 
 /* tf_find_dtype - returns the element type NUMBER of DataType; NULL: there is none. */
 const struct tf_dtype *tf_find_dtype(uint64_t number);
-/* tf_read_shape - reads the TensorShapeProto C. Refuses negative sizes, an unknown rank, and more than 2^64
+/* tf_read_shape - reads the TensorShapeProto IN. Refuses negative sizes, an unknown rank, and more than 2^64
  * elements. */
-ckpt_status tf_read_shape(arena *a, cursor c, struct tf_shape *s, ckpt_error *err);
-/* tf_read_slice - reads the TensorSliceProto C of a tensor of SHAPE. Refuses a slice that is not inside of
+ckpt_status tf_read_shape(arena *a, cursor in, struct tf_shape *shape, ckpt_error *err);
+/* tf_read_slice - reads the TensorSliceProto IN of a tensor of SHAPE. Refuses a slice that is not inside of
  * the tensor. */
-ckpt_status tf_read_slice(arena *a, cursor c, const struct tf_shape *shape, struct tf_slice *s,
+ckpt_status tf_read_slice(arena *a, cursor in, const struct tf_shape *shape, struct tf_slice *slice,
                           ckpt_error *err);
-/* tf_put_slice_key - appends to KEY the key under which slice S of the tensor NAME is stored. */
-void tf_put_slice_key(buf *key, ckpt_str name, const struct tf_slice *s, uint32_t ndim);
-uint64_t tf_count_elements(const struct tf_slice *s, uint32_t ndim);
+/* tf_put_slice_key - appends to KEY the key under which slice SLICE of the tensor NAME is stored. */
+void tf_put_slice_key(buf *key, ckpt_str name, const struct tf_slice *slice, uint32_t ndim);
+uint64_t tf_count_elements(const struct tf_slice *slice, uint32_t ndim);
 
 /* Where the bytes of a tensor of a bundle are. */
 struct tf_bytes {
@@ -52,19 +52,19 @@ struct tf_bytes {
     const ckpt_file *file; /* the checkpoint; if its ignore_crc is set, checksums are not compared */
 };
 
-/* tf_checked_source - sets *OUT to a source of the bytes of B, which compares their checksum at the first
+/* tf_checked_source - sets *OUT to a source of the bytes of BYTES, which compares their checksum at the first
  * read. */
-ckpt_status tf_checked_source(const struct tf_bytes *b, source **out, ckpt_error *err);
-/* tf_strings_source - sets *OUT to a source of the COUNT strings of B. Each string is its length (64 bits,
- * little-endian), then its bytes. Compares checksums as tf_checked_source does. Allocates from A. Refuses
- * lengths that do not add up to the bytes that B has after them. */
-ckpt_status tf_strings_source(arena *a, const struct tf_bytes *b, uint64_t count, source **out,
+ckpt_status tf_checked_source(const struct tf_bytes *bytes, source **out, ckpt_error *err);
+/* tf_strings_source - sets *OUT to a source of the COUNT strings of TF_BYTES. Each string is its length (64
+ * bits, little-endian), then its bytes. Compares checksums as tf_checked_source does. Allocates from A.
+ * Refuses lengths that do not add up to the bytes that TF_BYTES has after them. */
+ckpt_status tf_strings_source(arena *a, const struct tf_bytes *tf_bytes, uint64_t count, source **out,
                               ckpt_error *err);
 
 /* Called for each variable of an object graph: the tensor KEY of the checkpoint has the name VARIABLE in the
  * model. */
 typedef ckpt_status tf_name_variable(void *user, ckpt_str key, ckpt_str variable, ckpt_error *err);
-/* tf_read_object_graph - calls CALL with USER for each variable of the TrackableObjectGraph C. */
-ckpt_status tf_read_object_graph(cursor c, tf_name_variable *call, void *user, ckpt_error *err);
+/* tf_read_object_graph - calls CALL with USER for each variable of the TrackableObjectGraph IN. */
+ckpt_status tf_read_object_graph(cursor in, tf_name_variable *call, void *user, ckpt_error *err);
 
 #endif

@@ -3,107 +3,108 @@
  * released, because the tables of recently seen globals refer to them. */
 #include "codec/tracer.h"
 
-/* as_unshared - returns the node of R if R is the only reference to it, else NULL. */
-static struct trace_node *as_unshared(trace_ref r)
+/* as_unshared - returns the node of REF if REF is the only reference to it, else NULL. */
+static struct trace_node *as_unshared(trace_ref ref)
 {
-    struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(r);
+    struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(ref);
     return v && !v->shared && v->kind != TRACE_GLOBAL ? v : NULL;
 }
 
 /* node_from_link - returns the node at ADDRESS. Nodes in a list have the address of the next in nitems. */
 static struct trace_node *node_from_link(uint64_t address) { return (struct trace_node *)(uintptr_t)address; }
 
-struct trace_node *node_new(struct tracer *t, enum trace_kind kind)
+struct trace_node *node_new(struct tracer *tracer, enum trace_kind kind)
 {
-    struct trace_node *n = t->spare_nodes;
+    struct trace_node *n = tracer->spare_nodes;
     if (n) {
-        t->spare_nodes = node_from_link(n->nitems);
+        tracer->spare_nodes = node_from_link(n->nitems);
         *n = (struct trace_node){.kind = (uint8_t)kind};
         return n;
     }
-    n = ARENA_NEW(t->u.a, struct trace_node);
+    n = ARENA_NEW(tracer->u.a, struct trace_node);
     if (n)
         n->kind = (uint8_t)kind;
     else
-        unpickler_fail_memory(&t->u);
+        unpickler_fail_memory(&tracer->u);
     return n;
 }
 
-/* get_size_class - returns the least C for which 2^C >= N; N is at most 256. */
-static unsigned get_size_class(size_t n)
+/* get_size_class - returns the least C for which 2^C >= COUNT; COUNT is at most 256. */
+static unsigned get_size_class(size_t count)
 {
     unsigned c = 0;
-    while ((size_t)1 << c < n)
+    while ((size_t)1 << c < count)
         c++;
     return c;
 }
 
-static trace_ref *new_items(struct tracer *t, unsigned c)
+static trace_ref *new_items(struct tracer *tracer, unsigned character)
 {
-    trace_ref *items = t->spare_items[c];
+    trace_ref *items = tracer->spare_items[character];
     if (items) {
-        memcpy(&t->spare_items[c], items, sizeof t->spare_items[c]);
+        memcpy(&tracer->spare_items[character], items, sizeof tracer->spare_items[character]);
         return items;
     }
-    items = arena_array(t->u.a, (uint64_t)1 << c, sizeof *items);
+    items = arena_array(tracer->u.a, (uint64_t)1 << character, sizeof *items);
     if (!items)
-        unpickler_fail_memory(&t->u);
+        unpickler_fail_memory(&tracer->u);
     return items;
 }
 
 /* free_items - keeps the array ITEMS of 2^C items for reuse: its first bytes link it to the next such
  * array. */
-static void free_items(struct tracer *t, trace_ref *items, unsigned c)
+static void free_items(struct tracer *tracer, trace_ref *items, unsigned character)
 {
-    memcpy(items, &t->spare_items[c], sizeof t->spare_items[c]);
-    t->spare_items[c] = items;
+    memcpy(items, &tracer->spare_items[character], sizeof tracer->spare_items[character]);
+    tracer->spare_items[character] = items;
 }
 
-static bool reserve_items(struct tracer *t, struct trace_node *v, size_t n)
+static bool reserve_items(struct tracer *tracer, struct trace_node *node, size_t count)
 {
-    unsigned c = get_size_class(n);
-    if (n <= v->cap)
+    unsigned c = get_size_class(count);
+    if (count <= node->cap)
         return true;
-    trace_ref *grown = new_items(t, c);
+    trace_ref *grown = new_items(tracer, c);
     if (!grown)
         return false;
-    if (v->cap) {
-        memcpy(grown, v->items, v->nkept * sizeof *grown);
-        free_items(t, v->items, get_size_class(v->cap));
+    if (node->cap) {
+        memcpy(grown, node->items, node->nkept * sizeof *grown);
+        free_items(tracer, node->items, get_size_class(node->cap));
     }
-    v->items = grown;
-    v->cap = (uint16_t)(1u << c);
+    node->items = grown;
+    node->cap = (uint16_t)(1u << c);
     return true;
 }
 
-bool node_add_items(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t max)
+bool node_add_items(struct tracer *tracer, struct trace_node *node, const trace_ref *from, size_t count,
+                    uint32_t max)
 {
-    size_t room = max - v->nkept, kept = n < room ? n : room;
-    if (!reserve_items(t, v, v->nkept + kept))
+    size_t room = max - node->nkept, kept = count < room ? count : room;
+    if (!reserve_items(tracer, node, node->nkept + kept))
         return false;
     if (kept)
-        memcpy(v->items + v->nkept, from, kept * sizeof *from);
-    for (size_t i = kept; i < n; i++)
-        node_release(t, from[i]);
-    v->nkept += (uint32_t)kept;
-    v->nitems += n;
+        memcpy(node->items + node->nkept, from, kept * sizeof *from);
+    for (size_t i = kept; i < count; i++)
+        node_release(tracer, from[i]);
+    node->nkept += (uint32_t)kept;
+    node->nitems += count;
     return true;
 }
 
-bool node_report_globals(struct tracer *t, const trace_ref *from, size_t n)
+bool node_report_globals(struct tracer *tracer, const trace_ref *from, size_t count)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct trace_step s = {.what = TRACE_STEP_STORED, .subject = from[i]};
-        if (trace_global(from[i]) && !tracer_report(t, &s))
+        if (trace_global(from[i]) && !tracer_report(tracer, &s))
             return false;
     }
     return true;
 }
 
 /* The nodes that are still to be released are linked by nitems, which is no longer needed. */
-void node_release(struct tracer *t, trace_ref r)
+void node_release(struct tracer *tracer, trace_ref ref)
 {
-    struct trace_node *v = as_unshared(r), *item, *next;
+    struct trace_node *v = as_unshared(ref), *item, *next;
     if (v)
         v->nitems = 0;
     for (; v; v = next) {
@@ -114,8 +115,8 @@ void node_release(struct tracer *t, trace_ref r)
                 next = item;
             }
         if (v->cap)
-            free_items(t, v->items, get_size_class(v->cap));
-        v->nitems = (uintptr_t)t->spare_nodes;
-        t->spare_nodes = v;
+            free_items(tracer, v->items, get_size_class(v->cap));
+        v->nitems = (uintptr_t)tracer->spare_nodes;
+        tracer->spare_nodes = v;
     }
 }

@@ -16,7 +16,7 @@
 #define SEARCHED     4096u               /* bytes searched for a newline or STACK_GLOBAL */
 #define ZIP_SEARCHED (READER_WINDOW / 4) /* bytes of the largest value searched for a zip archive */
 
-static bool has_magic(const unsigned char *b, size_t n)
+static bool has_magic(const unsigned char *bytes, size_t nbytes)
 {
     static const char *const magic[] = {ZIP_LOCAL_BYTES,
                                         "\x1f\x8b\x08",
@@ -27,39 +27,41 @@ static bool has_magic(const unsigned char *b, size_t n)
                                         "\x28\xb5\x2f\xfd",
                                         "\x7f"
                                         "ELF"};
-    for (size_t i = 0; n >= 5 && i < sizeof magic / sizeof *magic; i++)
-        if (memcmp(b, magic[i], strlen(magic[i])) == 0)
+    for (size_t i = 0; nbytes >= 5 && i < sizeof magic / sizeof *magic; i++)
+        if (memcmp(bytes, magic[i], strlen(magic[i])) == 0)
             return true;
-    return n >= 5 && b[0] == 0x80 && b[1] >= 2 && b[1] <= 5;
+    return nbytes >= 5 && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5;
 }
 
-/* may_be_compressed - returns true if B may begin zlib data (RFC 1950 and 1951): method 8, the check of the
- * header, no dictionary, and a block that is no reserved type and, if it is stored, whose two lengths match;
- * or lzma data: properties 5d and a dictionary size that is a multiple of 64 KiB. */
-static bool may_be_compressed(const unsigned char *b, size_t n)
+/* may_be_compressed - returns true if BYTES may begin zlib data (RFC 1950 and 1951): method 8, the check of
+ * the header, no dictionary, and a block that is no reserved type and, if it is stored, whose two lengths
+ * match; or lzma data: properties 5d and a dictionary size that is a multiple of 64 KiB. */
+static bool may_be_compressed(const unsigned char *bytes, size_t nbytes)
 {
-    if (n < FILE_MIN)
+    if (nbytes < FILE_MIN)
         return false;
-    unsigned block_type = b[2] >> 1 & 3;
-    bool is_zlib_header = (b[0] & 0x8f) == 8 && (b[0] * 256u + b[1]) % 31 == 0 && !(b[1] & 0x20);
-    bool is_block = block_type == 0 ? (b[3] ^ b[5]) == 0xff && (b[4] ^ b[6]) == 0xff : block_type != 3;
-    return (is_zlib_header && is_block) || memcmp(b, "\x5d\0\0", 3) == 0;
+    unsigned block_type = bytes[2] >> 1 & 3;
+    bool is_zlib_header = (bytes[0] & 0x8f) == 8 && (bytes[0] * 256u + bytes[1]) % 31 == 0 &&
+                          !(bytes[1] & 0x20);
+    bool is_block = block_type == 0 ? (bytes[3] ^ bytes[5]) == 0xff && (bytes[4] ^ bytes[6]) == 0xff
+                                    : block_type != 3;
+    return (is_zlib_header && is_block) || memcmp(bytes, "\x5d\0\0", 3) == 0;
 }
 
-/* looks_encoded - returns true if B begins like a pickle of protocol 2 to 5 in hexadecimal or base64, or like
- * ZIP_LOCAL_BYTES or 1f 8b 08 in base64. */
-static bool looks_encoded(const unsigned char *b, size_t n)
+/* looks_encoded - returns true if BYTES begins like a pickle of protocol 2 to 5 in hexadecimal or base64, or
+ * like ZIP_LOCAL_BYTES or 1f 8b 08 in base64. */
+static bool looks_encoded(const unsigned char *bytes, size_t nbytes)
 {
-    return n >= 5 && ((memcmp(b, "800", 3) == 0 && b[3] >= '2' && b[3] <= '5') ||
-                      (b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' && b[2] <= 'X') ||
-                      memcmp(b, "UEsDB", 5) == 0 || memcmp(b, "H4sI", 4) == 0);
+    return nbytes >= 5 && ((memcmp(bytes, "800", 3) == 0 && bytes[3] >= '2' && bytes[3] <= '5') ||
+                           (bytes[0] == 'g' && bytes[1] == 'A' && bytes[2] >= 'I' && bytes[2] <= 'X') ||
+                           memcmp(bytes, "UEsDB", 5) == 0 || memcmp(bytes, "H4sI", 4) == 0);
 }
 
 enum { MAY_BE_FILE = 1, MAY_BE_PICKLE = 2 };
 
-/* get_possible_kinds - returns what can begin with the byte B, as bits of the enum. A pickle cannot begin
+/* get_possible_kinds - returns what can begin with the byte BITS, as bits of the enum. A pickle cannot begin
  * with an opcode that needs items on the stack or in the memo. */
-static unsigned get_possible_kinds(unsigned char b)
+static unsigned get_possible_kinds(unsigned char bits)
 {
     static const unsigned char first[256] = {
         ['P'] = 3,  [0x1f] = 1, ['B'] = 3,  ['7'] = 1,  [0xfd] = 1, ['('] = 3,  [0x7f] = 1, ['g'] = 1,
@@ -67,125 +69,135 @@ static unsigned get_possible_kinds(unsigned char b)
         ['L'] = 2,  ['M'] = 2,  ['N'] = 2,  ['S'] = 2,  ['T'] = 2,  ['V'] = 2,  ['X'] = 2,  ['c'] = 2,
         ['}'] = 2,  [']'] = 2,  [')'] = 2,  ['G'] = 2,  ['C'] = 2,  [0x88] = 2, [0x89] = 2, [0x8a] = 2,
         [0x8b] = 2, [0x8c] = 2, [0x8d] = 2, [0x8e] = 2, [0x8f] = 2, [0x95] = 2, [0x96] = 2};
-    bool may_be_zlib = (b & 0x8f) == 8;
-    return first[b] | (may_be_zlib || b == 0x5d ? MAY_BE_FILE : 0);
+    bool may_be_zlib = (bits & 0x8f) == 8;
+    return first[bits] | (may_be_zlib || bits == 0x5d ? MAY_BE_FILE : 0);
 }
 
-/* report_if_payload - reports V if it begins like a file, or if it begins like a pickle and MAY_IMPORT. */
-static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool may_import)
+/* report_if_payload - reports PAYLOAD if it begins like a file, or if it begins like a pickle and
+ * MAY_IMPORT. */
+static bool report_if_payload(struct tracer *tracer, struct trace_payload *payload, bool may_import)
 {
-    unsigned kinds = v->nhead ? get_possible_kinds(v->head[0]) : 0;
-    v->looks_encoded = looks_encoded(v->head, v->nhead);
-    bool is_file = kinds & MAY_BE_FILE && v->size >= FILE_MIN &&
-                   (v->looks_encoded || has_magic(v->head, v->nhead));
-    struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = tracer_constant_ref(t), .payload = v};
-    v->may_be_file = is_file;
-    v->may_be_compressed = !is_file && kinds & MAY_BE_FILE && may_be_compressed(v->head, v->nhead);
-    v->may_be_pickle = !is_file && kinds & MAY_BE_PICKLE && may_import;
-    return !(is_file || v->may_be_compressed || v->may_be_pickle || v->may_end_in_zip) ||
-           tracer_report(t, &s);
+    unsigned kinds = payload->nhead ? get_possible_kinds(payload->head[0]) : 0;
+    payload->looks_encoded = looks_encoded(payload->head, payload->nhead);
+    bool is_file = kinds & MAY_BE_FILE && payload->size >= FILE_MIN &&
+                   (payload->looks_encoded || has_magic(payload->head, payload->nhead));
+    struct trace_step s = {
+        .what = TRACE_STEP_PAYLOAD, .subject = tracer_constant_ref(tracer), .payload = payload};
+    payload->may_be_file = is_file;
+    payload->may_be_compressed = !is_file && kinds & MAY_BE_FILE &&
+                                 may_be_compressed(payload->head, payload->nhead);
+    payload->may_be_pickle = !is_file && kinds & MAY_BE_PICKLE && may_import;
+    return !(is_file || payload->may_be_compressed || payload->may_be_pickle || payload->may_end_in_zip) ||
+           tracer_report(tracer, &s);
 }
 
-/* check_end_of_zip - sets *MAY_END_IN_ZIP to whether the next N bytes have the signature of a zip archive's
- * end record, or are too many to be searched. */
-static bool check_end_of_zip(struct tracer *t, size_t n, bool *may_end_in_zip)
+/* check_end_of_zip - sets *MAY_END_IN_ZIP to whether the next COUNT bytes have the signature of a zip
+ * archive's end record, or are too many to be searched. */
+static bool check_end_of_zip(struct tracer *tracer, size_t count, bool *may_end_in_zip)
 {
-    *may_end_in_zip = n > ZIP_SEARCHED;
-    if (n < ZIP_LOCAL_SIZE + ZIP_CENTRAL_SIZE + ZIP_END_SIZE || *may_end_in_zip) /* no room for a member */
+    *may_end_in_zip = count > ZIP_SEARCHED;
+    if (count < ZIP_LOCAL_SIZE + ZIP_CENTRAL_SIZE + ZIP_END_SIZE ||
+        *may_end_in_zip) /* no room for a member */
         return true;
-    if ((size_t)(t->u.lim - t->u.p) < n && !unpickler_fill(&t->u, n))
+    if ((size_t)(tracer->u.lim - tracer->u.p) < count && !unpickler_fill(&tracer->u, count))
         return false;
-    *may_end_in_zip = str_find(str_of((const char *)t->u.p, n), STR_LIT(ZIP_END_BYTES), 0) != SIZE_MAX;
+    *may_end_in_zip = str_find(str_of((const char *)tracer->u.p, count), STR_LIT(ZIP_END_BYTES), 0) !=
+                      SIZE_MAX;
     return true;
 }
 
-/* could_import - returns true if B has a newline or STACK_GLOBAL, as every import has. */
-static bool could_import(const unsigned char *b, size_t n)
+/* could_import - returns true if BYTES has a newline or STACK_GLOBAL, as every import has. */
+static bool could_import(const unsigned char *bytes, size_t nbytes)
 {
-    return memchr(b, '\n', n) || memchr(b, 0x93, n);
+    return memchr(bytes, '\n', nbytes) || memchr(bytes, 0x93, nbytes);
 }
 
-/* decode_latin1_head - sets the head of V to the first N bytes of UTF-8 text, at B, encoded in Latin-1. */
-static void decode_latin1_head(struct trace_payload *v, const unsigned char *b, size_t n)
+/* decode_latin1_head - sets the head of PAYLOAD to the first NBYTES bytes of UTF-8 text, at BYTES, encoded in
+ * Latin-1. */
+static void decode_latin1_head(struct trace_payload *payload, const unsigned char *bytes, size_t nbytes)
 {
-    for (size_t i = 0; i < n && v->nhead < sizeof v->head; i++) {
-        bool is_pair = (b[i] == 0xc2 || b[i] == 0xc3) && i + 1 < n;
-        v->head[v->nhead++] = is_pair ? (unsigned char)((b[i] & 3) << 6 | (b[i + 1] & 0x3f)) : b[i];
+    for (size_t i = 0; i < nbytes && payload->nhead < sizeof payload->head; i++) {
+        bool is_pair = (bytes[i] == 0xc2 || bytes[i] == 0xc3) && i + 1 < nbytes;
+        payload->head[payload->nhead++] = is_pair
+                                              ? (unsigned char)((bytes[i] & 3) << 6 | (bytes[i + 1] & 0x3f))
+                                              : bytes[i];
         i += is_pair;
     }
 }
 
-/* look_for_texts - notes whether the N bytes at B, a text or its first bytes, are a text that the caller
- * looks for. */
-static void look_for_texts(struct tracer *t, const unsigned char *b, size_t n)
+/* look_for_texts - notes whether the NBYTES bytes at BYTES, a text or its first bytes, are a text that the
+ * caller looks for. */
+static void look_for_texts(struct tracer *tracer, const unsigned char *bytes, size_t nbytes)
 {
-    const char *const *sought = t->options->sought_texts;
+    const char *const *sought = tracer->options->sought_texts;
     for (uint32_t i = 0; sought && sought[i]; i++)
-        if (str_eq(str_of((const char *)b, n), str_c(sought[i])) || numpy_is_text(b, n, str_c(sought[i])))
-            t->result->sought_texts |= UINT32_C(1) << i;
+        if (str_eq(str_of((const char *)bytes, nbytes), str_c(sought[i])) ||
+            numpy_is_text(bytes, nbytes, str_c(sought[i])))
+            tracer->result->sought_texts |= UINT32_C(1) << i;
 }
 
-/* may_be_sought - returns true if a text that the caller looks for begins with the byte C, or may do so as a
- * text of numpy. */
-static bool may_be_sought(const struct tracer *t, unsigned char c)
+/* may_be_sought - returns true if a text that the caller looks for begins with the byte CHARACTER, or may do
+ * so as a text of numpy. */
+static bool may_be_sought(const struct tracer *tracer, unsigned char character)
 {
-    const char *const *sought = t->options->sought_texts;
-    bool may_be = sought && c == '\0';
+    const char *const *sought = tracer->options->sought_texts;
+    bool may_be = sought && character == '\0';
     for (; sought && *sought; sought++)
-        may_be |= c == (unsigned char)**sought;
+        may_be |= character == (unsigned char)**sought;
     return may_be;
 }
 
-bool payload_report_bytes(struct tracer *t, uint64_t n)
+bool payload_report_bytes(struct tracer *tracer, uint64_t count)
 {
-    bool is_text = pickle_pushes(t->u.op, CKPT_V_STR, CKPT_V_STR);
-    size_t searched = n < SEARCHED ? (size_t)n : SEARCHED;
-    bool is_number = pickle_pushes(t->u.op, CKPT_V_BIGINT, CKPT_V_BIGINT);
-    if (n < SOUGHT_MIN || n > unpickler_bytes_left(&t->u) || is_number)
+    bool is_text = pickle_pushes(tracer->u.op, CKPT_V_STR, CKPT_V_STR);
+    size_t searched = count < SEARCHED ? (size_t)count : SEARCHED;
+    bool is_number = pickle_pushes(tracer->u.op, CKPT_V_BIGINT, CKPT_V_BIGINT);
+    if (count < SOUGHT_MIN || count > unpickler_bytes_left(&tracer->u) || is_number)
         return true;
-    if (t->u.p == t->u.lim && !unpickler_fill(&t->u, 1))
+    if (tracer->u.p == tracer->u.lim && !unpickler_fill(&tracer->u, 1))
         return false;
     enum trace_encoding encoding = is_text ? TRACE_ENC_LATIN1 : TRACE_ENC_BYTES;
-    struct trace_payload v = {.start = unpickler_offset(&t->u), .size = n, .encoding = encoding};
-    if (may_be_sought(t, *t->u.p)) {
-        size_t start = n < sizeof v.head ? (size_t)n : sizeof v.head;
-        if ((size_t)(t->u.lim - t->u.p) < start && !unpickler_fill(&t->u, start))
+    struct trace_payload v = {.start = unpickler_offset(&tracer->u), .size = count, .encoding = encoding};
+    if (may_be_sought(tracer, *tracer->u.p)) {
+        size_t start = count < sizeof v.head ? (size_t)count : sizeof v.head;
+        if ((size_t)(tracer->u.lim - tracer->u.p) < start && !unpickler_fill(&tracer->u, start))
             return false;
-        look_for_texts(t, t->u.p, start);
+        look_for_texts(tracer, tracer->u.p, start);
     }
-    if (n < PICKLE_MIN)
+    if (count < PICKLE_MIN)
         return true;
-    if (!is_text && !check_end_of_zip(t, n < SIZE_MAX ? (size_t)n : SIZE_MAX, &v.may_end_in_zip))
+    if (!is_text && !check_end_of_zip(tracer, count < SIZE_MAX ? (size_t)count : SIZE_MAX, &v.may_end_in_zip))
         return false;
-    if (!v.may_end_in_zip && !get_possible_kinds(*t->u.p) &&
-        !(is_text && (*t->u.p == 0xc2 || *t->u.p == 0xc3)))
+    if (!v.may_end_in_zip && !get_possible_kinds(*tracer->u.p) &&
+        !(is_text && (*tracer->u.p == 0xc2 || *tracer->u.p == 0xc3)))
         return true;
-    if ((size_t)(t->u.lim - t->u.p) < searched && !unpickler_fill(&t->u, searched))
+    if ((size_t)(tracer->u.lim - tracer->u.p) < searched && !unpickler_fill(&tracer->u, searched))
         return false;
     if (is_text) {
-        decode_latin1_head(&v, t->u.p, searched);
+        decode_latin1_head(&v, tracer->u.p, searched);
     } else {
         v.nhead = searched < sizeof v.head ? searched : sizeof v.head;
-        memcpy(v.head, t->u.p, v.nhead);
+        memcpy(v.head, tracer->u.p, v.nhead);
     }
-    return report_if_payload(t, &v, n > SEARCHED || could_import(t->u.p, searched));
+    return report_if_payload(tracer, &v, count > SEARCHED || could_import(tracer->u.p, searched));
 }
 
-/* decode_line_head - sets the head of V from the line whose first N bytes are at B. Returns true if they can
- * be decoded, and the line could import; if it IS_LONGER, what follows could. */
-static bool decode_line_head(struct trace_payload *v, const unsigned char *b, size_t n, bool is_longer)
+/* decode_line_head - sets the head of PAYLOAD from the line whose first NBYTES bytes are at BYTES. Returns
+ * true if they can be decoded, and the line could import; if it IS_LONGER, what follows could. */
+static bool decode_line_head(struct trace_payload *payload, const unsigned char *bytes, size_t nbytes,
+                             bool is_longer)
 {
-    struct pickle_line l = {.unicode = v->encoding == TRACE_ENC_UNICODE};
+    struct pickle_line l = {.unicode = payload->encoding == TRACE_ENC_UNICODE};
     bool may_import = is_longer;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < nbytes; i++) {
         uint32_t cp[2];
-        int ncps = pickle_line_next(&l, b[i], cp);
+        int ncps = pickle_line_next(&l, bytes[i], cp);
         for (int k = 0; k < ncps; k++) {
             may_import = may_import || cp[k] == '\n' || cp[k] == 0x93;
             if (cp[k] > 0xff)
                 return false;
-            if (v->nhead < sizeof v->head)
-                v->head[v->nhead++] = (unsigned char)cp[k];
+            if (payload->nhead < sizeof payload->head)
+                payload->head[payload->nhead++] = (unsigned char)cp[k];
         }
         if (ncps < 0)
             return false;
@@ -193,14 +205,14 @@ static bool decode_line_head(struct trace_payload *v, const unsigned char *b, si
     return may_import;
 }
 
-bool payload_report_line(struct tracer *t)
+bool payload_report_line(struct tracer *tracer)
 {
     char line[LONGEST_NAME];
-    size_t n, quotes = t->u.op == PICKLE_STRING;
-    uint64_t start = unpickler_offset(&t->u);
-    if (!tracer_read_line(t, line, &n))
+    size_t n, quotes = tracer->u.op == PICKLE_STRING;
+    uint64_t start = unpickler_offset(&tracer->u);
+    if (!tracer_read_line(tracer, line, &n))
         return false;
-    uint64_t size = unpickler_offset(&t->u) - start - 1;
+    uint64_t size = unpickler_offset(&tracer->u) - start - 1;
     if (n < quotes || size < SOUGHT_MIN + 2 * quotes)
         return true;
     struct trace_payload v = {.start = start + quotes,
@@ -209,6 +221,6 @@ bool payload_report_line(struct tracer *t)
     n -= quotes;
     bool may_import = decode_line_head(&v, (const unsigned char *)line + quotes,
                                        n < v.size ? n : (size_t)v.size, n < v.size);
-    look_for_texts(t, v.head, v.nhead);
-    return v.size < PICKLE_MIN || report_if_payload(t, &v, may_import);
+    look_for_texts(tracer, v.head, v.nhead);
+    return v.size < PICKLE_MIN || report_if_payload(tracer, &v, may_import);
 }

@@ -72,7 +72,7 @@ struct unpack_input {
     unsigned char block[BLOCK];
 };
 
-static la_ssize_t read_callback(struct archive *a, void *user, const void **out)
+static la_ssize_t read_callback(struct archive *archive, void *user, const void **out)
 {
     struct unpack_input *in = user;
     ckpt_error err;
@@ -85,7 +85,7 @@ static la_ssize_t read_callback(struct archive *a, void *user, const void **out)
     uint64_t left = in->src->size - in->pos;
     size_t n = left < BLOCK ? (size_t)left : BLOCK;
     if (source_read(in->src, in->pos, in->block, n, &err) != CKPT_OK) {
-        in->lib->archive_set_error(a, EIO, "%s", err.what);
+        in->lib->archive_set_error(archive, EIO, "%s", err.what);
         return ARCHIVE_FATAL;
     }
     in->pos += n;
@@ -93,12 +93,12 @@ static la_ssize_t read_callback(struct archive *a, void *user, const void **out)
     return (la_ssize_t)n;
 }
 
-static la_int64_t seek_callback(struct archive *a, void *user, la_int64_t off, int whence)
+static la_int64_t seek_callback(struct archive *archive, void *user, la_int64_t off, int whence)
 {
     struct unpack_input *in = user;
     uint64_t base = whence == SEEK_END ? in->src->size : 0; /* libarchive computes SEEK_CUR itself */
     uint64_t to = base + (uint64_t)off; /* a negative OFF wraps to a large number, refused below */
-    (void)a;
+    (void)archive;
     if (to > in->src->size)
         return ARCHIVE_FATAL;
     in->pos = to;
@@ -175,43 +175,43 @@ static ckpt_status spool_entry(const struct unpack_input *in, spool *to, ckpt_er
 }
 
 /* unpack_entry - sets *OUT to the bytes of the current entry; after a failure, to those read before it. */
-static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u, source **out,
+static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *unpack, source **out,
                                 ckpt_error *err)
 {
-    spool *to = spool_new(u->max_bytes);
+    spool *to = spool_new(unpack->max_bytes);
     CKPT_TRY_ALLOC(to, err);
     ckpt_status st = spool_entry(in, to, err);
-    u->max_bytes -= spool_size(to);
+    unpack->max_bytes -= spool_size(to);
     *out = spool_source(to);
     return st;
 }
 
-/* pass_entry - unpacks the entry E, and passes its bytes to the callback of U. */
-static ckpt_status pass_entry(const struct unpack_input *in, struct archive_entry *e, struct unpack *u,
-                              ckpt_error *err)
+/* pass_entry - unpacks the entry ENTRY, and passes its bytes to the callback of UNPACK. */
+static ckpt_status pass_entry(const struct unpack_input *in, struct archive_entry *entry,
+                              struct unpack *unpack, ckpt_error *err)
 {
     source *bytes = NULL;
     ckpt_error member_err;
-    const char *name = in->lib->archive_entry_pathname(e);
+    const char *name = in->lib->archive_entry_pathname(entry);
     /* without a filter, the format "raw" would return the bytes unchanged */
     if (in->lib->archive_format(in->a) == ARCHIVE_FORMAT_RAW &&
         in->lib->archive_filter_code(in->a, 0) == ARCHIVE_FILTER_NONE)
         return fail(err, CKPT_EFORMAT, source_pos(in->src, 0), "it {only begins} like {=packed data}");
-    if (in->lib->archive_entry_filetype(e) == AE_IFDIR)
+    if (in->lib->archive_entry_filetype(entry) == AE_IFDIR)
         return CKPT_OK;
-    if (in->lib->archive_entry_is_encrypted(e))
+    if (in->lib->archive_entry_is_encrypted(entry))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a member is encrypted");
-    ckpt_status st = unpack_entry(in, u, &bytes, err);
+    ckpt_status st = unpack_entry(in, unpack, &bytes, err);
     if (!bytes)
         return st;
-    ckpt_status member_status = u->member(u->user, str_c(name ? name : "?"), bytes, &member_err);
+    ckpt_status member_status = unpack->member(unpack->user, str_c(name ? name : "?"), bytes, &member_err);
     source_unref(bytes);
     if (member_status != CKPT_OK)
         *err = member_err;
     return member_status != CKPT_OK ? member_status : st;
 }
 
-ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
+ckpt_status unpack_archive(source *src, struct unpack *unpack, ckpt_error *err)
 {
     struct unpack_input *in;
     struct archive_entry *e;
@@ -222,12 +222,12 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
         int code = in->lib->archive_read_next_header(in->a, &e);
         if (code == ARCHIVE_EOF)
             break;
-        st = code == ARCHIVE_OK || code == ARCHIVE_WARN ? pass_entry(in, e, u, err)
+        st = code == ARCHIVE_OK || code == ARCHIVE_WARN ? pass_entry(in, e, unpack, err)
                                                         : fail_libarchive(in, err);
     }
     la_int64_t used = in->lib->archive_filter_bytes(in->a, -1);
-    u->bytes_read = used < 0 ? 0 : (uint64_t)used;
-    u->is_decoder_failed = st == CKPT_EUNSUPPORTED && in->lib->archive_errno(in->a) == DECODER_FAILED;
+    unpack->bytes_read = used < 0 ? 0 : (uint64_t)used;
+    unpack->is_decoder_failed = st == CKPT_EUNSUPPORTED && in->lib->archive_errno(in->a) == DECODER_FAILED;
     close_input(in);
     return st;
 }
@@ -318,10 +318,10 @@ bool unpack_archive_available(void)
 
 #else
 
-ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
+ckpt_status unpack_archive(source *src, struct unpack *unpack, ckpt_error *err)
 {
     (void)src;
-    (void)u;
+    (void)unpack;
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                 "this ckpt was built without libarchive, which unpacks it");
 }

@@ -16,7 +16,7 @@ struct unpack {
 
 /* unpack_archive - unpacks every member of SRC. CKPT_EUNSUPPORTED: there is no libarchive, or SRC is
  * encrypted or of a kind not read here; CKPT_EFORMAT: damaged; CKPT_ELIMIT: more than max_bytes. */
-ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err);
+ckpt_status unpack_archive(source *src, struct unpack *unpack, ckpt_error *err);
 /* unpack_zstd - decompresses SRC, which must be zstd frames and nothing else, and appends the result to TO.
  * CKPT_EFORMAT: damaged, or no frame; CKPT_ELIMIT: TO is full; CKPT_EUNSUPPORTED: there is no libarchive, or
  * it lacks zstd. */

@@ -31,78 +31,78 @@ struct unpickler {
     ckpt_error *err;
 };
 
-ckpt_status unpickler_init(struct unpickler *u, arena *a, source *src, uint64_t pos, uint64_t end,
+ckpt_status unpickler_init(struct unpickler *unpickler, arena *a, source *src, uint64_t pos, uint64_t end,
                            ckpt_error *err);
-/* unpickler_free - frees what U allocated, but not its arena. */
-void unpickler_free(struct unpickler *u);
+/* unpickler_free - frees what UNPICKLER allocated, but not its arena. */
+void unpickler_free(struct unpickler *unpickler);
 
 /* unpickler_fail - fails with a message that begins with the name of the current opcode. */
-bool unpickler_fail(struct unpickler *u, ckpt_status status, const char *fmt, ...) CKPT_PRINTF(3, 4);
+bool unpickler_fail(struct unpickler *unpickler, ckpt_status status, const char *fmt, ...) CKPT_PRINTF(3, 4);
 /* fail_op - fails because the pickle is malformed; READER has the struct unpickler `u`. */
 #define fail_op(reader, ...) unpickler_fail(&(reader)->u, CKPT_EFORMAT, __VA_ARGS__)
-bool unpickler_fail_memory(struct unpickler *u);
-/* unpickler_fail_underflow - fails because the opcode needs N items above the last mark. */
-bool unpickler_fail_underflow(struct unpickler *u, size_t n);
-/* unpickler_fail_truncated - fails because the opcode needs N more bytes. */
-bool unpickler_fail_truncated(struct unpickler *u, uint64_t n);
-/* unpickler_fail_pairs - fails because N items, an odd number, are above the last mark. */
-bool unpickler_fail_pairs(struct unpickler *u, size_t n);
-/* unpickler_fail_length - fails because the opcode's length N is negative. */
-bool unpickler_fail_length(struct unpickler *u, int32_t n);
+bool unpickler_fail_memory(struct unpickler *unpickler);
+/* unpickler_fail_underflow - fails because the opcode needs COUNT items above the last mark. */
+bool unpickler_fail_underflow(struct unpickler *unpickler, size_t count);
+/* unpickler_fail_truncated - fails because the opcode needs COUNT more bytes. */
+bool unpickler_fail_truncated(struct unpickler *unpickler, uint64_t count);
+/* unpickler_fail_pairs - fails because COUNT items, an odd number, are above the last mark. */
+bool unpickler_fail_pairs(struct unpickler *unpickler, size_t count);
+/* unpickler_fail_length - fails because the opcode's length COUNT is negative. */
+bool unpickler_fail_length(struct unpickler *unpickler, int32_t count);
 /* unpickler_fail_opcode - fails because the current byte is not an opcode. */
-bool unpickler_fail_opcode(struct unpickler *u);
+bool unpickler_fail_opcode(struct unpickler *unpickler);
 
 /* unpickler_grow - doubles *CAP, the capacity of an array from malloc with elements of SIZE bytes. ARRAY is
  * the address of the pointer to it. */
-bool unpickler_grow(struct unpickler *u, void *array, size_t *cap, size_t size);
+bool unpickler_grow(struct unpickler *unpickler, void *array, size_t *cap, size_t size);
 /* unpickler_estimate_items - returns how many items of EACH bytes could still follow in the pickle. Lists are
  * allocated for so many items at once: a list that grows is copied, while memory that is not used costs
  * nothing. */
-size_t unpickler_estimate_items(const struct unpickler *u, unsigned each);
-/* unpickler_fill - reads on until the window has at least N <= READER_WINDOW bytes. */
-bool unpickler_fill(struct unpickler *u, size_t n);
-void unpickler_seek(struct unpickler *u, uint64_t pos);
-bool unpickler_skip(struct unpickler *u, uint64_t n);
-bool unpickler_push_mark(struct unpickler *u);
+size_t unpickler_estimate_items(const struct unpickler *unpickler, unsigned each);
+/* unpickler_fill - reads on until the window has at least COUNT <= READER_WINDOW bytes. */
+bool unpickler_fill(struct unpickler *unpickler, size_t count);
+void unpickler_seek(struct unpickler *unpickler, uint64_t pos);
+bool unpickler_skip(struct unpickler *unpickler, uint64_t count);
+bool unpickler_push_mark(struct unpickler *unpickler);
 /* unpickler_pop_mark - removes the last mark, and sets *FROM to the stack index of the first item above. */
-bool unpickler_pop_mark(struct unpickler *u, size_t *from);
+bool unpickler_pop_mark(struct unpickler *unpickler, size_t *from);
 /* unpickler_set_protocol - checks the argument of PROTO. */
-bool unpickler_set_protocol(struct unpickler *u, uint8_t protocol);
+bool unpickler_set_protocol(struct unpickler *unpickler, uint8_t protocol);
 
 /* unpickler_find_memo - returns the memo entry INDEX; 0: there is none, which is not a failure. */
-uint64_t unpickler_find_memo(const struct unpickler *u, uint64_t index);
+uint64_t unpickler_find_memo(const struct unpickler *unpickler, uint64_t index);
 /* unpickler_get_memo - returns the memo entry INDEX; fails if there is none. */
-uint64_t unpickler_get_memo(struct unpickler *u, uint64_t index);
-bool unpickler_put_memo_slow(struct unpickler *u, uint64_t index, uint64_t entry);
+uint64_t unpickler_get_memo(struct unpickler *unpickler, uint64_t index);
+bool unpickler_put_memo_slow(struct unpickler *unpickler, uint64_t index, uint64_t entry);
 
-static inline uint64_t unpickler_offset(const struct unpickler *u)
+static inline uint64_t unpickler_offset(const struct unpickler *unpickler)
 {
-    return u->lim_pos - (uint64_t)(u->lim - u->p);
+    return unpickler->lim_pos - (uint64_t)(unpickler->lim - unpickler->p);
 }
-static inline uint64_t unpickler_bytes_left(const struct unpickler *u)
+static inline uint64_t unpickler_bytes_left(const struct unpickler *unpickler)
 {
-    return u->r.end - unpickler_offset(u);
+    return unpickler->r.end - unpickler_offset(unpickler);
 }
-/* unpickler_take - returns the next N <= READER_WINDOW bytes, valid until the next call, or NULL. */
-static inline const unsigned char *unpickler_take(struct unpickler *u, size_t n)
+/* unpickler_take - returns the next COUNT <= READER_WINDOW bytes, valid until the next call, or NULL. */
+static inline const unsigned char *unpickler_take(struct unpickler *unpickler, size_t count)
 {
-    if ((size_t)(u->lim - u->p) < n && !unpickler_fill(u, n))
+    if ((size_t)(unpickler->lim - unpickler->p) < count && !unpickler_fill(unpickler, count))
         return NULL;
-    u->p += n;
-    return u->p - n;
+    unpickler->p += count;
+    return unpickler->p - count;
 }
-/* unpickler_need - fails unless there are at least N items above the last mark. */
-static inline bool unpickler_need(struct unpickler *u, size_t n)
+/* unpickler_need - fails unless there are at least COUNT items above the last mark. */
+static inline bool unpickler_need(struct unpickler *unpickler, size_t count)
 {
-    return u->top - u->fence >= n || unpickler_fail_underflow(u, n);
+    return unpickler->top - unpickler->fence >= count || unpickler_fail_underflow(unpickler, count);
 }
 /* unpickler_put_memo - sets the memo entry INDEX; the common case, that INDEX is the next, is inline. */
-static inline bool unpickler_put_memo(struct unpickler *u, uint64_t index, uint64_t entry)
+static inline bool unpickler_put_memo(struct unpickler *unpickler, uint64_t index, uint64_t entry)
 {
-    if (index != u->memo_len || index >= u->memo_cap || u->sparse_index)
-        return unpickler_put_memo_slow(u, index, entry);
-    u->memo[u->memo_len++] = entry;
-    u->memo_count++;
+    if (index != unpickler->memo_len || index >= unpickler->memo_cap || unpickler->sparse_index)
+        return unpickler_put_memo_slow(unpickler, index, entry);
+    unpickler->memo[unpickler->memo_len++] = entry;
+    unpickler->memo_count++;
     return true;
 }
 

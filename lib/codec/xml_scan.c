@@ -11,30 +11,34 @@
 
 enum { IN_CONTENT, IN_TAG, AFTER_ROOT, FAILED };
 
-static enum xml_event fail_at(xml_scan *x, size_t pos, const char *allowed)
+static enum xml_event fail_at(xml_scan *scan, size_t pos, const char *allowed)
 {
     char found[TEXT_BYTES_SIZE];
-    x->state = FAILED;
-    if (pos >= x->text.len)
-        (void)fail(x->err, CKPT_ETRUNCATED, x->text.len, "the XML text {ends}, {=%s} must follow", allowed);
+    scan->state = FAILED;
+    if (pos >= scan->text.len)
+        (void)fail(scan->err, CKPT_ETRUNCATED, scan->text.len, "the XML text {ends}, {=%s} must follow",
+                   allowed);
     else
-        (void)fail(x->err, CKPT_EFORMAT, pos, "invalid XML: found {%s}, allowed: {=%s}",
-                   text_describe_bytes((const unsigned char *)x->text.ptr + pos, 1, found), allowed);
+        (void)fail(scan->err, CKPT_EFORMAT, pos, "invalid XML: found {%s}, allowed: {=%s}",
+                   text_describe_bytes((const unsigned char *)scan->text.ptr + pos, 1, found), allowed);
     return XML_ERROR;
 }
 
-static bool is_character(uint32_t c) { return c >= 0x20 || c == '\t' || c == '\n' || c == '\r'; }
-
-void xml_init(xml_scan *x, ckpt_str text, arena *a, ckpt_error *err)
+static bool is_character(uint32_t character)
 {
-    *x = (xml_scan){.text = text, .a = a, .err = err};
+    return character >= 0x20 || character == '\t' || character == '\n' || character == '\r';
+}
+
+void xml_init(xml_scan *scan, ckpt_str text, arena *a, ckpt_error *err)
+{
+    *scan = (xml_scan){.text = text, .a = a, .err = err};
     if (str_starts(text, STR_LIT("\xef\xbb\xbf")))
-        x->pos = 3;
-    for (size_t at = x->pos; at < text.len;) {
+        scan->pos = 3;
+    for (size_t at = scan->pos; at < text.len;) {
         size_t from = at;
         uint32_t c = utf8_next(text, &at, false);
         if (c == UTF8_BAD || !is_character(c)) {
-            (void)fail_at(x, from, "characters in UTF-8");
+            (void)fail_at(scan, from, "characters in UTF-8");
             return;
         }
     }
@@ -42,43 +46,48 @@ void xml_init(xml_scan *x, ckpt_str text, arena *a, ckpt_error *err)
 
 /* ---------------------------------------------------------------------------------- tokens */
 
-static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-static bool is_name_character(char c, bool first)
+static bool is_space(char character)
 {
-    bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':' || (c & 0x80);
-    return letter || (!first && ((c >= '0' && c <= '9') || c == '-' || c == '.'));
+    return character == ' ' || character == '\t' || character == '\n' || character == '\r';
 }
 
-static bool take(xml_scan *x, ckpt_str text)
+static bool is_name_character(char character, bool first)
 {
-    bool found = str_starts(str_skip(x->text, x->pos), text);
-    x->pos += found ? text.len : 0;
+    bool letter = (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
+                  character == '_' || character == ':' || (character & 0x80);
+    return letter ||
+           (!first && ((character >= '0' && character <= '9') || character == '-' || character == '.'));
+}
+
+static bool take(xml_scan *scan, ckpt_str text)
+{
+    bool found = str_starts(str_skip(scan->text, scan->pos), text);
+    scan->pos += found ? text.len : 0;
     return found;
 }
 
-static bool skip_space(xml_scan *x)
+static bool skip_space(xml_scan *scan)
 {
-    size_t from = x->pos;
-    while (x->pos < x->text.len && is_space(x->text.ptr[x->pos]))
-        x->pos++;
-    return x->pos > from;
+    size_t from = scan->pos;
+    while (scan->pos < scan->text.len && is_space(scan->text.ptr[scan->pos]))
+        scan->pos++;
+    return scan->pos > from;
 }
 
 /* skip_after - moves after the next END. False: there is none. */
-static bool skip_after(xml_scan *x, ckpt_str end)
+static bool skip_after(xml_scan *scan, ckpt_str end)
 {
-    size_t at = str_find(x->text, end, x->pos);
-    x->pos = at == SIZE_MAX ? x->text.len : at + end.len;
+    size_t at = str_find(scan->text, end, scan->pos);
+    scan->pos = at == SIZE_MAX ? scan->text.len : at + end.len;
     return at != SIZE_MAX;
 }
 
-static ckpt_str take_name(xml_scan *x)
+static ckpt_str take_name(xml_scan *scan)
 {
-    size_t from = x->pos;
-    while (x->pos < x->text.len && is_name_character(x->text.ptr[x->pos], x->pos == from))
-        x->pos++;
-    return str_of(x->text.ptr + from, x->pos - from);
+    size_t from = scan->pos;
+    while (scan->pos < scan->text.len && is_name_character(scan->text.ptr[scan->pos], scan->pos == from))
+        scan->pos++;
+    return str_of(scan->text.ptr + from, scan->pos - from);
 }
 
 /* ---------------------------------------------------------------------------------- values */
@@ -108,14 +117,14 @@ static uint32_t find_reference(ckpt_str name)
     return is_allowed ? c : UTF8_BAD;
 }
 
-/* decode_value - sets x->value to RAW with references replaced and white space turned into blanks. */
-static enum xml_event decode_value(xml_scan *x, ckpt_str raw)
+/* decode_value - sets scan->value to RAW with references replaced and white space turned into blanks. */
+static enum xml_event decode_value(xml_scan *scan, ckpt_str raw)
 {
-    char *out = arena_alloc(x->a, raw.len + 1); /* no character is longer than its reference */
+    char *out = arena_alloc(scan->a, raw.len + 1); /* no character is longer than its reference */
     size_t n = 0;
     if (!out) {
-        x->state = FAILED;
-        (void)fail_memory(x->err);
+        scan->state = FAILED;
+        (void)fail_memory(scan->err);
         return XML_ERROR;
     }
     for (size_t i = 0; i < raw.len;) {
@@ -129,127 +138,129 @@ static enum xml_event decode_value(xml_scan *x, ckpt_str raw)
         uint32_t character = end == SIZE_MAX ? UTF8_BAD
                                              : find_reference(str_of(raw.ptr + i + 1, end - i - 1));
         if (character == UTF8_BAD)
-            return fail_at(x, (size_t)(raw.ptr - x->text.ptr) + i, "a reference such as &amp; or &#38;");
+            return fail_at(scan, (size_t)(raw.ptr - scan->text.ptr) + i,
+                           "a reference such as &amp; or &#38;");
         n += utf8_put(character, out + n);
         i = end + 1;
     }
-    x->value = str_of(out, n);
+    scan->value = str_of(out, n);
     return XML_ATTRIBUTE;
 }
 
-static enum xml_event read_attribute(xml_scan *x)
+static enum xml_event read_attribute(xml_scan *scan)
 {
-    x->name = take_name(x);
-    if (!x->name.len)
-        return fail_at(x, x->pos, "an attribute, > or />");
-    (void)skip_space(x);
-    if (!take(x, STR_LIT("=")))
-        return fail_at(x, x->pos, "=");
-    (void)skip_space(x);
-    char quote = x->pos < x->text.len ? x->text.ptr[x->pos] : 0;
+    scan->name = take_name(scan);
+    if (!scan->name.len)
+        return fail_at(scan, scan->pos, "an attribute, > or />");
+    (void)skip_space(scan);
+    if (!take(scan, STR_LIT("=")))
+        return fail_at(scan, scan->pos, "=");
+    (void)skip_space(scan);
+    char quote = scan->pos < scan->text.len ? scan->text.ptr[scan->pos] : 0;
     if (quote != '"' && quote != '\'')
-        return fail_at(x, x->pos, "a value in quotes");
-    size_t from = ++x->pos, end = str_find(x->text, str_of(&quote, 1), from);
+        return fail_at(scan, scan->pos, "a value in quotes");
+    size_t from = ++scan->pos, end = str_find(scan->text, str_of(&quote, 1), from);
     if (end == SIZE_MAX)
-        return fail_at(x, x->text.len, "the end of a value");
-    ckpt_str raw = str_of(x->text.ptr + from, end - from);
+        return fail_at(scan, scan->text.len, "the end of a value");
+    ckpt_str raw = str_of(scan->text.ptr + from, end - from);
     size_t open = str_find(raw, STR_LIT("<"), 0);
     if (open != SIZE_MAX)
-        return fail_at(x, from + open, "&lt; instead");
-    x->pos = end + 1;
-    return decode_value(x, raw);
+        return fail_at(scan, from + open, "&lt; instead");
+    scan->pos = end + 1;
+    return decode_value(scan, raw);
 }
 
 /* ------------------------------------------------------------------------------------ tags */
 
-static enum xml_event close_element(xml_scan *x)
+static enum xml_event close_element(xml_scan *scan)
 {
-    x->name = x->open[--x->depth];
-    x->state = x->depth ? IN_CONTENT : AFTER_ROOT;
+    scan->name = scan->open[--scan->depth];
+    scan->state = scan->depth ? IN_CONTENT : AFTER_ROOT;
     return XML_CLOSE;
 }
 
-static enum xml_event read_closing_tag(xml_scan *x)
+static enum xml_event read_closing_tag(xml_scan *scan)
 {
-    size_t at = x->pos;
-    ckpt_str name = take_name(x);
-    if (!x->depth || !str_eq(name, x->open[x->depth - 1]))
-        return fail_at(x, at, x->depth ? "the name of the element that is open" : "an element");
-    (void)skip_space(x);
-    return take(x, STR_LIT(">")) ? close_element(x) : fail_at(x, x->pos, ">");
+    size_t at = scan->pos;
+    ckpt_str name = take_name(scan);
+    if (!scan->depth || !str_eq(name, scan->open[scan->depth - 1]))
+        return fail_at(scan, at, scan->depth ? "the name of the element that is open" : "an element");
+    (void)skip_space(scan);
+    return take(scan, STR_LIT(">")) ? close_element(scan) : fail_at(scan, scan->pos, ">");
 }
 
-static enum xml_event read_tag(xml_scan *x)
+static enum xml_event read_tag(xml_scan *scan)
 {
-    if (take(x, STR_LIT("</")))
-        return read_closing_tag(x);
-    x->pos++;
-    x->name = take_name(x);
-    if (!x->name.len)
-        return fail_at(x, x->pos, "the name of an element (a document type is not read)");
-    if (x->state == AFTER_ROOT)
-        return fail_at(x, x->event_at, "nothing after the root element");
-    if (x->depth == XML_DEPTH) {
-        x->state = FAILED;
-        (void)fail(x->err, CKPT_ELIMIT, x->event_at, "{more} than {=%u elements} within each other",
+    if (take(scan, STR_LIT("</")))
+        return read_closing_tag(scan);
+    scan->pos++;
+    scan->name = take_name(scan);
+    if (!scan->name.len)
+        return fail_at(scan, scan->pos, "the name of an element (a document type is not read)");
+    if (scan->state == AFTER_ROOT)
+        return fail_at(scan, scan->event_at, "nothing after the root element");
+    if (scan->depth == XML_DEPTH) {
+        scan->state = FAILED;
+        (void)fail(scan->err, CKPT_ELIMIT, scan->event_at, "{more} than {=%u elements} within each other",
                    XML_DEPTH);
         return XML_ERROR;
     }
-    x->open[x->depth++] = x->name;
-    x->state = IN_TAG;
+    scan->open[scan->depth++] = scan->name;
+    scan->state = IN_TAG;
     return XML_OPEN;
 }
 
 /* read_in_tag - returns the next attribute of the tag that began, or its end if it is empty. XML_END: its
  * content follows. */
-static enum xml_event read_in_tag(xml_scan *x)
+static enum xml_event read_in_tag(xml_scan *scan)
 {
-    bool has_space = skip_space(x);
-    x->event_at = x->pos;
-    if (take(x, STR_LIT("/>")))
-        return close_element(x);
-    if (!take(x, STR_LIT(">")))
-        return has_space ? read_attribute(x) : fail_at(x, x->pos, "white space, > or />");
-    x->state = IN_CONTENT;
+    bool has_space = skip_space(scan);
+    scan->event_at = scan->pos;
+    if (take(scan, STR_LIT("/>")))
+        return close_element(scan);
+    if (!take(scan, STR_LIT(">")))
+        return has_space ? read_attribute(scan) : fail_at(scan, scan->pos, "white space, > or />");
+    scan->state = IN_CONTENT;
     return XML_END;
 }
 
 /* skip_to_tag - skips text, comments and the like. False: an error, or the end of the text. */
-static bool skip_to_tag(xml_scan *x)
+static bool skip_to_tag(xml_scan *scan)
 {
-    while (x->pos < x->text.len) {
+    while (scan->pos < scan->text.len) {
         bool closed = true;
-        if (take(x, STR_LIT("<!--")))
-            closed = skip_after(x, STR_LIT("-->"));
-        else if (take(x, STR_LIT("<?")))
-            closed = skip_after(x, STR_LIT("?>"));
-        else if (x->depth && take(x, STR_LIT("<![CDATA[")))
-            closed = skip_after(x, STR_LIT("]]>"));
-        else if (x->text.ptr[x->pos] == '<')
+        if (take(scan, STR_LIT("<!--")))
+            closed = skip_after(scan, STR_LIT("-->"));
+        else if (take(scan, STR_LIT("<?")))
+            closed = skip_after(scan, STR_LIT("?>"));
+        else if (scan->depth && take(scan, STR_LIT("<![CDATA[")))
+            closed = skip_after(scan, STR_LIT("]]>"));
+        else if (scan->text.ptr[scan->pos] == '<')
             return true;
-        else if (x->depth || is_space(x->text.ptr[x->pos]))
-            x->pos++;
+        else if (scan->depth || is_space(scan->text.ptr[scan->pos]))
+            scan->pos++;
         else
-            return fail_at(x, x->pos, "an element") != XML_ERROR;
+            return fail_at(scan, scan->pos, "an element") != XML_ERROR;
         if (!closed)
-            return fail_at(x, x->text.len, "the end of a comment or instruction") != XML_ERROR;
+            return fail_at(scan, scan->text.len, "the end of a comment or instruction") != XML_ERROR;
     }
     return false;
 }
 
-enum xml_event xml_next(xml_scan *x)
+enum xml_event xml_next(xml_scan *scan)
 {
-    if (x->state == FAILED)
+    if (scan->state == FAILED)
         return XML_ERROR;
-    enum xml_event e = x->state == IN_TAG ? read_in_tag(x) : XML_END;
+    enum xml_event e = scan->state == IN_TAG ? read_in_tag(scan) : XML_END;
     if (e != XML_END)
         return e;
-    if (skip_to_tag(x)) {
-        x->event_at = x->pos;
-        return read_tag(x);
+    if (skip_to_tag(scan)) {
+        scan->event_at = scan->pos;
+        return read_tag(scan);
     }
-    if (x->state == AFTER_ROOT)
+    if (scan->state == AFTER_ROOT)
         return XML_END;
-    return x->state == FAILED ? XML_ERROR
-                              : fail_at(x, x->text.len, x->depth ? "a closing tag" : "an element");
+    return scan->state == FAILED
+               ? XML_ERROR
+               : fail_at(scan, scan->text.len, scan->depth ? "a closing tag" : "an element");
 }

@@ -31,8 +31,8 @@ typedef struct {
 
 /* xml_init - starts to scan TEXT, which begins at offset 0 of its file and must live as long as the names and
  * values of the events. */
-void xml_init(xml_scan *x, ckpt_str text, arena *a, ckpt_error *err);
+void xml_init(xml_scan *scan, ckpt_str text, arena *a, ckpt_error *err);
 /* xml_next - returns the next event; after XML_ERROR (err is set) always XML_ERROR. */
-enum xml_event xml_next(xml_scan *x);
+enum xml_event xml_next(xml_scan *scan);
 
 #endif

@@ -48,12 +48,12 @@ typedef struct {
     ckpt_error *err;
 } yaml_scan;
 
-/* yaml_init - starts to scan BYTES, which are UTF-8 and must live as long as Y. */
-void yaml_init(yaml_scan *y, ckpt_str bytes, ckpt_error *err);
-/* yaml_next - returns the next token; its text is in y->text until the next call. After YAML_ERROR (err is
+/* yaml_init - starts to scan BYTES, which are UTF-8 and must live as long as SCAN. */
+void yaml_init(yaml_scan *scan, ckpt_str bytes, ckpt_error *err);
+/* yaml_next - returns the next token; its text is in scan->text until the next call. After YAML_ERROR (err is
  * set) always YAML_ERROR. */
-enum yaml_token yaml_next(yaml_scan *y);
+enum yaml_token yaml_next(yaml_scan *scan);
 /* yaml_text - returns the text of the last token; .ptr NULL: it is longer than YAML_TEXT_MAX. */
-ckpt_str yaml_text(const yaml_scan *y);
+ckpt_str yaml_text(const yaml_scan *scan);
 
 #endif

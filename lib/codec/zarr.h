@@ -46,24 +46,24 @@ struct zarr_array {
  * Allocates from A. Refuses 2^63 bytes or more, and chunks without elements. Errors name the codecs and
  * dtypes that are not supported. */
 ckpt_status zarr_read(ckpt_str text, bool v3, arena *a, struct zarr_array *out, ckpt_error *err);
-/* zarr_is_chunk_key - returns true if KEY, without the prefix of the array Z, is the key of one of its chunks
- * (or shards), and sets FIRST to the index of the first element there, by dimension. */
-bool zarr_is_chunk_key(const struct zarr_array *z, ckpt_str key, uint64_t *first);
+/* zarr_is_chunk_key - returns true if KEY, without the prefix of the array ARRAY, is the key of one of its
+ * chunks (or shards), and sets FIRST to the index of the first element there, by dimension. */
+bool zarr_is_chunk_key(const struct zarr_array *array, ckpt_str key, uint64_t *first);
 /* zarr_get_strides - sets STRIDE to the strides of the elements in a decoded chunk, by dimension. */
-void zarr_get_strides(const struct zarr_array *z, uint64_t *stride);
-/* zarr_decode - decodes STORED, which is encoded as E describes, and appends the elements to TO. */
-ckpt_status zarr_decode(const struct zarr_encoding *e, source *stored, spool *to, ckpt_error *err);
+void zarr_get_strides(const struct zarr_array *array, uint64_t *stride);
+/* zarr_decode - decodes STORED, which is encoded as ENCODING describes, and appends the elements to TO. */
+ckpt_status zarr_decode(const struct zarr_encoding *encoding, source *stored, spool *to, ckpt_error *err);
 /* zarr_has_checksums - returns true if the stored bytes have checksums, which zarr_decode compares. */
-bool zarr_has_checksums(const struct zarr_encoding *e);
+bool zarr_has_checksums(const struct zarr_encoding *encoding);
 
 /* A chunk in a shard. */
 struct zarr_stored_chunk {
     uint64_t at, nbytes; /* offset in the shard, and size; both UINT64_MAX: the chunk is missing */
 };
 
-/* zarr_read_index - reads the index of the shard in the N bytes at AT of SRC. Sets *OUT to the
- * Z->chunks_in_shard chunks of the shard, allocated from A. Refuses a chunk that ends after the shard. */
-ckpt_status zarr_read_index(const struct zarr_array *z, source *src, uint64_t at, uint64_t n, arena *a,
-                            struct zarr_stored_chunk **out, ckpt_error *err);
+/* zarr_read_index - reads the index of the shard in the NBYTES bytes at AT of SRC. Sets *OUT to the
+ * ARRAY->chunks_in_shard chunks of the shard, allocated from A. Refuses a chunk that ends after the shard. */
+ckpt_status zarr_read_index(const struct zarr_array *array, source *src, uint64_t at, uint64_t nbytes,
+                            arena *a, struct zarr_stored_chunk **out, ckpt_error *err);
 
 #endif

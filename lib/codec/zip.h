@@ -62,37 +62,40 @@ ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
  * local headers. Reads every member and compares its checksum. Sets the fault of each entry whose member is
  * not intact; zip_open_member fails with this fault. */
 ckpt_status zip_salvage(source *src, arena *a, zip **out, ckpt_error *err);
-void zip_close(zip *z); /* NULL is allowed */
+void zip_close(zip *archive); /* NULL is allowed */
 typedef ckpt_status zip_entry_visitor(void *user, size_t i, const struct zip_entry *e, ckpt_error *err);
-/* zip_visit_entries - calls EACH for every entry of the central directory in SRC, and sets *N to their
+/* zip_visit_entries - calls EACH for every entry of the central directory in SRC, and sets *COUNT to their
  * number. Keeps no entry in memory, so entries are not compared with each other. Stops with the error of
  * EACH. Fails if there are bytes before or after the archive. */
-ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, size_t *n, ckpt_error *err);
+ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, size_t *count,
+                              ckpt_error *err);
 /* zip_find - returns the index of the entry whose name is exactly NAME, or -1. */
-int64_t zip_find(const zip *z, ckpt_str name);
+int64_t zip_find(const zip *archive, ckpt_str name);
 /* zip_index_names - makes the index of names, and sets `duplicate` of the entries. */
-ckpt_status zip_index_names(zip *z, ckpt_error *err);
+ckpt_status zip_index_names(zip *archive, ckpt_error *err);
 /* zip_free_names - frees the index of names, for when few lookups will follow: zip_find then compares every
  * name. */
-void zip_free_names(zip *z);
+void zip_free_names(zip *archive);
 /* zip_index_case_folded - makes the index that zip_find_case_folded needs. */
-ckpt_status zip_index_case_folded(zip *z, ckpt_error *err);
+ckpt_status zip_index_case_folded(zip *archive, ckpt_error *err);
 /* zip_find_case_folded - returns the index of the entry whose name is FOLDER and NAME joined, or -1. If there
  * is no exact match, the case of ASCII letters is ignored, as by torch. Allocates nothing, so a name is never
- * missing for lack of memory; builds the name in Z, so not for two threads at once. */
-int64_t zip_find_case_folded(zip *z, ckpt_str folder, ckpt_str name);
-/* zip_locate_payload - sets data_offset of entry I by its local header, which must match the central
+ * missing for lack of memory; builds the name in ARCHIVE, so not for two threads at once. */
+int64_t zip_find_case_folded(zip *archive, ckpt_str folder, ckpt_str name);
+/* zip_locate_payload - sets data_offset of entry INDEX by its local header, which must match the central
  * directory in name, method, and CRC and sizes if it has them. Several threads may call it, and read members,
  * at the same time. */
-ckpt_status zip_locate_payload(zip *z, size_t i, ckpt_error *err);
+ckpt_status zip_locate_payload(zip *archive, size_t index, ckpt_error *err);
 /* zip_locate_all - locates the payload of every entry in file order, reading many headers at a time. Ignores
  * faults: zip_locate_payload reports them later. */
-void zip_locate_all(zip *z);
-/* zip_open_member - opens entry I as a source: its bytes if stored, inflated on the fly (never beyond usize)
- * if deflated. Refuses encryption and most other methods, and names them. The local header is read with the
- * first byte, or by source_locate: listing many members reads none. The zip must outlive the source. */
-ckpt_status zip_open_member(zip *z, size_t i, source **out, ckpt_error *err);
-/* zip_load_member - reads entry I, at most MAX bytes, into the arena, and checks its CRC unless crc_none. */
-ckpt_status zip_load_member(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_error *err);
+void zip_locate_all(zip *archive);
+/* zip_open_member - opens entry INDEX as a source: its bytes if stored, inflated on the fly (never beyond
+ * usize) if deflated. Refuses encryption and most other methods, and names them. The local header is read
+ * with the first byte, or by source_locate: listing many members reads none. The zip must outlive the
+ * source. */
+ckpt_status zip_open_member(zip *archive, size_t index, source **out, ckpt_error *err);
+/* zip_load_member - reads entry INDEX, at most MAX bytes, into the arena, and checks its CRC unless
+ * crc_none. */
+ckpt_status zip_load_member(zip *archive, size_t index, uint64_t max, ckpt_str *out, ckpt_error *err);
 
 #endif

@@ -46,6 +46,6 @@ struct zip_audit {
 
 /* zip_audit - fills in the views, and calls flaw for each contradiction. Returns CKPT_OK even if the archive
  * is unusable: then the views are the members that could be found. */
-ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err);
+ckpt_status zip_audit(struct zip_audit *audit, ckpt_error *err);
 
 #endif

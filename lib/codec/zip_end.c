@@ -27,54 +27,54 @@ struct tail {
     size_t n;
 };
 
-static uint64_t to_file_offset(const struct tail *t, uint64_t off) { return source_pos(t->src, off); }
+static uint64_t to_file_offset(const struct tail *tail, uint64_t off) { return source_pos(tail->src, off); }
 
-/* read_bytes - copies the N <= ZIP64_END_SIZE bytes at OFF of the file to OUT, from the tail if it has them.
- * False: the file ends before, or cannot be read. */
-static bool read_bytes(const struct tail *t, uint64_t off, unsigned char *out, size_t n)
+/* read_bytes - copies the NBYTES <= ZIP64_END_SIZE bytes at OFF of the file to OUT, from the tail if it has
+ * them. False: the file ends before, or cannot be read. */
+static bool read_bytes(const struct tail *tail, uint64_t off, unsigned char *out, size_t nbytes)
 {
     ckpt_error ignored;
-    if (!range_within(off, n, t->src->size))
+    if (!range_within(off, nbytes, tail->src->size))
         return false;
-    if (off >= t->start && range_within(off - t->start, n, t->n)) {
-        memcpy(out, t->bytes + (off - t->start), n);
+    if (off >= tail->start && range_within(off - tail->start, nbytes, tail->n)) {
+        memcpy(out, tail->bytes + (off - tail->start), nbytes);
         return true;
     }
-    return source_read(t->src, off, out, n, &ignored) == CKPT_OK;
+    return source_read(tail->src, off, out, nbytes, &ignored) == CKPT_OK;
 }
 
-static bool has_signature(const struct tail *t, uint64_t off, uint32_t signature)
+static bool has_signature(const struct tail *tail, uint64_t off, uint32_t signature)
 {
     unsigned char b[4];
-    return read_bytes(t, off, b, 4) && load_u32le(b) == signature;
+    return read_bytes(tail, off, b, 4) && load_u32le(b) == signature;
 }
 
 /* read_end_record - parses the end of central directory at OFF. Its signature is not checked. False: the
  * file ends before. */
-static bool read_end_record(const struct tail *t, uint64_t off, struct zip_end_record *r)
+static bool read_end_record(const struct tail *tail, uint64_t off, struct zip_end_record *record)
 {
     unsigned char b[ZIP_END_SIZE];
-    bool was_read = read_bytes(t, off, b, sizeof b);
-    *r = was_read ? zip_parse_end(b) : (struct zip_end_record){0};
+    bool was_read = read_bytes(tail, off, b, sizeof b);
+    *record = was_read ? zip_parse_end(b) : (struct zip_end_record){0};
     return was_read;
 }
 
-static bool read_zip64_end(const struct tail *t, uint64_t off, struct zip_end_record *r)
+static bool read_zip64_end(const struct tail *tail, uint64_t off, struct zip_end_record *record)
 {
     unsigned char b[ZIP64_END_SIZE];
-    bool was_read = read_bytes(t, off, b, sizeof b);
-    *r = was_read ? zip64_parse_end(b) : (struct zip_end_record){0};
-    return was_read && r->signature == ZIP64_END;
+    bool was_read = read_bytes(tail, off, b, sizeof b);
+    *record = was_read ? zip64_parse_end(b) : (struct zip_end_record){0};
+    return was_read && record->signature == ZIP64_END;
 }
 
 /* read_locator - reads the zip64 locator that ends at END, where the end record begins. False: there is
  * none. */
-static bool read_locator(const struct tail *t, uint64_t end, struct zip64_locator *l)
+static bool read_locator(const struct tail *tail, uint64_t end, struct zip64_locator *locator)
 {
     unsigned char b[ZIP64_LOCATOR_SIZE];
-    bool was_read = end >= sizeof b && read_bytes(t, end - sizeof b, b, sizeof b);
-    *l = was_read ? zip64_parse_locator(b) : (struct zip64_locator){0};
-    return was_read && l->signature == ZIP64_LOCATOR;
+    bool was_read = end >= sizeof b && read_bytes(tail, end - sizeof b, b, sizeof b);
+    *locator = was_read ? zip64_parse_locator(b) : (struct zip64_locator){0};
+    return was_read && locator->signature == ZIP64_LOCATOR;
 }
 
 /* is_same_number - returns true if NARROW, from an end record, equals WIDE, from the zip64 one, or is
@@ -85,124 +85,128 @@ static bool is_same_number(uint64_t narrow, uint64_t saturated, uint64_t wide)
 }
 
 /* read_zip64 - if there is a locator before the end record, reads the zip64 record to which it points. */
-static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_error *err)
+static ckpt_status read_zip64(const struct tail *tail, struct zip_end *end_record, ckpt_error *err)
 {
     struct zip64_locator l;
     struct zip_end_record r;
-    if (!read_locator(t, e->record_at, &l))
+    if (!read_locator(tail, end_record->record_at, &l))
         return CKPT_OK;
-    uint64_t locator = e->record_at - ZIP64_LOCATOR_SIZE;
+    uint64_t locator = end_record->record_at - ZIP64_LOCATOR_SIZE;
     uint64_t at = l.offset, end = 0;
-    if (!has_signature(t, at, ZIP64_END) && locator >= ZIP64_END_SIZE)
+    if (!has_signature(tail, at, ZIP64_END) && locator >= ZIP64_END_SIZE)
         at = locator - ZIP64_END_SIZE;
-    if (!range_within(at, ZIP64_END_SIZE, locator) || !read_zip64_end(t, at, &r))
-        return fail(err, CKPT_EFORMAT, to_file_offset(t, locator),
+    if (!range_within(at, ZIP64_END_SIZE, locator) || !read_zip64_end(tail, at, &r))
+        return fail(err, CKPT_EFORMAT, to_file_offset(tail, locator),
                     "the zip64 locator points to {%llu}, where no {=zip64 end record} is",
                     (unsigned long long)l.offset);
     if (!checked_add(at, ZIP64_END_LEAD, &end) || !checked_add(end, r.follows, &end) || end != locator)
-        return fail(err, CKPT_EFORMAT, to_file_offset(t, at),
+        return fail(err, CKPT_EFORMAT, to_file_offset(tail, at),
                     "the zip64 end record ends at {%llu}, its locator is at {=%llu}; readers would disagree\n"
                     "several archives one after the other? a Distributed Checkpoint has such files",
                     (unsigned long long)end, (unsigned long long)locator);
     if (l.disk || l.disks > 1 || r.disk || r.directory_disk)
-        return fail(err, CKPT_EUNSUPPORTED, to_file_offset(t, at),
+        return fail(err, CKPT_EUNSUPPORTED, to_file_offset(tail, at),
                     "disks {%u, %u and %u of %u}; an archive of one file has {=0, 0 and 0 of 1}", l.disk,
                     r.disk, r.directory_disk, l.disks);
-    if (!is_same_number(e->entries, 0xFFFF, r.entries) ||
-        !is_same_number(e->directory_size, 0xFFFFFFFF, r.size) ||
-        !is_same_number(e->directory_at, 0xFFFFFFFF, r.offset))
-        return fail(err, CKPT_EFORMAT, to_file_offset(t, at),
+    if (!is_same_number(end_record->entries, 0xFFFF, r.entries) ||
+        !is_same_number(end_record->directory_size, 0xFFFFFFFF, r.size) ||
+        !is_same_number(end_record->directory_at, 0xFFFFFFFF, r.offset))
+        return fail(err, CKPT_EFORMAT, to_file_offset(tail, at),
                     "zip64 end record ({%llu entries in %llu bytes at %llu}) and end record "
                     "({=%llu, %llu, %llu}) differ",
                     (unsigned long long)r.entries, (unsigned long long)r.size, (unsigned long long)r.offset,
-                    (unsigned long long)e->entries, (unsigned long long)e->directory_size,
-                    (unsigned long long)e->directory_at);
-    e->entries = r.entries;
-    e->directory_size = r.size;
-    e->directory_at = r.offset;
-    e->first_record_at = at;
+                    (unsigned long long)end_record->entries, (unsigned long long)end_record->directory_size,
+                    (unsigned long long)end_record->directory_at);
+    end_record->entries = r.entries;
+    end_record->directory_size = r.size;
+    end_record->directory_at = r.offset;
+    end_record->first_record_at = at;
     return CKPT_OK;
 }
 
 /* resolve_directory - finds the central directory, and how many bytes precede the archive. */
-static ckpt_status resolve_directory(const struct tail *t, struct zip_end *e, ckpt_error *err)
+static ckpt_status resolve_directory(const struct tail *tail, struct zip_end *end_record, ckpt_error *err)
 {
     uint64_t end;
-    bool fits = checked_add(e->directory_at, e->directory_size, &end) && end <= e->first_record_at;
-    if (e->entries > e->directory_size / ZIP_CENTRAL_SIZE)
-        return fail(err, CKPT_EFORMAT, to_file_offset(t, e->record_at),
-                    "{%llu entries} cannot be in {=%llu bytes}", (unsigned long long)e->entries,
-                    (unsigned long long)e->directory_size);
-    if ((fits && end == e->first_record_at) || (fits && e->entries == 0))
+    bool fits = checked_add(end_record->directory_at, end_record->directory_size, &end) &&
+                end <= end_record->first_record_at;
+    if (end_record->entries > end_record->directory_size / ZIP_CENTRAL_SIZE)
+        return fail(err, CKPT_EFORMAT, to_file_offset(tail, end_record->record_at),
+                    "{%llu entries} cannot be in {=%llu bytes}", (unsigned long long)end_record->entries,
+                    (unsigned long long)end_record->directory_size);
+    if ((fits && end == end_record->first_record_at) || (fits && end_record->entries == 0))
         return CKPT_OK;
-    bool by_offset = fits && has_signature(t, e->directory_at, ZIP_CENTRAL);
-    bool by_size = e->directory_size >= 4 && e->directory_size <= e->first_record_at &&
-                   e->directory_at <= e->first_record_at - e->directory_size &&
-                   has_signature(t, e->first_record_at - e->directory_size, ZIP_CENTRAL);
+    bool by_offset = fits && has_signature(tail, end_record->directory_at, ZIP_CENTRAL);
+    bool by_size = end_record->directory_size >= 4 &&
+                   end_record->directory_size <= end_record->first_record_at &&
+                   end_record->directory_at <= end_record->first_record_at - end_record->directory_size &&
+                   has_signature(tail, end_record->first_record_at - end_record->directory_size, ZIP_CENTRAL);
     if (by_offset && by_size)
-        return fail(err, CKPT_EFORMAT, to_file_offset(t, e->record_at),
+        return fail(err, CKPT_EFORMAT, to_file_offset(tail, end_record->record_at),
                     "two central directories: one {=at %llu}, one {at %llu}; readers would disagree",
-                    (unsigned long long)e->directory_at,
-                    (unsigned long long)(e->first_record_at - e->directory_size));
+                    (unsigned long long)end_record->directory_at,
+                    (unsigned long long)(end_record->first_record_at - end_record->directory_size));
     if (by_offset)
         return CKPT_OK;
     if (!by_size)
-        return fail(err, CKPT_EFORMAT, to_file_offset(t, e->record_at),
+        return fail(err, CKPT_EFORMAT, to_file_offset(tail, end_record->record_at),
                     "the entries are {not where} the end record has them ({=%llu bytes at %llu})",
-                    (unsigned long long)e->directory_size, (unsigned long long)e->directory_at);
-    e->prefix_size = e->first_record_at - e->directory_size - e->directory_at;
-    e->directory_at = e->first_record_at - e->directory_size;
-    if (has_signature(t, 0, ZIP_LOCAL))
+                    (unsigned long long)end_record->directory_size,
+                    (unsigned long long)end_record->directory_at);
+    end_record->prefix_size = end_record->first_record_at - end_record->directory_size -
+                              end_record->directory_at;
+    end_record->directory_at = end_record->first_record_at - end_record->directory_size;
+    if (has_signature(tail, 0, ZIP_LOCAL))
         return fail(
-            err, CKPT_ETRUNCATED, to_file_offset(t, t->src->size),
+            err, CKPT_ETRUNCATED, to_file_offset(tail, tail->src->size),
             "the archive ends before {=its end record}; the one found is {of an archive inside it, at %llu}\n"
             "the download stopped early; fetch the file again",
-            (unsigned long long)e->prefix_size);
+            (unsigned long long)end_record->prefix_size);
     return CKPT_OK;
 }
 
-static ckpt_status read_end(const struct tail *t, uint64_t at, struct zip_end *e, ckpt_error *err)
+static ckpt_status read_end(const struct tail *tail, uint64_t at, struct zip_end *end_record, ckpt_error *err)
 {
     struct zip_end_record r;
-    if (!read_end_record(t, at, &r))
-        return fail(err, CKPT_EIO, to_file_offset(t, at), "the end record cannot be read");
-    *e = (struct zip_end){.record_at = at,
-                          .first_record_at = at,
-                          .entries = r.entries,
-                          .directory_size = r.size,
-                          .directory_at = r.offset};
-    if (!checked_add(at, ZIP_END_SIZE, &e->archive_end) ||
-        !range_within(e->archive_end, r.comment_len, t->src->size))
-        return fail(err, CKPT_ETRUNCATED, to_file_offset(t, at + 20),
+    if (!read_end_record(tail, at, &r))
+        return fail(err, CKPT_EIO, to_file_offset(tail, at), "the end record cannot be read");
+    *end_record = (struct zip_end){.record_at = at,
+                                   .first_record_at = at,
+                                   .entries = r.entries,
+                                   .directory_size = r.size,
+                                   .directory_at = r.offset};
+    if (!checked_add(at, ZIP_END_SIZE, &end_record->archive_end) ||
+        !range_within(end_record->archive_end, r.comment_len, tail->src->size))
+        return fail(err, CKPT_ETRUNCATED, to_file_offset(tail, at + 20),
                     "the end record's comment has {=%u bytes}, the file {ends before}", r.comment_len);
-    e->archive_end += r.comment_len; /* range_within found the comment in the file */
+    end_record->archive_end += r.comment_len; /* range_within found the comment in the file */
     if (r.disk_entries != r.entries || r.disk || r.directory_disk)
         return fail(
-            err, CKPT_EUNSUPPORTED, to_file_offset(t, at),
+            err, CKPT_EUNSUPPORTED, to_file_offset(tail, at),
             "{disk %u, directory on disk %u, %llu of %llu entries there}; one file is {=disk 0 and has all}",
             r.disk, r.directory_disk, (unsigned long long)r.disk_entries, (unsigned long long)r.entries);
-    CKPT_TRY(read_zip64(t, e, err));
-    return resolve_directory(t, e, err);
+    CKPT_TRY(read_zip64(tail, end_record, err));
+    return resolve_directory(tail, end_record, err);
 }
 
-static ckpt_status load_tail(struct tail *t, uint64_t reach, ckpt_error *err)
+static ckpt_status load_tail(struct tail *tail, uint64_t reach, ckpt_error *err)
 {
-    size_t n = t->src->size < reach ? (size_t)t->src->size : (size_t)reach;
-    unsigned char *bytes = realloc(t->bytes, n ? n : 1);
+    size_t n = tail->src->size < reach ? (size_t)tail->src->size : (size_t)reach;
+    unsigned char *bytes = realloc(tail->bytes, n ? n : 1);
     CKPT_TRY_ALLOC(bytes, err);
-    t->bytes = bytes;
-    t->n = n;
-    t->start = t->src->size - n;
-    return source_read(t->src, t->start, bytes, n, err);
+    tail->bytes = bytes;
+    tail->n = n;
+    tail->start = tail->src->size - n;
+    return source_read(tail->src, tail->start, bytes, n, err);
 }
 
 /* find_signature_before - moves *AT back to the last SIGNATURE of the tail that begins before it; false:
  * there is none. */
-static bool find_signature_before(const struct tail *t, uint32_t signature, uint64_t *at)
+static bool find_signature_before(const struct tail *tail, uint32_t signature, uint64_t *at)
 {
-    while (*at > t->start) {
-        const unsigned char *p = t->bytes + (--*at - t->start);
-        if (t->bytes + t->n - p >= 4 && p[0] == 'P' && load_u32le(p) == signature)
+    while (*at > tail->start) {
+        const unsigned char *p = tail->bytes + (--*at - tail->start);
+        if (tail->bytes + tail->n - p >= 4 && p[0] == 'P' && load_u32le(p) == signature)
             return true;
     }
     return false;
@@ -211,20 +215,23 @@ static bool find_signature_before(const struct tail *t, uint32_t signature, uint
 /* search_end_record - searches the tail backwards for a valid end record; sets *SEEN if there was a
  * signature. If the last record is not valid but ends where the file ends, returns its error, unless that
  * record is in the comment of a valid one. CKPT_EUNKNOWN: there is no end record. */
-static ckpt_status search_end_record(const struct tail *t, bool *seen, struct zip_end *e, ckpt_error *err)
+static ckpt_status search_end_record(const struct tail *tail, bool *seen, struct zip_end *end_record,
+                                     ckpt_error *err)
 {
     ckpt_status last_status = CKPT_EUNKNOWN;
     uint64_t broken_record_at = UINT64_MAX;
     int tries = 0;
-    uint64_t at = t->src->size - (t->n < ZIP_END_SIZE ? t->n : ZIP_END_SIZE - 1);
-    while (tries < MAX_TRIES && find_signature_before(t, ZIP_END, &at)) {
-        ckpt_status st = read_end(t, at, e, tries++ ? NULL : err);
+    uint64_t at = tail->src->size - (tail->n < ZIP_END_SIZE ? tail->n : ZIP_END_SIZE - 1);
+    while (tries < MAX_TRIES && find_signature_before(tail, ZIP_END, &at)) {
+        ckpt_status st = read_end(tail, at, end_record, tries++ ? NULL : err);
         *seen = true;
         if (st == CKPT_OK)
-            return broken_record_at == UINT64_MAX || e->archive_end > broken_record_at ? st : last_status;
+            return broken_record_at == UINT64_MAX || end_record->archive_end > broken_record_at ? st
+                                                                                                : last_status;
         if (tries == 1) {
             last_status = st;
-            broken_record_at = e->archive_end == t->src->size ? e->record_at : UINT64_MAX;
+            broken_record_at = end_record->archive_end == tail->src->size ? end_record->record_at
+                                                                          : UINT64_MAX;
         }
     }
     return last_status;
@@ -232,24 +239,24 @@ static ckpt_status search_end_record(const struct tail *t, bool *seen, struct zi
 
 /* fail_no_end_record - fails because there is no end record. Adds how many bytes are missing, if the tail
  * has the beginning of an end record. */
-static ckpt_status fail_no_end_record(const struct tail *t, ckpt_error *err)
+static ckpt_status fail_no_end_record(const struct tail *tail, ckpt_error *err)
 {
-    uint64_t size = t->src->size, zip64 = size, end = size, central = size, needed = 0;
-    if (find_signature_before(t, ZIP64_END, &zip64))
+    uint64_t size = tail->src->size, zip64 = size, end = size, central = size, needed = 0;
+    if (find_signature_before(tail, ZIP64_END, &zip64))
         needed = zip64 + ZIP_ENDS_SIZE;
-    else if (find_signature_before(t, ZIP_END, &end))
+    else if (find_signature_before(tail, ZIP_END, &end))
         needed = end + ZIP_END_SIZE;
     if (needed > size)
-        (void)fail(err, CKPT_ETRUNCATED, to_file_offset(t, size),
+        (void)fail(err, CKPT_ETRUNCATED, to_file_offset(tail, size),
                    "the archive is cut inside {=its end record}: {%llu bytes are missing}",
                    (unsigned long long)(needed - size));
-    else if (find_signature_before(t, ZIP_CENTRAL, &central))
-        (void)fail(err, CKPT_ETRUNCATED, to_file_offset(t, size),
+    else if (find_signature_before(tail, ZIP_CENTRAL, &central))
+        (void)fail(err, CKPT_ETRUNCATED, to_file_offset(tail, size),
                    "the archive is cut {after %llu bytes}, before {=its end record}",
                    (unsigned long long)size);
     else
         (void)fail(
-            err, CKPT_ETRUNCATED, to_file_offset(t, size),
+            err, CKPT_ETRUNCATED, to_file_offset(tail, size),
             "the archive ends {after %llu bytes} without {=an end record}: it is cut off, and how much is "
             "missing is unknown",
             (unsigned long long)size);
@@ -281,55 +288,57 @@ ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err)
 
 /* add_candidate - adds the central directory of SIZE bytes at AT, if one is there and was not added before.
  * OFFSET is where the end record has it. */
-MODULO static void add_candidate(const struct tail *t, struct zip_directory_candidates *c, uint64_t at,
-                                 uint64_t size, uint64_t offset)
+MODULO static void add_candidate(const struct tail *tail, struct zip_directory_candidates *candidates,
+                                 uint64_t at, uint64_t size, uint64_t offset)
 {
     uint64_t end;
-    bool is_new = has_signature(t, at, ZIP_CENTRAL);
-    for (size_t i = 0; is_new && i < c->n; i++)
-        is_new = c->directories[i].begin != at;
-    if (!is_new || c->n == ZIP_MAX_CANDIDATES)
+    bool is_new = has_signature(tail, at, ZIP_CENTRAL);
+    for (size_t i = 0; is_new && i < candidates->n; i++)
+        is_new = candidates->directories[i].begin != at;
+    if (!is_new || candidates->n == ZIP_MAX_CANDIDATES)
         return;
-    if (!checked_add(at, size, &end) || end > t->src->size)
-        end = t->src->size;
-    c->directories[c->n].begin = at;
-    c->directories[c->n].end = end;
-    c->directories[c->n++].prefix_size = at - offset;
+    if (!checked_add(at, size, &end) || end > tail->src->size)
+        end = tail->src->size;
+    candidates->directories[candidates->n].begin = at;
+    candidates->directories[candidates->n].end = end;
+    candidates->directories[candidates->n++].prefix_size = at - offset;
 }
 
 /* add_both_candidates - adds the central directory at OFFSET, and the one of SIZE bytes that ends at
  * RECORD_AT. */
-static void add_both_candidates(const struct tail *t, struct zip_directory_candidates *c, uint64_t offset,
-                                uint64_t size, uint64_t record_at)
+static void add_both_candidates(const struct tail *tail, struct zip_directory_candidates *candidates,
+                                uint64_t offset, uint64_t size, uint64_t record_at)
 {
-    add_candidate(t, c, offset, size, offset);
+    add_candidate(tail, candidates, offset, size, offset);
     if (size <= record_at)
-        add_candidate(t, c, record_at - size, size, offset);
+        add_candidate(tail, candidates, record_at - size, size, offset);
 }
 
 /* add_zip64_candidates - adds the central directories to which the zip64 record at AT leads, if there is
  * one. */
-static void add_zip64_candidates(const struct tail *t, struct zip_directory_candidates *c, uint64_t at)
+static void add_zip64_candidates(const struct tail *tail, struct zip_directory_candidates *candidates,
+                                 uint64_t at)
 {
     struct zip_end_record r;
-    if (read_zip64_end(t, at, &r))
-        add_both_candidates(t, c, r.offset, r.size, at);
+    if (read_zip64_end(tail, at, &r))
+        add_both_candidates(tail, candidates, r.offset, r.size, at);
 }
 
-/* add_all_candidates - sets C to the central directories to which the end record at AT may lead. */
-static void add_all_candidates(const struct tail *t, struct zip_directory_candidates *c, uint64_t at)
+/* add_all_candidates - sets CANDIDATES to the central directories to which the end record at AT may lead. */
+static void add_all_candidates(const struct tail *tail, struct zip_directory_candidates *candidates,
+                               uint64_t at)
 {
     struct zip_end_record r;
     struct zip64_locator l;
-    *c = (struct zip_directory_candidates){.record_at = at};
-    if (!read_end_record(t, at, &r))
+    *candidates = (struct zip_directory_candidates){.record_at = at};
+    if (!read_end_record(tail, at, &r))
         return;
-    add_both_candidates(t, c, r.offset, r.size, at);
-    if (!read_locator(t, at, &l))
+    add_both_candidates(tail, candidates, r.offset, r.size, at);
+    if (!read_locator(tail, at, &l))
         return;
-    add_zip64_candidates(t, c, l.offset);
+    add_zip64_candidates(tail, candidates, l.offset);
     if (at >= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE)
-        add_zip64_candidates(t, c, at - ZIP64_LOCATOR_SIZE - ZIP64_END_SIZE);
+        add_zip64_candidates(tail, candidates, at - ZIP64_LOCATOR_SIZE - ZIP64_END_SIZE);
 }
 
 ckpt_status zip_find_directory_candidates(source *src, struct zip_directory_candidates *out, ckpt_error *err)

@@ -98,36 +98,36 @@ struct zip_header {
 /* zip_parse_local, zip_parse_central - parse the fixed fields; the caller checks the signature. */
 struct zip_header zip_parse_local(const unsigned char bytes[ZIP_LOCAL_SIZE]);
 struct zip_header zip_parse_central(const unsigned char bytes[ZIP_CENTRAL_SIZE]);
-/* zip_local_length, zip_central_length - return the size of H with its variable fields, below 2^18. */
-static inline uint32_t zip_local_length(const struct zip_header *h)
+/* zip_local_length, zip_central_length - return the size of HEADER with its variable fields, below 2^18. */
+static inline uint32_t zip_local_length(const struct zip_header *header)
 {
-    return ZIP_LOCAL_SIZE + h->name_len + h->extra_len;
+    return ZIP_LOCAL_SIZE + header->name_len + header->extra_len;
 }
-static inline uint32_t zip_central_length(const struct zip_header *h)
+static inline uint32_t zip_central_length(const struct zip_header *header)
 {
-    return ZIP_CENTRAL_SIZE + h->name_len + h->extra_len + h->comment_len;
+    return ZIP_CENTRAL_SIZE + header->name_len + header->extra_len + header->comment_len;
 }
 /* zip_read_local - reads the bytes of SRC at AT as a local header; the caller checks its signature. */
-ckpt_status zip_read_local(source *src, uint64_t at, struct zip_header *h, ckpt_error *err);
+ckpt_status zip_read_local(source *src, uint64_t at, struct zip_header *header, ckpt_error *err);
 /* zip_has_signature - returns true if the bytes at AT of SRC are SIGNATURE. */
 bool zip_has_signature(source *src, uint64_t at, uint32_t signature);
 
-/* zip64_resolve - if EXTRA has a zip64 field, replaces the sizes and offset of H that are FFFFFFFF by the
- * numbers in the first such field, and sets *UNUSED, unless it is NULL, to the number of bytes left in it.
- * False: the field has too few numbers (the missing ones become 0), or EXTRA is truncated before it. */
-bool zip64_resolve(struct zip_header *h, cursor extra, size_t *unused);
-/* zip64_length - returns the size of the zip64 field that H needs; 0: none. */
-uint16_t zip64_length(const struct zip_header *h);
+/* zip64_resolve - if EXTRA has a zip64 field, replaces the sizes and offset of HEADER that are FFFFFFFF by
+ * the numbers in the first such field, and sets *UNUSED, unless it is NULL, to the number of bytes left in
+ * it. False: the field has too few numbers (the missing ones become 0), or EXTRA is truncated before it. */
+bool zip64_resolve(struct zip_header *header, cursor extra, size_t *unused);
+/* zip64_length - returns the size of the zip64 field that HEADER needs; 0: none. */
+uint16_t zip64_length(const struct zip_header *header);
 
-/* zip_put_local - writes H as the local header of a member called NAME. Its extra fields are a zip64 field,
- * if a size needs one, and a field with PAD bytes of padding. Computes lengths and version needed. */
+/* zip_put_local - writes HEADER as the local header of a member called NAME. Its extra fields are a zip64
+ * field, if a size needs one, and a field with PAD bytes of padding. Computes lengths and version needed. */
 #define ZIP_PAD_FIELD 4u /* size of the padding field without the padding: id and length */
-void zip_put_local(buf *b, const struct zip_header *h, ckpt_str name, uint16_t pad);
+void zip_put_local(buf *out, const struct zip_header *header, ckpt_str name, uint16_t pad);
 /* zip_output_local_size - returns how many bytes zip_put_local writes for a name of NAME_LEN bytes, without
  * the padding. */
-size_t zip_output_local_size(const struct zip_header *h, size_t name_len);
-/* zip_put_central - writes H as a central header, without padding or comment. */
-void zip_put_central(buf *b, const struct zip_header *h, ckpt_str name);
+size_t zip_output_local_size(const struct zip_header *header, size_t name_len);
+/* zip_put_central - writes HEADER as a central header, without padding or comment. */
+void zip_put_central(buf *out, const struct zip_header *header, ckpt_str name);
 
 /* Bits of the form of a data descriptor. SIGNED: it begins with a signature. WIDE: its sizes have 64 bits. */
 enum { ZIP_SIGNED = 1, ZIP_WIDE = 2 };
@@ -141,11 +141,12 @@ struct zip_descriptor {
 #define ZIP_DESCRIPTOR_SIZE 16u /* with a signature and 32-bit sizes */
 #define ZIP_DESCRIPTOR_MAX  24u
 
-/* zip_parse_descriptor - parses the N bytes as a descriptor of this FORM. False: too few bytes, or they lack
- * the signature. */
-bool zip_parse_descriptor(const unsigned char *bytes, size_t n, unsigned form, struct zip_descriptor *d);
+/* zip_parse_descriptor - parses the NBYTES bytes as a descriptor of this FORM. False: too few bytes, or they
+ * lack the signature. */
+bool zip_parse_descriptor(const unsigned char *bytes, size_t nbytes, unsigned form,
+                          struct zip_descriptor *descriptor);
 /* zip_put_descriptor - writes a descriptor with a signature and 32-bit sizes. */
-void zip_put_descriptor(buf *b, uint32_t crc, uint32_t csize, uint32_t usize);
+void zip_put_descriptor(buf *out, uint32_t crc, uint32_t csize, uint32_t usize);
 
 /* An "end of central directory" record or a "zip64 end of central directory" record. */
 struct zip_end_record {
@@ -164,10 +165,10 @@ struct zip_end_record zip_parse_end(const unsigned char bytes[ZIP_END_SIZE]);
 struct zip_end_record zip64_parse_end(const unsigned char bytes[ZIP64_END_SIZE]);
 struct zip64_locator zip64_parse_locator(const unsigned char bytes[ZIP64_LOCATOR_SIZE]);
 /* zip_put_ends - writes the zip64 end record, its locator and the end record, with entries, size and offset
- * of R. AT is the offset that the zip64 end record has in the archive. */
+ * of RECORD. AT is the offset that the zip64 end record has in the archive. */
 #define ZIP_ENDS_SIZE (ZIP64_END_SIZE + ZIP64_LOCATOR_SIZE + ZIP_END_SIZE)
-void zip_put_ends(buf *b, const struct zip_end_record *r, uint64_t at);
+void zip_put_ends(buf *out, const struct zip_end_record *record, uint64_t at);
 /* zip_put_end - writes only the end record. */
-void zip_put_end(buf *b, const struct zip_end_record *r);
+void zip_put_end(buf *out, const struct zip_end_record *record);
 
 #endif

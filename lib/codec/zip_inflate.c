@@ -77,33 +77,33 @@ struct packed_member {
     uint64_t unpacked;  /* bytes decompressed so far */
 };
 
-static zip_int64_t read_for_libzip(inflater *f, void *data, zip_uint64_t len)
+static zip_int64_t read_for_libzip(inflater *inflate, void *data, zip_uint64_t len)
 {
-    uint64_t left = f->src->size - f->libzip_pos;
+    uint64_t left = inflate->src->size - inflate->libzip_pos;
     size_t n = len < left ? (size_t)len : (size_t)left;
-    if (source_read(f->src, f->libzip_pos, data, n, &f->read_error) != CKPT_OK) {
-        f->lib->zip_error_set(&f->error, ZIP_ER_READ, 0);
+    if (source_read(inflate->src, inflate->libzip_pos, data, n, &inflate->read_error) != CKPT_OK) {
+        inflate->lib->zip_error_set(&inflate->error, ZIP_ER_READ, 0);
         return -1;
     }
-    f->libzip_pos += n;
+    inflate->libzip_pos += n;
     return (zip_int64_t)n;
 }
 
-static zip_int64_t seek_for_libzip(inflater *f, void *data, zip_uint64_t len)
+static zip_int64_t seek_for_libzip(inflater *inflate, void *data, zip_uint64_t len)
 {
-    zip_int64_t to = f->lib->zip_source_seek_compute_offset(f->libzip_pos, f->src->size, data, len,
-                                                            &f->error);
+    zip_int64_t to = inflate->lib->zip_source_seek_compute_offset(inflate->libzip_pos, inflate->src->size,
+                                                                  data, len, &inflate->error);
     if (to < 0)
         return -1;
-    f->libzip_pos = (uint64_t)to;
+    inflate->libzip_pos = (uint64_t)to;
     return 0;
 }
 
-static zip_int64_t stat_for_libzip(inflater *f, void *data)
+static zip_int64_t stat_for_libzip(inflater *inflate, void *data)
 {
     zip_stat_t *st = data;
-    f->lib->zip_stat_init(st);
-    st->size = f->src->size;
+    inflate->lib->zip_stat_init(st);
+    st->size = inflate->src->size;
     st->valid |= ZIP_STAT_SIZE;
     return (zip_int64_t)sizeof *st;
 }
@@ -127,39 +127,40 @@ static zip_int64_t handle_libzip_command(void *user, void *data, zip_uint64_t le
 
 /* get_cause - sets ERR and returns its status if a read of the source failed, or if libzip's error CODE is a
  * lack of memory. Else returns CKPT_OK: the bytes are malformed. */
-static ckpt_status get_cause(inflater *f, int code, ckpt_error *err)
+static ckpt_status get_cause(inflater *inflate, int code, ckpt_error *err)
 {
-    ckpt_status st = f->read_error.status;
+    ckpt_status st = inflate->read_error.status;
     if (st == CKPT_OK)
         return code == ZIP_ER_MEMORY ? fail_memory(err) : CKPT_OK;
     if (err)
-        *err = f->read_error;
-    f->read_error.status = CKPT_OK;
+        *err = inflate->read_error;
+    inflate->read_error.status = CKPT_OK;
     return st;
 }
 
 /* open_archive - loads libzip and opens the archive, unless that was done. */
-static ckpt_status open_archive(inflater *f, ckpt_error *err)
+static ckpt_status open_archive(inflater *inflate, ckpt_error *err)
 {
     zip_error_t e;
-    if (f->archive)
+    if (inflate->archive)
         return CKPT_OK;
-    CKPT_TRY(load_libzip(&f->lib, err));
-    f->lib->zip_error_init(&f->error);
-    f->lib->zip_error_init(&e);
-    zip_source_t *src = f->lib->zip_source_function_create(handle_libzip_command, f, &e);
+    CKPT_TRY(load_libzip(&inflate->lib, err));
+    inflate->lib->zip_error_init(&inflate->error);
+    inflate->lib->zip_error_init(&e);
+    zip_source_t *src = inflate->lib->zip_source_function_create(handle_libzip_command, inflate, &e);
     if (src) {
-        f->archive = f->lib->zip_open_from_source(src, ZIP_RDONLY, &e);
-        if (!f->archive)
-            f->lib->zip_source_free(src);
+        inflate->archive = inflate->lib->zip_open_from_source(src, ZIP_RDONLY, &e);
+        if (!inflate->archive)
+            inflate->lib->zip_source_free(src);
     }
-    ckpt_status st = f->archive ? CKPT_OK : get_cause(f, f->lib->zip_error_code_zip(&e), err);
-    if (!f->archive && st == CKPT_OK)
-        st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip finds no {=sound archive}, {'%s'}",
-                  f->lib->zip_error_strerror(&e));
+    ckpt_status st = inflate->archive ? CKPT_OK
+                                      : get_cause(inflate, inflate->lib->zip_error_code_zip(&e), err);
+    if (!inflate->archive && st == CKPT_OK)
+        st = fail(err, CKPT_EFORMAT, source_pos(inflate->src, 0), "libzip finds no {=sound archive}, {'%s'}",
+                  inflate->lib->zip_error_strerror(&e));
     if (st == CKPT_EFORMAT)
         error_add_position(err, 0, STR_LIT("zip archive"));
-    f->lib->zip_error_fini(&e);
+    inflate->lib->zip_error_fini(&e);
     return st;
 }
 
@@ -188,195 +189,203 @@ bool inflater_available(void)
     return load_libzip(&lib, NULL) == CKPT_OK;
 }
 
-void inflater_close(inflater *f)
+void inflater_close(inflater *inflate)
 {
-    if (!f)
+    if (!inflate)
         return;
-    if (f->archive)
-        f->lib->zip_discard(f->archive);
-    if (f->lib)
-        f->lib->zip_error_fini(&f->error);
-    source_unref(f->src);
-    pthread_mutex_destroy(&f->lock);
-    free(f->cached_bytes);
-    free(f);
+    if (inflate->archive)
+        inflate->lib->zip_discard(inflate->archive);
+    if (inflate->lib)
+        inflate->lib->zip_error_fini(&inflate->error);
+    source_unref(inflate->src);
+    pthread_mutex_destroy(&inflate->lock);
+    free(inflate->cached_bytes);
+    free(inflate);
 }
 
-static void stop_unpacking(struct packed_member *m)
+static void stop_unpacking(struct packed_member *member)
 {
-    if (m->stream)
-        (void)m->f->lib->zip_fclose(m->stream);
-    inflate_free(m->deflated);
-    m->stream = NULL;
-    m->deflated = NULL;
-    m->unpacked = 0;
+    if (member->stream)
+        (void)member->f->lib->zip_fclose(member->stream);
+    inflate_free(member->deflated);
+    member->stream = NULL;
+    member->deflated = NULL;
+    member->unpacked = 0;
 }
 
-static ckpt_status fail_packed(struct packed_member *m, const char *what, ckpt_error *err)
+static ckpt_status fail_packed(struct packed_member *member, const char *what, ckpt_error *err)
 {
-    return fail(err, CKPT_EFORMAT, source_pos(m->entry.src, m->entry.data),
+    return fail(err, CKPT_EFORMAT, source_pos(member->entry.src, member->entry.data),
                 "its deflated bytes {%s} (after %llu of {=%llu bytes})", what,
-                (unsigned long long)m->unpacked, (unsigned long long)m->s.size);
+                (unsigned long long)member->unpacked, (unsigned long long)member->s.size);
 }
 
 /* unpack_by_libzip - as unpack_part, by libzip. */
-static ckpt_status unpack_by_libzip(struct packed_member *m, unsigned char *out, size_t n, size_t *got,
-                                    ckpt_error *err)
+static ckpt_status unpack_by_libzip(struct packed_member *member, unsigned char *out, size_t nbytes,
+                                    size_t *got, ckpt_error *err)
 {
-    zip_int64_t size = m->f->lib->zip_fread(m->stream, out, n);
+    zip_int64_t size = member->f->lib->zip_fread(member->stream, out, nbytes);
     *got = size > 0 ? (size_t)size : 0;
-    int code = m->f->lib->zip_error_code_zip(m->f->lib->zip_file_get_error(m->stream));
+    int code = member->f->lib->zip_error_code_zip(member->f->lib->zip_file_get_error(member->stream));
     if (size >= 0 || code == ZIP_ER_CRC)
         return CKPT_OK;
-    CKPT_TRY(get_cause(m->f, code, err));
-    return fail_packed(m, m->f->lib->zip_file_strerror(m->stream), err);
+    CKPT_TRY(get_cause(member->f, code, err));
+    return fail_packed(member, member->f->lib->zip_file_strerror(member->stream), err);
 }
 
-/* unpack_part - decompresses at most N of the next bytes to OUT, and sets *GOT to their number; 0: the stream
- * ends. */
-static ckpt_status unpack_part(struct packed_member *m, unsigned char *out, size_t n, size_t *got,
+/* unpack_part - decompresses at most NBYTES of the next bytes to OUT, and sets *GOT to their number; 0: the
+ * stream ends. */
+static ckpt_status unpack_part(struct packed_member *member, unsigned char *out, size_t nbytes, size_t *got,
                                ckpt_error *err)
 {
     enum inflate_end end = INFLATE_FULL;
-    if (!m->entry.is_deflated)
-        return unpack_by_libzip(m, out, n, got, err);
+    if (!member->entry.is_deflated)
+        return unpack_by_libzip(member, out, nbytes, got, err);
     for (*got = 0; *got == 0 && end == INFLATE_FULL;)
-        CKPT_TRY(inflate_next(m->deflated, out, n, got, &end, err));
+        CKPT_TRY(inflate_next(member->deflated, out, nbytes, got, &end, err));
     /* What comes before malformed bytes is returned first; the next call then finds them again. */
-    return *got == 0 && end == INFLATE_BROKEN ? fail_packed(m, "Zlib error: data error", err) : CKPT_OK;
+    return *got == 0 && end == INFLATE_BROKEN ? fail_packed(member, "Zlib error: data error", err) : CKPT_OK;
 }
 
 /* check_end - fails unless the stream ends after the bytes that were decompressed. */
-static ckpt_status check_end(struct packed_member *m, ckpt_error *err)
+static ckpt_status check_end(struct packed_member *member, ckpt_error *err)
 {
     unsigned char byte;
     size_t got;
-    CKPT_TRY(unpack_part(m, &byte, 1, &got, err));
+    CKPT_TRY(unpack_part(member, &byte, 1, &got, err));
     if (got)
-        return fail_packed(m, "give more than the central directory records", err);
-    stop_unpacking(m);
+        return fail_packed(member, "give more than the central directory records", err);
+    stop_unpacking(member);
     return CKPT_OK;
 }
 
-static ckpt_status unpack_next(struct packed_member *m, unsigned char *out, size_t n, ckpt_error *err)
+static ckpt_status unpack_next(struct packed_member *member, unsigned char *out, size_t nbytes,
+                               ckpt_error *err)
 {
-    while (n > 0) {
+    while (nbytes > 0) {
         size_t got;
-        CKPT_TRY(unpack_part(m, out, n, &got, err));
+        CKPT_TRY(unpack_part(member, out, nbytes, &got, err));
         if (got == 0)
-            return fail_packed(m, "end too early", err);
+            return fail_packed(member, "end too early", err);
         out += got;
-        n -= got;
-        m->unpacked += got;
+        nbytes -= got;
+        member->unpacked += got;
     }
-    return m->unpacked == m->s.size ? check_end(m, err) : CKPT_OK;
+    return member->unpacked == member->s.size ? check_end(member, err) : CKPT_OK;
 }
 
-static ckpt_status start_unpacking(struct packed_member *m, ckpt_error *err)
+static ckpt_status start_unpacking(struct packed_member *member, ckpt_error *err)
 {
-    inflater *f = m->f;
-    stop_unpacking(m);
-    if (m->entry.is_deflated) {
-        m->deflated = inflate_begin(m->entry.src, m->entry.data, m->entry.csize, INFLATE_RAW);
-        return m->deflated ? CKPT_OK : fail_memory(err);
+    inflater *f = member->f;
+    stop_unpacking(member);
+    if (member->entry.is_deflated) {
+        member->deflated = inflate_begin(member->entry.src, member->entry.data, member->entry.csize,
+                                         INFLATE_RAW);
+        return member->deflated ? CKPT_OK : fail_memory(err);
     }
-    m->stream = f->lib->zip_fopen_index(f->archive, m->entry.index, 0);
-    if (m->stream)
+    member->stream = f->lib->zip_fopen_index(f->archive, member->entry.index, 0);
+    if (member->stream)
         return CKPT_OK;
     CKPT_TRY(get_cause(f, f->lib->zip_error_code_zip(f->lib->zip_get_error(f->archive)), err));
-    return fail(err, CKPT_EFORMAT, source_pos(m->entry.src, m->entry.data),
+    return fail(err, CKPT_EFORMAT, source_pos(member->entry.src, member->entry.data),
                 "libzip finds no {=sound member}, {'%s'}", f->lib->zip_strerror(f->archive));
 }
 
 /* unpack_up_to - continues or restarts the stream, so that the byte at OFF is decompressed next. */
-static ckpt_status unpack_up_to(struct packed_member *m, uint64_t off, ckpt_error *err)
+static ckpt_status unpack_up_to(struct packed_member *member, uint64_t off, ckpt_error *err)
 {
-    if ((!m->stream && !m->deflated) || off < m->unpacked)
-        CKPT_TRY(start_unpacking(m, err));
-    unsigned char *skipped = m->unpacked < off ? malloc(SKIP_CHUNK) : NULL;
-    ckpt_status st = m->unpacked < off && !skipped ? fail_memory(err) : CKPT_OK;
-    while (st == CKPT_OK && m->unpacked < off)
-        st = unpack_next(m, skipped,
-                         off - m->unpacked < SKIP_CHUNK ? (size_t)(off - m->unpacked) : SKIP_CHUNK, err);
+    if ((!member->stream && !member->deflated) || off < member->unpacked)
+        CKPT_TRY(start_unpacking(member, err));
+    unsigned char *skipped = member->unpacked < off ? malloc(SKIP_CHUNK) : NULL;
+    ckpt_status st = member->unpacked < off && !skipped ? fail_memory(err) : CKPT_OK;
+    while (st == CKPT_OK && member->unpacked < off)
+        st = unpack_next(member, skipped,
+                         off - member->unpacked < SKIP_CHUNK ? (size_t)(off - member->unpacked) : SKIP_CHUNK,
+                         err);
     free(skipped);
     return st;
 }
 
 /* cache_member - decompresses all of a small member into the cache, which has room for one. */
-static ckpt_status cache_member(struct packed_member *m, ckpt_error *err)
+static ckpt_status cache_member(struct packed_member *member, ckpt_error *err)
 {
-    inflater *f = m->f;
-    if (f->cached_data == m->entry.data)
+    inflater *f = member->f;
+    if (f->cached_data == member->entry.data)
         return CKPT_OK;
     f->cached_data = UINT64_MAX;
     if (!f->cached_bytes && !(f->cached_bytes = malloc(MAX_CACHED)))
         return fail_memory(err);
-    CKPT_TRY(start_unpacking(m, err));
-    CKPT_TRY(unpack_next(m, f->cached_bytes, (size_t)m->s.size, err));
-    f->cached_data = m->entry.data;
+    CKPT_TRY(start_unpacking(member, err));
+    CKPT_TRY(unpack_next(member, f->cached_bytes, (size_t)member->s.size, err));
+    f->cached_data = member->entry.data;
     return CKPT_OK;
 }
 
-/* read_member - reads N bytes at OFF; the caller has locked the inflater. */
-static ckpt_status read_member(struct packed_member *m, uint64_t off, void *out, size_t n, ckpt_error *err)
+/* read_member - reads NBYTES bytes at OFF; the caller has locked the inflater. */
+static ckpt_status read_member(struct packed_member *member, uint64_t off, void *out, size_t nbytes,
+                               ckpt_error *err)
 {
-    if (m->s.size <= MAX_CACHED) {
-        CKPT_TRY(cache_member(m, err));
-        memcpy(out, m->f->cached_bytes + off, n);
+    if (member->s.size <= MAX_CACHED) {
+        CKPT_TRY(cache_member(member, err));
+        memcpy(out, member->f->cached_bytes + off, nbytes);
         return CKPT_OK;
     }
-    CKPT_TRY(unpack_up_to(m, off, err));
-    return unpack_next(m, out, n, err);
+    CKPT_TRY(unpack_up_to(member, off, err));
+    return unpack_next(member, out, nbytes, err);
 }
 
-static ckpt_status packed_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status packed_read(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    struct packed_member *m = (struct packed_member *)s;
+    struct packed_member *m = (struct packed_member *)src;
     pthread_mutex_lock(&m->f->lock);
-    ckpt_status st = read_member(m, off, out, n, err);
+    ckpt_status st = read_member(m, off, out, nbytes, err);
     if (st != CKPT_OK)
         stop_unpacking(m);
     pthread_mutex_unlock(&m->f->lock);
     return st;
 }
 
-static void packed_close(source *s)
+static void packed_close(source *src)
 {
-    stop_unpacking((struct packed_member *)s);
-    free(s);
+    stop_unpacking((struct packed_member *)src);
+    free(src);
 }
 
 static const struct source_ops packed_ops = {.read_at = packed_read, .close = packed_close};
 
-/* find_member - fails unless libzip finds M in the central directory. */
-static ckpt_status find_member(inflater *f, const struct inflater_member *m, ckpt_error *err)
+/* find_member - fails unless libzip finds MEMBER in the central directory. */
+static ckpt_status find_member(inflater *inflate, const struct inflater_member *member, ckpt_error *err)
 {
     zip_stat_t st = {.size = 0};
-    CKPT_TRY(open_archive(f, err));
-    const char *found = f->lib->zip_get_name(f->archive, m->index, ZIP_FL_ENC_RAW);
-    bool has_size = found && f->lib->zip_stat_index(f->archive, m->index, 0, &st) == 0 &&
+    CKPT_TRY(open_archive(inflate, err));
+    const char *found = inflate->lib->zip_get_name(inflate->archive, member->index, ZIP_FL_ENC_RAW);
+    bool has_size = found && inflate->lib->zip_stat_index(inflate->archive, member->index, 0, &st) == 0 &&
                     st.valid & ZIP_STAT_SIZE;
-    if (has_size && st.size == m->size && str_eq(str_c(found), m->name))
+    if (has_size && st.size == member->size && str_eq(str_c(found), member->name))
         return CKPT_OK;
     (void)fail(
-        err, CKPT_EFORMAT, source_pos(m->src, m->data),
+        err, CKPT_EFORMAT, source_pos(member->src, member->data),
         "libzip finds {\"%s\" of %llu bytes} there, the central directory records {=%llu}; readers would "
         "disagree",
-        found ? found : "", (unsigned long long)st.size, (unsigned long long)m->size);
-    error_add_where(err, "%.*s", STR_ARG(m->name));
+        found ? found : "", (unsigned long long)st.size, (unsigned long long)member->size);
+    error_add_where(err, "%.*s", STR_ARG(member->name));
     return CKPT_EFORMAT;
 }
 
-ckpt_status inflater_open_member(inflater *f, const struct inflater_member *m, source **out, ckpt_error *err)
+ckpt_status inflater_open_member(inflater *inflate, const struct inflater_member *member, source **out,
+                                 ckpt_error *err)
 {
-    if (m->is_listed)
-        CKPT_TRY(find_member(f, m, err));
+    if (member->is_listed)
+        CKPT_TRY(find_member(inflate, member, err));
     struct packed_member *packed = calloc(1, sizeof *packed);
     CKPT_TRY_ALLOC(packed, err);
-    packed->s = (source){
-        .ops = &packed_ops, .size = m->size, .position = CKPT_NO_OFFSET, .refs = 1, .serializes_reads = true};
-    packed->f = f;
-    packed->entry = *m;
+    packed->s = (source){.ops = &packed_ops,
+                         .size = member->size,
+                         .position = CKPT_NO_OFFSET,
+                         .refs = 1,
+                         .serializes_reads = true};
+    packed->f = inflate;
+    packed->entry = *member;
     *out = &packed->s;
     return CKPT_OK;
 }

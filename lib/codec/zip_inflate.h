@@ -15,7 +15,7 @@ bool inflater_has_method(uint16_t method);
 /* inflater_available - returns true if libzip is installed. Loads it, so that it can also be used after a
  * sandbox has forbidden opening files. */
 bool inflater_available(void);
-void inflater_close(inflater *f); /* NULL is allowed */
+void inflater_close(inflater *inflate); /* NULL is allowed */
 
 /* A compressed member. */
 struct inflater_member {
@@ -28,8 +28,9 @@ struct inflater_member {
     size_t index;
 };
 
-/* inflater_open_member - opens M as a source. Reading forward is one pass; reading backward starts again. A
- * member of up to 256 KiB is cached until another such one is read. */
-ckpt_status inflater_open_member(inflater *f, const struct inflater_member *m, source **out, ckpt_error *err);
+/* inflater_open_member - opens MEMBER as a source. Reading forward is one pass; reading backward starts
+ * again. A member of up to 256 KiB is cached until another such one is read. */
+ckpt_status inflater_open_member(inflater *inflate, const struct inflater_member *member, source **out,
+                                 ckpt_error *err);
 
 #endif

@@ -25,43 +25,43 @@ static ckpt_status keep_member(void *user, ckpt_str name, source *bytes, ckpt_er
     return CKPT_OK;
 }
 
-ckpt_status zip_lzma_open_file(const struct zip_lzma *m, source **out, ckpt_error *err)
+ckpt_status zip_lzma_open_file(const struct zip_lzma *lzma, source **out, ckpt_error *err)
 {
     unsigned char head[HEADER], lzma_header[13];
-    if (m->csize < HEADER)
-        return fail(err, CKPT_EFORMAT, source_pos(m->src, m->data),
-                    "{%" PRIu64 " bytes} of LZMA; its header alone has {=%u}", m->csize, HEADER);
-    CKPT_TRY(source_read(m->src, m->data, head, sizeof head, err));
+    if (lzma->csize < HEADER)
+        return fail(err, CKPT_EFORMAT, source_pos(lzma->src, lzma->data),
+                    "{%" PRIu64 " bytes} of LZMA; its header alone has {=%u}", lzma->csize, HEADER);
+    CKPT_TRY(source_read(lzma->src, lzma->data, head, sizeof head, err));
     spool *to = spool_new(UINT64_MAX);
     CKPT_TRY_ALLOC(to, err);
     memcpy(lzma_header, head + 4, 5);
-    store_u64le(lzma_header + 5, m->flags & END_MARKER ? UINT64_MAX : m->usize);
+    store_u64le(lzma_header + 5, lzma->flags & END_MARKER ? UINT64_MAX : lzma->usize);
     ckpt_status st = spool_write(to, lzma_header, sizeof lzma_header, err);
     if (st == CKPT_OK)
-        st = spool_copy(to, m->src, m->data + HEADER, m->csize - HEADER, err);
+        st = spool_copy(to, lzma->src, lzma->data + HEADER, lzma->csize - HEADER, err);
     if (st == CKPT_OK)
         return (*out = spool_source(to)) ? CKPT_OK : fail_memory(err);
     spool_free(to);
     return st;
 }
 
-/* check_properties - fails unless the properties of M have 5 bytes. */
-static ckpt_status check_properties(const struct zip_lzma *m, ckpt_error *err)
+/* check_properties - fails unless the properties of LZMA have 5 bytes. */
+static ckpt_status check_properties(const struct zip_lzma *lzma, ckpt_error *err)
 {
     unsigned char size[2];
-    CKPT_TRY(source_read(m->src, m->data + 2, size, sizeof size, err));
+    CKPT_TRY(source_read(lzma->src, lzma->data + 2, size, sizeof size, err));
     return load_u16le(size) == 5 ? CKPT_OK
-                                 : fail(err, CKPT_EFORMAT, source_pos(m->src, m->data),
+                                 : fail(err, CKPT_EFORMAT, source_pos(lzma->src, lzma->data),
                                         "LZMA properties of {%u} bytes, not {=5}", load_u16le(size));
 }
 
-ckpt_status zip_lzma_open_member(zip *z, size_t i, source **out, ckpt_error *err)
+ckpt_status zip_lzma_open_member(zip *archive, size_t index, source **out, ckpt_error *err)
 {
-    const struct zip_entry *e = &z->entries[i];
+    const struct zip_entry *e = &archive->entries[index];
     struct unpack u = {.max_bytes = e->usize, .member = keep_member, .user = out};
     *out = NULL;
-    CKPT_TRY(zip_locate_payload(z, i, err));
-    const struct zip_lzma m = {z->src, e->data_offset, e->csize, e->usize, e->flags};
+    CKPT_TRY(zip_locate_payload(archive, index, err));
+    const struct zip_lzma m = {archive->src, e->data_offset, e->csize, e->usize, e->flags};
     source *packed;
     CKPT_TRY(zip_lzma_open_file(&m, &packed, err));
     ckpt_status st = check_properties(&m, err);
@@ -69,7 +69,7 @@ ckpt_status zip_lzma_open_member(zip *z, size_t i, source **out, ckpt_error *err
         st = unpack_archive(packed, &u, err);
     source_unref(packed);
     if (st == CKPT_OK && (!*out || (*out)->size != e->usize))
-        st = fail(err, CKPT_EFORMAT, source_pos(z->src, e->data_offset),
+        st = fail(err, CKPT_EFORMAT, source_pos(archive->src, e->data_offset),
                   "its LZMA stream unpacks to {%" PRIu64 " bytes}, the central directory has {=%" PRIu64 "}",
                   *out ? (*out)->size : 0, e->usize);
     if (st == CKPT_OK)

@@ -13,11 +13,11 @@ struct zip_lzma {
     uint16_t flags;
 };
 
-/* zip_lzma_open_file - sets *OUT to the data of M in the form of a .lzma file, which unpack_archive
+/* zip_lzma_open_file - sets *OUT to the data of LZMA in the form of a .lzma file, which unpack_archive
  * unpacks. */
-ckpt_status zip_lzma_open_file(const struct zip_lzma *m, source **out, ckpt_error *err);
-/* zip_lzma_open_member - unpacks entry I of Z into *OUT. The entry must have the method ZIP_LZMA and must not
- * be encrypted. CKPT_EUNSUPPORTED: libarchive is not installed. */
-ckpt_status zip_lzma_open_member(zip *z, size_t i, source **out, ckpt_error *err);
+ckpt_status zip_lzma_open_file(const struct zip_lzma *lzma, source **out, ckpt_error *err);
+/* zip_lzma_open_member - unpacks entry INDEX of ARCHIVE into *OUT. The entry must have the method ZIP_LZMA
+ * and must not be encrypted. CKPT_EUNSUPPORTED: libarchive is not installed. */
+ckpt_status zip_lzma_open_member(zip *archive, size_t index, source **out, ckpt_error *err);
 
 #endif

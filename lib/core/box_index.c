@@ -21,11 +21,11 @@ uint64_t box_volume(const uint64_t *box, uint32_t ndim)
     return volume;
 }
 
-/* bound_children - makes TO the smallest box around the N boxes at CHILD. */
-static void bound_children(uint64_t *to, const uint64_t *child, size_t n, uint32_t ndim)
+/* bound_children - makes TO the smallest box around the COUNT boxes at CHILD. */
+static void bound_children(uint64_t *to, const uint64_t *child, size_t count, uint32_t ndim)
 {
     memcpy(to, child, (size_t)2 * ndim * sizeof *to);
-    for (size_t i = 1; i < n; i++) {
+    for (size_t i = 1; i < count; i++) {
         child += 2 * ndim;
         for (uint32_t k = 0; k < ndim; k++) {
             to[k] = child[k] < to[k] ? child[k] : to[k];
@@ -34,13 +34,13 @@ static void bound_children(uint64_t *to, const uint64_t *child, size_t n, uint32
     }
 }
 
-bool box_index_init(struct box_index *x, arena *a, uint32_t ndim, uint64_t *box, size_t n)
+bool box_index_init(struct box_index *index, arena *a, uint32_t ndim, uint64_t *box, size_t count)
 {
-    *x = (struct box_index){.ndim = ndim, .levels = 1, .count = {n}, .box = {box}};
-    while (x->count[x->levels - 1] > BOX_FANOUT) {
-        size_t below = x->count[x->levels - 1], above = (below - 1) / BOX_FANOUT + 1,
+    *index = (struct box_index){.ndim = ndim, .levels = 1, .count = {count}, .box = {box}};
+    while (index->count[index->levels - 1] > BOX_FANOUT) {
+        size_t below = index->count[index->levels - 1], above = (below - 1) / BOX_FANOUT + 1,
                width = (size_t)2 * ndim;
-        const uint64_t *children = x->box[x->levels - 1];
+        const uint64_t *children = index->box[index->levels - 1];
         uint64_t *bounds = arena_array(a, above, width * sizeof *bounds);
         if (!bounds)
             return false;
@@ -49,70 +49,70 @@ bool box_index_init(struct box_index *x, arena *a, uint32_t ndim, uint64_t *box,
             bound_children(bounds + i * width, children + first * width,
                            left < BOX_FANOUT ? left : BOX_FANOUT, ndim);
         }
-        x->box[x->levels] = bounds;
-        x->count[x->levels++] = above;
+        index->box[index->levels] = bounds;
+        index->count[index->levels++] = above;
     }
     return true;
 }
 
-static bool boxes_intersect(const uint64_t *a, const uint64_t *b, uint32_t ndim)
+static bool boxes_intersect(const uint64_t *left, const uint64_t *right, uint32_t ndim)
 {
     for (uint32_t k = 0; k < ndim; k++)
-        if (a[k] >= b[ndim + k] || b[k] >= a[ndim + k])
+        if (left[k] >= right[ndim + k] || right[k] >= left[ndim + k])
             return false;
     return true;
 }
 
-void box_search_begin(struct box_search *s, const struct box_index *x, const uint64_t *box)
+void box_search_begin(struct box_search *search, const struct box_index *index, const uint64_t *box)
 {
-    uint32_t top = x->levels - 1;
-    s->index = x;
-    s->box = box;
-    s->visited = 0;
-    s->level = top;
-    s->next[top] = 0;
-    s->end[top] = x->count[top];
+    uint32_t top = index->levels - 1;
+    search->index = index;
+    search->box = box;
+    search->visited = 0;
+    search->level = top;
+    search->next[top] = 0;
+    search->end[top] = index->count[top];
 }
 
-bool box_search_next(struct box_search *s, size_t *i)
+bool box_search_next(struct box_search *search, size_t *index)
 {
-    const struct box_index *x = s->index;
-    for (uint32_t level = s->level;;) {
-        if (s->next[level] == s->end[level]) {
+    const struct box_index *x = search->index;
+    for (uint32_t level = search->level;;) {
+        if (search->next[level] == search->end[level]) {
             if (++level == x->levels)
                 return false;
             continue;
         }
-        size_t number = s->next[level]++;
-        s->visited++;
-        if (!boxes_intersect(x->box[level] + number * 2 * x->ndim, s->box, x->ndim))
+        size_t number = search->next[level]++;
+        search->visited++;
+        if (!boxes_intersect(x->box[level] + number * 2 * x->ndim, search->box, x->ndim))
             continue;
         if (level == 0) {
-            s->level = 0;
-            *i = number;
+            search->level = 0;
+            *index = number;
             return true;
         }
         level--;
         size_t first = number * BOX_FANOUT, left = x->count[level] - first;
-        s->next[level] = first;
-        s->end[level] = first + (left < BOX_FANOUT ? left : BOX_FANOUT);
+        search->next[level] = first;
+        search->end[level] = first + (left < BOX_FANOUT ? left : BOX_FANOUT);
     }
 }
 
 /* get_max_visits - returns how many boxes a check may compare. */
-static uint64_t get_max_visits(const struct box_index *x)
+static uint64_t get_max_visits(const struct box_index *index)
 {
-    return (uint64_t)x->count[0] * VISITS_PER_BOX + VISITS_IN_ANY_CASE;
+    return (uint64_t)index->count[0] * VISITS_PER_BOX + VISITS_IN_ANY_CASE;
 }
 
-enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b)
+enum box_finding box_find_overlap(const struct box_index *index, size_t *left, size_t *right)
 {
-    uint64_t visits_left = get_max_visits(x);
-    for (*a = 0; *a < x->count[0]; ++*a) {
+    uint64_t visits_left = get_max_visits(index);
+    for (*left = 0; *left < index->count[0]; ++*left) {
         struct box_search s;
-        box_search_begin(&s, x, box_at(x, *a));
-        while (box_search_next(&s, b))
-            if (*b > *a)
+        box_search_begin(&s, index, box_at(index, *left));
+        while (box_search_next(&s, right))
+            if (*right > *left)
                 return BOX_FOUND;
         if (s.visited > visits_left)
             return BOX_TOO_IRREGULAR;
@@ -129,31 +129,33 @@ struct regions {
 };
 
 /* push_region - pushes BOX to the stack. BOX_NONE: no error. */
-static enum box_finding push_region(struct regions *r, const uint64_t *box)
+static enum box_finding push_region(struct regions *regions, const uint64_t *box)
 {
-    if (r->n == MAX_STACK)
+    if (regions->n == MAX_STACK)
         return BOX_TOO_IRREGULAR;
-    return arena_push(NULL, &r->box, &r->n, &r->cap, box, (size_t)2 * r->ndim * sizeof *box) ? BOX_NONE
-                                                                                             : BOX_NO_MEMORY;
+    return arena_push(NULL, &regions->box, &regions->n, &regions->cap, box,
+                      (size_t)2 * regions->ndim * sizeof *box)
+               ? BOX_NONE
+               : BOX_NO_MEMORY;
 }
 
 /* push_uncovered - divides REGION, which COVER intersects: pushes the boxes that are outside of COVER, and
  * makes REGION the box inside of it. */
-static enum box_finding push_uncovered(struct regions *r, uint64_t *region, const uint64_t *cover)
+static enum box_finding push_uncovered(struct regions *regions, uint64_t *region, const uint64_t *cover)
 {
     enum box_finding found = BOX_NONE;
-    for (uint32_t k = 0; k < r->ndim && found == BOX_NONE; k++) {
-        uint64_t *from = &region[k], *end = &region[r->ndim + k], full_end = *end;
+    for (uint32_t k = 0; k < regions->ndim && found == BOX_NONE; k++) {
+        uint64_t *from = &region[k], *end = &region[regions->ndim + k], full_end = *end;
         if (cover[k] > *from) { /* the box before COVER in dimension K */
             *end = cover[k];
-            found = push_region(r, region);
+            found = push_region(regions, region);
             *from = *end;
             *end = full_end;
         }
-        if (found == BOX_NONE && cover[r->ndim + k] < *end) { /* the box after COVER */
+        if (found == BOX_NONE && cover[regions->ndim + k] < *end) { /* the box after COVER */
             uint64_t covered_from = *from;
-            *from = cover[r->ndim + k];
-            found = push_region(r, region);
+            *from = cover[regions->ndim + k];
+            found = push_region(regions, region);
             *end = *from;
             *from = covered_from;
         }
@@ -161,33 +163,33 @@ static enum box_finding push_uncovered(struct regions *r, uint64_t *region, cons
     return found;
 }
 
-static enum box_finding find_hole(const struct box_index *x, struct regions *r, uint64_t *region)
+static enum box_finding find_hole(const struct box_index *index, struct regions *regions, uint64_t *region)
 {
-    uint64_t visits_left = get_max_visits(x);
-    while (r->n) {
+    uint64_t visits_left = get_max_visits(index);
+    while (regions->n) {
         struct box_search s;
         size_t i;
-        r->n--;
-        memcpy(region, r->box + r->n * 2 * x->ndim, (size_t)2 * x->ndim * sizeof *region);
-        box_search_begin(&s, x, region);
+        regions->n--;
+        memcpy(region, regions->box + regions->n * 2 * index->ndim, (size_t)2 * index->ndim * sizeof *region);
+        box_search_begin(&s, index, region);
         if (!box_search_next(&s, &i))
             return BOX_FOUND;
         if (s.visited > visits_left)
             return BOX_TOO_IRREGULAR;
         visits_left -= s.visited;
-        enum box_finding found = push_uncovered(r, region, box_at(x, i));
+        enum box_finding found = push_uncovered(regions, region, box_at(index, i));
         if (found != BOX_NONE)
             return found;
     }
     return BOX_NONE;
 }
 
-enum box_finding box_find_hole(const struct box_index *x, const uint64_t *whole, uint64_t *hole)
+enum box_finding box_find_hole(const struct box_index *index, const uint64_t *whole, uint64_t *hole)
 {
-    struct regions r = {.ndim = x->ndim};
+    struct regions r = {.ndim = index->ndim};
     enum box_finding found = push_region(&r, whole);
     if (found == BOX_NONE)
-        found = find_hole(x, &r, hole);
+        found = find_hole(index, &r, hole);
     free(r.box);
     return found;
 }

@@ -27,23 +27,23 @@ struct box_search {
 
 enum box_finding { BOX_NONE, BOX_FOUND, BOX_TOO_IRREGULAR, BOX_NO_MEMORY };
 
-static inline const uint64_t *box_at(const struct box_index *x, size_t i)
+static inline const uint64_t *box_at(const struct box_index *index, size_t number)
 {
-    return x->box[0] + i * 2 * x->ndim;
+    return index->box[0] + number * 2 * index->ndim;
 }
 /* box_volume - returns the volume of BOX, which is below 2^64. */
 uint64_t box_volume(const uint64_t *box, uint32_t ndim);
-/* box_index_init - builds the index over N boxes of NDIM dimensions at BOX, none of them empty. BOX outlives
- * the index. False: no memory. */
-bool box_index_init(struct box_index *x, arena *a, uint32_t ndim, uint64_t *box, size_t n);
+/* box_index_init - builds the index over COUNT boxes of NDIM dimensions at BOX, none of them empty. BOX
+ * outlives the index. False: no memory. */
+bool box_index_init(struct box_index *index, arena *a, uint32_t ndim, uint64_t *box, size_t count);
 /* box_search_begin - begins a search for all boxes that intersect BOX, which outlives the search. */
-void box_search_begin(struct box_search *s, const struct box_index *x, const uint64_t *box);
-/* box_search_next - sets *I to the number of the next box found, in rising order; false: no more. */
-bool box_search_next(struct box_search *s, size_t *i);
-/* box_find_overlap - looks for two boxes that intersect. BOX_FOUND: the boxes *A < *B intersect.
+void box_search_begin(struct box_search *search, const struct box_index *index, const uint64_t *box);
+/* box_search_next - sets *INDEX to the number of the next box found, in rising order; false: no more. */
+bool box_search_next(struct box_search *search, size_t *index);
+/* box_find_overlap - looks for two boxes that intersect. BOX_FOUND: the boxes *LEFT < *RIGHT intersect.
  * BOX_TOO_IRREGULAR: comparing them all would take too long. */
-enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b);
+enum box_finding box_find_overlap(const struct box_index *index, size_t *left, size_t *right);
 /* box_find_hole - looks for a box inside of WHOLE that no box intersects. BOX_FOUND: HOLE is such a box. */
-enum box_finding box_find_hole(const struct box_index *x, const uint64_t *whole, uint64_t *hole);
+enum box_finding box_find_hole(const struct box_index *index, const uint64_t *whole, uint64_t *hole);
 
 #endif

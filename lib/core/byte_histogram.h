@@ -11,12 +11,13 @@ struct byte_histogram {
 
 /* byte_histogram_supports - returns true if DT is a numeric type of at most eight bits. */
 bool byte_histogram_supports(ckpt_dtype dt);
-/* byte_histogram_add - counts the N elements at P, which are complete blocks of DT (dtype.def). */
-void byte_histogram_add(struct byte_histogram *h, ckpt_dtype dt, const unsigned char *p, size_t n);
-void byte_histogram_merge(struct byte_histogram *h, const struct byte_histogram *added);
-struct moments byte_histogram_moments(const struct byte_histogram *h, ckpt_dtype dt);
+/* byte_histogram_add - counts the NBYTES elements at BYTES, which are complete blocks of DT (dtype.def). */
+void byte_histogram_add(struct byte_histogram *histogram, ckpt_dtype dt, const unsigned char *bytes,
+                        size_t nbytes);
+void byte_histogram_merge(struct byte_histogram *histogram, const struct byte_histogram *added);
+struct moments byte_histogram_moments(const struct byte_histogram *histogram, ckpt_dtype dt);
 /* byte_histogram_fill_bins - counts each finite number in BINS[BIN_OF(USER, number)]. */
-void byte_histogram_fill_bins(const struct byte_histogram *h, ckpt_dtype dt, uint64_t *bins,
+void byte_histogram_fill_bins(const struct byte_histogram *histogram, ckpt_dtype dt, uint64_t *bins,
                               size_t (*bin_of)(const void *user, double x), const void *user);
 
 #endif

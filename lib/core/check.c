@@ -28,26 +28,26 @@ enum check_rule find_check_rule(const char *id)
     return i < CHECK_RULES ? (enum check_rule)i : CHECK_MALFORMED;
 }
 
-ckpt_status check_init(struct check *c, const ckpt_verify_options *opts, ckpt_verify_result *result,
+ckpt_status check_init(struct check *check, const ckpt_verify_options *opts, ckpt_verify_result *result,
                        ckpt_error *err)
 {
-    *c = (struct check){.opts = opts, .result = result};
+    *check = (struct check){.opts = opts, .result = result};
     *result = (ckpt_verify_result){0};
-    c->a = arena_new(MAX_BYTES);
-    c->reported = map_new(0);
-    return c->a && c->reported ? CKPT_OK : fail_memory(err);
+    check->a = arena_new(MAX_BYTES);
+    check->reported = map_new(0);
+    return check->a && check->reported ? CKPT_OK : fail_memory(err);
 }
 
-void check_free(struct check *c)
+void check_free(struct check *check)
 {
-    for (size_t i = 0; i < c->nrecords; i++)
-        source_unref(c->records[i].src);
-    for (size_t i = 0; i < c->nobjects; i++)
-        c->free_object(c->objects[i]);
-    for (size_t i = 0; i < c->nwatched; i++)
-        source_unref(c->watched[i]);
-    map_free(c->reported);
-    arena_free(c->a);
+    for (size_t i = 0; i < check->nrecords; i++)
+        source_unref(check->records[i].src);
+    for (size_t i = 0; i < check->nobjects; i++)
+        check->free_object(check->objects[i]);
+    for (size_t i = 0; i < check->nwatched; i++)
+        source_unref(check->watched[i]);
+    map_free(check->reported);
+    arena_free(check->a);
 }
 
 bool check_is_fault(ckpt_status st)
@@ -55,122 +55,125 @@ bool check_is_fault(ckpt_status st)
     return st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM;
 }
 
-/* note_finding - notes E. *UNSEEN: no finding noted before has its file, offset, innermost `where`, text. */
-static ckpt_status note_finding(struct check *c, const ckpt_error *e, bool *unseen, ckpt_error *err)
+/* note_finding - notes ERROR. *UNSEEN: no finding noted before has its file, offset, innermost `where`,
+ * text. */
+static ckpt_status note_finding(struct check *check, const ckpt_error *error, bool *unseen, ckpt_error *err)
 {
     uint32_t old;
-    ckpt_str key = arena_printf(c->a, "%s\n%llu\n%s\n%s", e->file, (unsigned long long)e->offset,
-                                e->where + e->innermost, e->what);
-    CKPT_TRY_ALLOC(key.ptr && map_put(c->reported, key, 1, &old), err);
+    ckpt_str key = arena_printf(check->a, "%s\n%llu\n%s\n%s", error->file, (unsigned long long)error->offset,
+                                error->where + error->innermost, error->what);
+    CKPT_TRY_ALLOC(key.ptr && map_put(check->reported, key, 1, &old), err);
     *unseen = old == MAP_NONE;
     return CKPT_OK;
 }
 
-ckpt_status check_set_hint(struct check *c, const char *hint, ckpt_error *err)
+ckpt_status check_set_hint(struct check *check, const char *hint, ckpt_error *err)
 {
-    ckpt_str kept = arena_printf(c->a, "%s", hint);
+    ckpt_str kept = arena_printf(check->a, "%s", hint);
     CKPT_TRY_ALLOC(kept.ptr, err);
-    c->hint = kept.len ? kept.ptr : c->hint;
+    check->hint = kept.len ? kept.ptr : check->hint;
     return CKPT_OK;
 }
 
-/* call_report - passes F to the caller, with the hint of C if there is one. */
-static int call_report(const struct check *c, ckpt_finding *f)
+/* call_report - passes FINDING to the caller, with the hint of CHECK if there is one. */
+static int call_report(const struct check *check, ckpt_finding *finding)
 {
-    ckpt_error error_copy = *f->error;
-    if (c->hint)
-        error_replace_hint(&error_copy, c->hint);
-    f->error = &error_copy;
-    return c->report(c->user, f);
+    ckpt_error error_copy = *finding->error;
+    if (check->hint)
+        error_replace_hint(&error_copy, check->hint);
+    finding->error = &error_copy;
+    return check->report(check->user, finding);
 }
 
-ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err)
+ckpt_status check_report_finding(struct check *check, enum check_rule rule, ckpt_finding *finding,
+                                 ckpt_error *err)
 {
     bool unseen = false;
-    if (c->cancelled)
+    if (check->cancelled)
         return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    CKPT_TRY(note_finding(c, f->error, &unseen, err));
+    CKPT_TRY(note_finding(check, finding->error, &unseen, err));
     if (!unseen)
         return CKPT_OK;
-    if (c->result->findings < CHANGE_CHECKS && check_unchanged(c, err) == CKPT_ECHANGED)
+    if (check->result->findings < CHANGE_CHECKS && check_unchanged(check, err) == CKPT_ECHANGED)
         return CKPT_ECHANGED; /* a concurrent writer caused the fault */
-    f->id = rules[rule].name;
-    c->result->findings++;
-    c->cancelled = c->report && call_report(c, f);
-    return c->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
+    finding->id = rules[rule].name;
+    check->result->findings++;
+    check->cancelled = check->report && call_report(check, finding);
+    return check->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
 }
 
-ckpt_status check_report(struct check *c, enum check_rule rule, const char *file, const ckpt_error *e,
+ckpt_status check_report(struct check *check, enum check_rule rule, const char *file, const ckpt_error *error,
                          ckpt_error *err)
 {
-    ckpt_error error_copy = *e;
+    ckpt_error error_copy = *error;
     ckpt_finding f = {.error = &error_copy};
     if (file)
         error_add_file(&error_copy, file);
-    return check_report_finding(c, rule, &f, err);
+    return check_report_finding(check, rule, &f, err);
 }
 
-ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err)
+ckpt_status check_report_fault(struct check *check, const char *file, const ckpt_error *error,
+                               ckpt_error *err)
 {
-    return check_report(c, check_rule_of_status(e->status), file, e, err);
+    return check_report(check, check_rule_of_status(error->status), file, error, err);
 }
 
-/* copy_path - returns PATH in the arena of C; records of one file share it. NULL: no memory. */
-static const char *copy_path(struct check *c, const char *path)
+/* copy_path - returns PATH in the arena of CHECK; records of one file share it. NULL: no memory. */
+static const char *copy_path(struct check *check, const char *path)
 {
-    const char *last = c->nrecords ? c->records[c->nrecords - 1].path : NULL;
-    return last && strcmp(last, path) == 0 ? last : arena_str(c->a, str_c(path)).ptr;
+    const char *last = check->nrecords ? check->records[check->nrecords - 1].path : NULL;
+    return last && strcmp(last, path) == 0 ? last : arena_str(check->a, str_c(path)).ptr;
 }
 
-ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err)
+ckpt_status check_add_record(struct check *check, const struct check_record *record, ckpt_error *err)
 {
-    struct check_record copy = *r;
-    copy.name = arena_str(c->a, r->name);
-    copy.path = copy_path(c, r->path);
-    if (copy.name.ptr && copy.path && ARENA_PUSH(c->a, c, records, &copy))
+    struct check_record copy = *record;
+    copy.name = arena_str(check->a, record->name);
+    copy.path = copy_path(check, record->path);
+    if (copy.name.ptr && copy.path && ARENA_PUSH(check->a, check, records, &copy))
         return CKPT_OK;
-    source_unref(r->src);
+    source_unref(record->src);
     return fail_memory(err);
 }
 
-void check_count(struct check *c, uint64_t n, uint64_t bytes)
+void check_count(struct check *check, uint64_t count, uint64_t bytes)
 {
-    if (!c)
+    if (!check)
         return;
-    c->result->records = size_add(c->result->records, n);
-    c->result->read = size_add(c->result->read, bytes);
+    check->result->records = size_add(check->result->records, count);
+    check->result->read = size_add(check->result->read, bytes);
 }
 
-ckpt_status check_add_slice(struct check *c, struct check_record r, source *src, uint64_t offset, uint64_t n,
-                            ckpt_error *err)
+ckpt_status check_add_slice(struct check *check, struct check_record record, source *src, uint64_t offset,
+                            uint64_t nbytes, ckpt_error *err)
 {
-    if (!c || !range_within(offset, n, src->size))
+    if (!check || !range_within(offset, nbytes, src->size))
         return CKPT_OK;
-    CKPT_TRY(source_slice(src, offset, n, &r.src, err));
-    r.file_offset = source_pos(src, offset);
-    return check_add_record(c, &r, err);
+    CKPT_TRY(source_slice(src, offset, nbytes, &record.src, err));
+    record.file_offset = source_pos(src, offset);
+    return check_add_record(check, &record, err);
 }
 
-ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err)
+ckpt_status check_watch_source(struct check *check, source *src, ckpt_error *err)
 {
-    if (ARENA_PUSH(c->a, c, watched, &src))
+    if (ARENA_PUSH(check->a, check, watched, &src))
         return CKPT_OK;
     source_unref(src);
     return fail_memory(err);
 }
 
-ckpt_status check_unchanged(const struct check *c, ckpt_error *err)
+ckpt_status check_unchanged(const struct check *check, ckpt_error *err)
 {
-    for (size_t i = 0; i < c->nwatched; i++)
-        CKPT_TRY(source_check_unchanged(c->watched[i], err));
+    for (size_t i = 0; i < check->nwatched; i++)
+        CKPT_TRY(source_check_unchanged(check->watched[i], err));
     return CKPT_OK;
 }
 
-ckpt_status check_keep_object(struct check *c, void *object, ckpt_error *err)
+ckpt_status check_keep_object(struct check *check, void *object, ckpt_error *err)
 {
-    if (ARENA_PUSH(c->a, c, objects, &object))
+    if (ARENA_PUSH(check->a, check, objects, &object))
         return CKPT_OK;
-    c->free_object(object);
+    check->free_object(object);
     return fail_memory(err);
 }
 
@@ -191,23 +194,23 @@ ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_e
     return CKPT_OK;
 }
 
-/* storage_offset - returns the file offset of storage I, which an archive locates on demand. */
-static uint64_t storage_offset(const ckpt_file *f, uint32_t i)
+/* storage_offset - returns the file offset of storage INDEX, which an archive locates on demand. */
+static uint64_t storage_offset(const ckpt_file *f, uint32_t index)
 {
     ckpt_error ignored;
-    const struct storage *s = i < f->table.nstorages ? &f->table.storages[i] : NULL;
+    const struct storage *s = index < f->table.nstorages ? &f->table.storages[index] : NULL;
     return s && s->src && source_locate(s->src, &ignored) == CKPT_OK ? source_pos(s->src, s->off)
                                                                      : CKPT_NO_OFFSET;
 }
 
-ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err)
+ckpt_status file_add_row(ckpt_file *f, const struct row *row, uint32_t *index, ckpt_error *err)
 {
-    ckpt_status st = table_add_row(&f->table, r, index, err);
+    ckpt_status st = table_add_row(&f->table, row, index, err);
     if (st == CKPT_OK || !f->check || !check_is_fault(st))
         return st;
-    struct row without_data = *r;
+    struct row without_data = *row;
     if (err->offset == CKPT_NO_OFFSET)
-        err->offset = storage_offset(f, r->t.storage);
+        err->offset = storage_offset(f, row->t.storage);
     CKPT_TRY(file_report_fault(f, st, err));
     without_data.t.has_data = without_data.t.has_shape = false;
     without_data.t.ndim = 0;

@@ -41,38 +41,43 @@ struct check {
     const char *hint; /* the hint of all findings, instead of their own; NULL: none */
 };
 
-/* check_init - makes C a check without findings, and clears RESULT. The caller calls check_free. */
-ckpt_status check_init(struct check *c, const ckpt_verify_options *opts, ckpt_verify_result *result,
+/* check_init - makes CHECK a check without findings, and clears RESULT. The caller calls check_free. */
+ckpt_status check_init(struct check *check, const ckpt_verify_options *opts, ckpt_verify_result *result,
                        ckpt_error *err);
-void check_free(struct check *c);
+void check_free(struct check *check);
 /* check_set_hint - makes HINT, unless it is empty, the hint of every finding from now on. */
-ckpt_status check_set_hint(struct check *c, const char *hint, ckpt_error *err);
+ckpt_status check_set_hint(struct check *check, const char *hint, ckpt_error *err);
 /* find_check_rule - returns the rule whose id is ID, or CHECK_MALFORMED. */
 enum check_rule find_check_rule(const char *id);
 /* check_is_fault - returns true if ST means that the file is faulty, not that it could not be checked. */
 bool check_is_fault(ckpt_status st);
-/* check_report - reports a finding under RULE with the message of E, about FILE (NULL: the file in E). */
-ckpt_status check_report(struct check *c, enum check_rule rule, const char *file, const ckpt_error *e,
+/* check_report - reports a finding under RULE with the message of ERROR, about FILE (NULL: the file in
+ * ERROR). */
+ckpt_status check_report(struct check *check, enum check_rule rule, const char *file, const ckpt_error *error,
                          ckpt_error *err);
-/* check_report_fault - reports a finding as check_report does, under the rule for the status of E. */
-ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err);
-/* check_report_finding - reports F under RULE. A hint of check_set_hint replaces the one in F's error. */
-ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err);
-/* check_add_record - adds R to the records to be read. Copies R's texts, because the file in which R was
- * found may be refused and freed before R is read. Takes over R's source. */
-ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err);
-/* check_count - adds N checksums, which were compared while the file was opened, and the BYTES that they
- * cover to the result of C, which may be NULL. */
-void check_count(struct check *c, uint64_t n, uint64_t bytes);
-/* check_add_slice - adds R, whose bytes are the N at OFFSET of SRC, unless C is NULL or SRC lacks them. */
-ckpt_status check_add_slice(struct check *c, struct check_record r, source *src, uint64_t offset, uint64_t n,
-                            ckpt_error *err);
+/* check_report_fault - reports a finding as check_report does, under the rule for the status of ERROR. */
+ckpt_status check_report_fault(struct check *check, const char *file, const ckpt_error *error,
+                               ckpt_error *err);
+/* check_report_finding - reports FINDING under RULE. A hint of check_set_hint replaces the one in FINDING's
+ * error. */
+ckpt_status check_report_finding(struct check *check, enum check_rule rule, ckpt_finding *finding,
+                                 ckpt_error *err);
+/* check_add_record - adds RECORD to the records to be read. Copies RECORD's texts, because the file in which
+ * RECORD was found may be refused and freed before RECORD is read. Takes over RECORD's source. */
+ckpt_status check_add_record(struct check *check, const struct check_record *record, ckpt_error *err);
+/* check_count - adds COUNT checksums, which were compared while the file was opened, and the BYTES that they
+ * cover to the result of CHECK, which may be NULL. */
+void check_count(struct check *check, uint64_t count, uint64_t bytes);
+/* check_add_slice - adds RECORD, whose bytes are the NBYTES at OFFSET of SRC, unless CHECK is NULL or SRC
+ * lacks them. */
+ckpt_status check_add_slice(struct check *check, struct check_record record, source *src, uint64_t offset,
+                            uint64_t nbytes, ckpt_error *err);
 /* check_watch_source - takes over SRC, a file that is being checked. */
-ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err);
+ckpt_status check_watch_source(struct check *check, source *src, ckpt_error *err);
 /* check_unchanged - fails if a watched file changed or could not be read, so that findings mean nothing. */
-ckpt_status check_unchanged(const struct check *c, ckpt_error *err);
-/* check_keep_object - keeps OBJECT until check_free, which passes it to c->free_object. */
-ckpt_status check_keep_object(struct check *c, void *object, ckpt_error *err);
+ckpt_status check_unchanged(const struct check *check, ckpt_error *err);
+/* check_keep_object - keeps OBJECT until check_free, which passes it to check->free_object. */
+ckpt_status check_keep_object(struct check *check, void *object, ckpt_error *err);
 
 /* file_report_fault_as - if F is being checked and ST is a fault, reports ERR under RULE and returns CKPT_OK;
  * else ST. */
@@ -91,6 +96,6 @@ static inline ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_e
 ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
 /* file_add_row - does what table_add_row does, but if F is being checked, a tensor that exceeds its storage
  * is reported and added without data. */
-ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err);
+ckpt_status file_add_row(ckpt_file *f, const struct row *row, uint32_t *index, ckpt_error *err);
 
 #endif

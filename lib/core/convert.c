@@ -34,10 +34,10 @@
 #define NAN32 0x7fc00000u
 #define ABS32 0x7fffffffu
 
-static uint32_t as_bits(float f)
+static uint32_t as_bits(float number)
 {
     uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
+    memcpy(&bits, &number, sizeof bits);
     return bits;
 }
 
@@ -45,9 +45,9 @@ static uint32_t as_bits(float f)
 
 /* half_from_float - rounds float32 bits to float16. A subnormal result is rounded by adding a number so
  * large that the last bit of the sum is the last bit of the result. */
-static uint32_t half_from_float(uint32_t f)
+static uint32_t half_from_float(uint32_t number)
 {
-    uint32_t sign = f >> 16 & 0x8000u, magnitude = f & ABS32;
+    uint32_t sign = number >> 16 & 0x8000u, magnitude = number & ABS32;
     if (magnitude > INF32)
         return sign | 0x7e00u | (magnitude >> 13 & 0x3ffu);
     if (magnitude >= 0x477ff000u) /* 65520, which rounds above the largest float16 */
@@ -58,17 +58,17 @@ static uint32_t half_from_float(uint32_t f)
     return sign | ((rebiased + 0xfffu + (magnitude >> 13 & 1u)) >> 13);
 }
 
-static uint32_t bfloat16_from_float(uint32_t f)
+static uint32_t bfloat16_from_float(uint32_t number)
 {
-    if ((f & ABS32) > INF32)
-        return f >> 16 | 0x40u;
+    if ((number & ABS32) > INF32)
+        return number >> 16 | 0x40u;
     /* This cannot wrap: the largest bits are those of -Inf, whose low bits are 0. */
-    return (f + 0x7fffu + (f >> 16 & 1u)) >> 16;
+    return (number + 0x7fffu + (number >> 16 & 1u)) >> 16;
 }
 
-MODULO static uint32_t f8_from_float(const struct f8_format *to, uint32_t f)
+MODULO static uint32_t f8_from_float(const struct f8_format *to, uint32_t number)
 {
-    uint32_t sign = f >> 24 & 0x80u, magnitude = f & ABS32, rounded;
+    uint32_t sign = number >> 24 & 0x80u, magnitude = number & ABS32, rounded;
     if (magnitude > INF32)
         return (sign & to->sign_mask) | to->nan;
     if (magnitude >= to->overflow_start)
@@ -81,9 +81,9 @@ MODULO static uint32_t f8_from_float(const struct f8_format *to, uint32_t f)
     return rounded == 0 && to->no_minus_zero ? 0 : sign | rounded;
 }
 
-uint32_t f32_bits_of_half(uint32_t h)
+uint32_t f32_bits_of_half(uint32_t half)
 {
-    uint32_t sign = (h & 0x8000u) << 16, magnitude = h & 0x7fffu;
+    uint32_t sign = (half & 0x8000u) << 16, magnitude = half & 0x7fffu;
     if (magnitude > 0x7c00u)
         return sign | 0x7fc00000u | (magnitude & 0x3ffu) << 13;
     if (magnitude == 0x7c00u)
@@ -93,37 +93,38 @@ uint32_t f32_bits_of_half(uint32_t h)
     return sign | as_bits((float)magnitude * 0x1p-24f);
 }
 
-static uint32_t float_from_double(uint64_t d)
+static uint32_t float_from_double(uint64_t number)
 {
     double v;
-    if ((d & ~(1ull << 63)) > 0x7ff0000000000000ull)
-        return (uint32_t)(d >> 32 & 0x80000000u) | 0x7fc00000u | (uint32_t)(d >> 29 & 0x3fffffu);
-    memcpy(&v, &d, sizeof v);
+    if ((number & ~(1ull << 63)) > 0x7ff0000000000000ull)
+        return (uint32_t)(number >> 32 & 0x80000000u) | 0x7fc00000u | (uint32_t)(number >> 29 & 0x3fffffu);
+    memcpy(&v, &number, sizeof v);
     return as_bits((float)v);
 }
 
-static uint64_t double_from_float(uint32_t f)
+static uint64_t double_from_float(uint32_t number)
 {
-    double v = (double)float_of_bits(f);
+    double v = (double)float_of_bits(number);
     uint64_t d;
-    if ((f & ABS32) > INF32)
-        return (uint64_t)(f & 0x80000000u) << 32 | 0x7ff8000000000000ull | (uint64_t)(f & 0x3fffffu) << 29;
+    if ((number & ABS32) > INF32)
+        return (uint64_t)(number & 0x80000000u) << 32 | 0x7ff8000000000000ull |
+               (uint64_t)(number & 0x3fffffu) << 29;
     memcpy(&d, &v, sizeof d);
     return d;
 }
 
 /* ---------------------------------------------------------------- kernels */
 
-static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
+static void f32_to_f16(const unsigned char *in, size_t nbytes, unsigned char *out)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < nbytes; i++)
         store_u16le(out + 2 * i, (uint16_t)half_from_float(load_u32le(in + 4 * i)));
 }
 
-static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
+static uint32_t f32_to_bf16(const unsigned char *in, size_t nbytes, unsigned char *out)
 {
     uint32_t largest_bits = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < nbytes; i++) {
         uint32_t f = load_u32le(in + 4 * i);
         largest_bits = (f & ABS32) > largest_bits ? f & ABS32 : largest_bits;
         store_u16le(out + 2 * i, (uint16_t)bfloat16_from_float(f));
@@ -131,34 +132,34 @@ static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *ou
     return largest_bits;
 }
 
-static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_t n, unsigned char *out)
+static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_t nbytes, unsigned char *out)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < nbytes; i++)
         out[i] = (unsigned char)f8_from_float(to, load_u32le(in + 4 * i));
 }
 
-static void f16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+static void f16_to_f32(const unsigned char *in, size_t nbytes, unsigned char *out)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < nbytes; i++)
         store_u32le(out + 4 * i, f32_bits_of_half(load_u16le(in + 2 * i)));
 }
 
-static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+static void bf16_to_f32(const unsigned char *in, size_t nbytes, unsigned char *out)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < nbytes; i++)
         store_u32le(out + 4 * i, (uint32_t)load_u16le(in + 2 * i) << 16);
 }
 
-static void f64_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+static void f64_to_f32(const unsigned char *in, size_t nbytes, unsigned char *out)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < nbytes; i++)
         store_u32le(out + 4 * i, float_from_double(load_u64le(in + 8 * i)));
 }
 
-static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
+static uint64_t count_in_range(const unsigned char *in, size_t nbytes, uint32_t low, uint32_t high)
 {
     uint64_t found = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < nbytes; i++) {
         uint32_t a = load_u32le(in + 4 * i) & ABS32;
         found += a >= low && a < high;
     }
@@ -168,12 +169,12 @@ static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t low, 
 const struct convert_kernels convert_scalar = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
                                                bf16_to_f32, f64_to_f32,  count_in_range};
 
-/* f32_to_q8_0 - converts N floats, whole blocks. If a scale is NaN or infinite, or its inverse is, the
+/* f32_to_q8_0 - converts NBYTES floats, whole blocks. If a scale is NaN or infinite, or its inverse is, the
  * numbers of the block become 0. Returns how many floats are in finite blocks whose float16 scale is Inf. */
-static uint64_t f32_to_q8_0(const unsigned char *in, size_t n, unsigned char *out)
+static uint64_t f32_to_q8_0(const unsigned char *in, size_t nbytes, unsigned char *out)
 {
     uint64_t overflowed = 0;
-    for (; n; n -= Q8_0_ELEMS, in += 4 * Q8_0_ELEMS, out += Q8_0_BYTES) {
+    for (; nbytes; nbytes -= Q8_0_ELEMS, in += 4 * Q8_0_ELEMS, out += Q8_0_BYTES) {
         uint32_t largest_bits = 0; /* without sign, bits have the order of floats, NaN the last */
         for (size_t i = 0; i < Q8_0_ELEMS; i++) {
             uint32_t a = load_u32le(in + 4 * i) & ABS32;
@@ -218,27 +219,27 @@ const char *convert_overflow_name(ckpt_dtype to)
     return !n || n->overflow_to == 0x7c ? "inf" : n->overflow_to == 0x80 ? "nan" : "448";
 }
 
-uint32_t f32_bits_of_byte(ckpt_dtype from, uint32_t b)
+uint32_t f32_bits_of_byte(ckpt_dtype from, uint32_t bits)
 {
     const struct dtype_info *d = dtype_info(from);
     const uint32_t man = d->value_bits, top = 1u << man, max_exponent = (1u << d->exponent_bits) - 1u;
     if (from == CKPT_DT_F8_E5M2)
-        return f32_bits_of_half(b << 8);
+        return f32_bits_of_half(bits << 8);
     if (from == CKPT_DT_F8_E8M0) /* it has neither a sign nor 0 */
-        return b == 0xffu ? NAN32 : b ? b << 23 : 0x00400000u;
+        return bits == 0xffu ? NAN32 : bits ? bits << 23 : 0x00400000u;
     if (d->klass == 'b')
-        return b ? 0x3f800000u : 0;
+        return bits ? 0x3f800000u : 0;
     if (!d->exponent_bits) { /* an integer; in two's complement, the highest bit is negative */
-        uint32_t unused_bits = d->is_small ? 8u - man : 0, value = b << unused_bits & 0xffu;
+        uint32_t unused_bits = d->is_small ? 8u - man : 0, value = bits << unused_bits & 0xffu;
         return as_bits((float)((d->klass == 'i' ? (int8_t)value : (int)value) / (1 << unused_bits)));
     }
-    uint32_t e = b >> man & max_exponent, m = b & (top - 1u);
-    uint32_t sign = (b >> (d->exponent_bits + man) & 1u) << 31;
+    uint32_t e = bits >> man & max_exponent, m = bits & (top - 1u);
+    uint32_t sign = (bits >> (d->exponent_bits + man) & 1u) << 31;
     if (d->nan == NAN_END && e == max_exponent && m == top - 1u)
         return sign | 0x7ff00000u;
     if (d->nan == NAN_IEEE && e == max_exponent)
         return sign | (m ? NAN32 : INF32);
-    if (d->nan == NAN_MINUS_ZERO && b == 0x80u)
+    if (d->nan == NAN_MINUS_ZERO && bits == 0x80u)
         return NAN32;
     return as_bits(ldexpf((float)(e ? m | top : m), (int)(e ? e : 1u) - d->bias - (int)man)) | sign;
 }
@@ -250,12 +251,12 @@ static bool is_torch_float(ckpt_dtype dt)
            f8_format_of(dt);
 }
 
-bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
+bool conversion_init(struct conversion *conversion, ckpt_dtype from, ckpt_dtype to)
 {
-    return is_torch_float(to) && conversion_init_float_or_q8_0(c, from, to);
+    return is_torch_float(to) && conversion_init_float_or_q8_0(conversion, from, to);
 }
 
-bool conversion_init_float_or_q8_0(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
+bool conversion_init_float_or_q8_0(struct conversion *conversion, ckpt_dtype from, ckpt_dtype to)
 {
     const struct dtype_info *a = dtype_info(from), *b = dtype_info(to);
     const struct f8_format *f8_format = f8_format_of(to);
@@ -264,149 +265,160 @@ bool conversion_init_float_or_q8_0(struct conversion *c, ckpt_dtype from, ckpt_d
     if (!(is_torch_float(to) || to == CKPT_DT_Q8_0) ||
         !(is_torch_float(from) || is_int || is_small_float || dequantize_supports(from)))
         return false;
-    *c = (struct conversion){.from = from,
-                             .to = to,
-                             .in_elems = a->block_elems,
-                             .in_width = a->block_bytes,
-                             .out_width = (uint8_t)b->block_bytes};
+    *conversion = (struct conversion){.from = from,
+                                      .to = to,
+                                      .in_elems = a->block_elems,
+                                      .in_width = a->block_bytes,
+                                      .out_width = (uint8_t)b->block_bytes};
     /* The larger one is a multiple of the other: blocks have 1 element or, in ggml, multiples of 32. */
-    c->unit.elems = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
-    c->unit.in_bytes = (uint16_t)(c->unit.elems / a->block_elems * a->block_bytes);
-    c->unit.out_bytes = (uint16_t)(c->unit.elems / b->block_elems * b->block_bytes);
-    c->kernels = convert_best_kernels();
-    c->overflow_end = INF32;
+    conversion->unit.elems = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
+    conversion->unit.in_bytes = (uint16_t)(conversion->unit.elems / a->block_elems * a->block_bytes);
+    conversion->unit.out_bytes = (uint16_t)(conversion->unit.elems / b->block_elems * b->block_bytes);
+    conversion->kernels = convert_best_kernels();
+    conversion->overflow_end = INF32;
     if (f8_format) {
-        c->f8_format = *f8_format;
-        c->overflow_start = f8_format->overflow_start;
-        c->overflow_end = f8_format->overflow_to == 0x7cu ? INF32 : INF32 + 1;
+        conversion->f8_format = *f8_format;
+        conversion->overflow_start = f8_format->overflow_start;
+        conversion->overflow_end = f8_format->overflow_to == 0x7cu ? INF32 : INF32 + 1;
     } else {
-        c->overflow_start = to == CKPT_DT_F16 ? 0x477ff000u : to == CKPT_DT_BF16 ? 0x7f7f8000u : INF32;
+        conversion->overflow_start = to == CKPT_DT_F16    ? 0x477ff000u
+                                     : to == CKPT_DT_BF16 ? 0x7f7f8000u
+                                                          : INF32;
     }
     for (uint32_t i = 0; a->block_bytes == 1 && i < 256; i++)
-        c->f32_of_byte[i] = f32_bits_of_byte(from, i);
+        conversion->f32_of_byte[i] = f32_bits_of_byte(from, i);
     return true;
 }
 
 /* load_integer - extends the integer at IN, of 2, 4 or 8 bytes, to 64 bits. *IS_SIGNED: it has a sign. */
-static uint64_t load_integer(const struct conversion *c, const unsigned char *in, bool *is_signed)
+static uint64_t load_integer(const struct conversion *conversion, const unsigned char *in, bool *is_signed)
 {
-    *is_signed = dtype_info(c->from)->klass == 'i';
-    switch (c->in_width) {
+    *is_signed = dtype_info(conversion->from)->klass == 'i';
+    switch (conversion->in_width) {
     case 8: return load_u64le(in);
     case 4: return *is_signed ? (uint64_t)(int64_t)(int32_t)load_u32le(in) : load_u32le(in);
     default: return *is_signed ? (uint64_t)(int64_t)(int16_t)load_u16le(in) : load_u16le(in);
     }
 }
 
-static void integers_to_f32(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out)
+static void integers_to_f32(const struct conversion *conversion, const unsigned char *in, size_t nbytes,
+                            unsigned char *out)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < nbytes; i++) {
         bool is_signed;
-        uint64_t v = load_integer(c, in + i * c->in_width, &is_signed);
+        uint64_t v = load_integer(conversion, in + i * conversion->in_width, &is_signed);
         store_u32le(out + 4 * i, as_bits(is_signed ? (float)(int64_t)v : (float)v));
     }
 }
 
-static void integers_to_f64(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out)
+static void integers_to_f64(const struct conversion *conversion, const unsigned char *in, size_t nbytes,
+                            unsigned char *out)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < nbytes; i++) {
         bool is_signed;
-        uint64_t v = load_integer(c, in + i * c->in_width, &is_signed), bits;
+        uint64_t v = load_integer(conversion, in + i * conversion->in_width, &is_signed), bits;
         double d = is_signed ? (double)(int64_t)v : (double)v;
         memcpy(&bits, &d, sizeof bits);
         store_u64le(out + 8 * i, bits);
     }
 }
 
-static void widen_to_f32(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out)
+static void widen_to_f32(const struct conversion *conversion, const unsigned char *in, size_t nbytes,
+                         unsigned char *out)
 {
-    if (c->from == CKPT_DT_F64)
-        c->kernels->f64_to_f32(in, n, out);
-    else if (c->from == CKPT_DT_F16)
-        c->kernels->f16_to_f32(in, n, out);
-    else if (c->from == CKPT_DT_BF16)
-        c->kernels->bf16_to_f32(in, n, out);
-    else if (c->in_elems > 1)
-        dequantize(c->from, in, n / c->in_elems, out);
-    else if (c->in_width > 1)
-        integers_to_f32(c, in, n, out);
+    if (conversion->from == CKPT_DT_F64)
+        conversion->kernels->f64_to_f32(in, nbytes, out);
+    else if (conversion->from == CKPT_DT_F16)
+        conversion->kernels->f16_to_f32(in, nbytes, out);
+    else if (conversion->from == CKPT_DT_BF16)
+        conversion->kernels->bf16_to_f32(in, nbytes, out);
+    else if (conversion->in_elems > 1)
+        dequantize(conversion->from, in, nbytes / conversion->in_elems, out);
+    else if (conversion->in_width > 1)
+        integers_to_f32(conversion, in, nbytes, out);
     else
-        for (size_t i = 0; i < n; i++)
-            store_u32le(out + 4 * i, c->f32_of_byte[in[i]]);
+        for (size_t i = 0; i < nbytes; i++)
+            store_u32le(out + 4 * i, conversion->f32_of_byte[in[i]]);
 }
 
-/* narrow_from_f32 - converts N floats to c->to and counts overflows in T. */
-static void narrow_from_f32(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
-                            struct convert_tally *t)
+/* narrow_from_f32 - converts NBYTES floats to conversion->to and counts overflows in TALLY. */
+static void narrow_from_f32(const struct conversion *conversion, const unsigned char *in, size_t nbytes,
+                            unsigned char *out, struct convert_tally *tally)
 {
     uint32_t largest_bits = UINT32_MAX;
-    if (c->to == CKPT_DT_F16)
-        c->kernels->f32_to_f16(in, n, out);
-    else if (c->to == CKPT_DT_BF16)
-        largest_bits = c->kernels->f32_to_bf16(in, n, out);
-    else if (c->to == CKPT_DT_Q8_0)
-        t->overflowed += f32_to_q8_0(in, n, out);
-    else if (c->to == CKPT_DT_F64)
-        for (size_t i = 0; i < n; i++)
+    if (conversion->to == CKPT_DT_F16)
+        conversion->kernels->f32_to_f16(in, nbytes, out);
+    else if (conversion->to == CKPT_DT_BF16)
+        largest_bits = conversion->kernels->f32_to_bf16(in, nbytes, out);
+    else if (conversion->to == CKPT_DT_Q8_0)
+        tally->overflowed += f32_to_q8_0(in, nbytes, out);
+    else if (conversion->to == CKPT_DT_F64)
+        for (size_t i = 0; i < nbytes; i++)
             store_u64le(out + 8 * i, double_from_float(load_u32le(in + 4 * i)));
     else
-        c->kernels->f32_to_f8(&c->f8_format, in, n, out);
-    if (c->to != CKPT_DT_Q8_0 && c->overflow_start < c->overflow_end && c->overflow_start <= largest_bits)
-        t->overflowed += c->kernels->count_in_range(in, n, c->overflow_start, c->overflow_end);
+        conversion->kernels->f32_to_f8(&conversion->f8_format, in, nbytes, out);
+    if (conversion->to != CKPT_DT_Q8_0 && conversion->overflow_start < conversion->overflow_end &&
+        conversion->overflow_start <= largest_bits)
+        tally->overflowed += conversion->kernels->count_in_range(in, nbytes, conversion->overflow_start,
+                                                                 conversion->overflow_end);
 }
 
 /* count_overflowed_doubles - returns the number of finite doubles at IN that became Inf in FLOATS; 0 if
  * every Inf overflows TO, because then narrow_from_f32 counts them. */
-static uint64_t count_overflowed_doubles(const struct conversion *c, const unsigned char *in, size_t n,
-                                         const unsigned char *floats)
+static uint64_t count_overflowed_doubles(const struct conversion *conversion, const unsigned char *in,
+                                         size_t nbytes, const unsigned char *floats)
 {
     uint64_t overflowed = 0;
-    if (c->from != CKPT_DT_F64 || c->overflow_end > INF32 ||
-        !c->kernels->count_in_range(floats, n, INF32, INF32 + 1))
+    if (conversion->from != CKPT_DT_F64 || conversion->overflow_end > INF32 ||
+        !conversion->kernels->count_in_range(floats, nbytes, INF32, INF32 + 1))
         return 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < nbytes; i++)
         overflowed += (load_u32le(floats + 4 * i) & ABS32) == INF32 &&
                       (load_u64le(in + 8 * i) & ~(1ull << 63)) != 0x7ff0000000000000ull;
     return overflowed;
 }
 
-static void convert_block(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
-                          struct convert_tally *t)
+static void convert_block(const struct conversion *conversion, const unsigned char *in, size_t nbytes,
+                          unsigned char *out, struct convert_tally *tally)
 {
     unsigned char buffer[BLOCK_FLOATS * 4];
     const unsigned char *floats = in;
-    if (c->from != CKPT_DT_F32) {
-        unsigned char *widened = c->to == CKPT_DT_F32 ? out : buffer;
-        widen_to_f32(c, in, n, widened);
+    if (conversion->from != CKPT_DT_F32) {
+        unsigned char *widened = conversion->to == CKPT_DT_F32 ? out : buffer;
+        widen_to_f32(conversion, in, nbytes, widened);
         floats = widened;
     }
-    t->overflowed += count_overflowed_doubles(c, in, n, floats);
-    if (c->to != CKPT_DT_F32) {
-        narrow_from_f32(c, floats, n, out, t);
+    tally->overflowed += count_overflowed_doubles(conversion, in, nbytes, floats);
+    if (conversion->to != CKPT_DT_F32) {
+        narrow_from_f32(conversion, floats, nbytes, out, tally);
         return;
     }
-    if (c->overflow_start < c->overflow_end)
-        t->overflowed += c->kernels->count_in_range(floats, n, c->overflow_start, c->overflow_end);
-    if (c->from == CKPT_DT_F32)
-        memcpy(out, in, n * 4);
+    if (conversion->overflow_start < conversion->overflow_end)
+        tally->overflowed += conversion->kernels->count_in_range(floats, nbytes, conversion->overflow_start,
+                                                                 conversion->overflow_end);
+    if (conversion->from == CKPT_DT_F32)
+        memcpy(out, in, nbytes * 4);
 }
 
-void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t)
+void convert_run(const struct conversion *conversion, const void *in, size_t nbytes, void *out,
+                 struct convert_tally *tally)
 {
     const unsigned char *src = in;
     unsigned char *dst = out;
-    bool is_int = c->in_width > 1 && c->in_elems == 1 && dtype_info(c->from)->klass != 'f';
-    bool int_to_f64 = c->to == CKPT_DT_F64 && is_int;
-    if (int_to_f64 || c->from == c->to) {
-        int_to_f64 ? integers_to_f64(c, src, n, dst) : (void)memcpy(dst, src, n * c->in_width);
+    bool is_int = conversion->in_width > 1 && conversion->in_elems == 1 &&
+                  dtype_info(conversion->from)->klass != 'f';
+    bool int_to_f64 = conversion->to == CKPT_DT_F64 && is_int;
+    if (int_to_f64 || conversion->from == conversion->to) {
+        int_to_f64 ? integers_to_f64(conversion, src, nbytes, dst)
+                   : (void)memcpy(dst, src, nbytes * conversion->in_width);
         return;
     }
-    while (n) {
-        size_t count = n < BLOCK_FLOATS ? n : BLOCK_FLOATS;
-        convert_block(c, src, count, dst, t);
-        src += count / c->in_elems * c->in_width;
-        dst += count / c->unit.elems * c->unit.out_bytes;
-        n -= count;
+    while (nbytes) {
+        size_t count = nbytes < BLOCK_FLOATS ? nbytes : BLOCK_FLOATS;
+        convert_block(conversion, src, count, dst, tally);
+        src += count / conversion->in_elems * conversion->in_width;
+        dst += count / conversion->unit.elems * conversion->unit.out_bytes;
+        nbytes -= count;
     }
 }
 
@@ -420,13 +432,13 @@ struct f32_source {
     struct conversion conversion;
 };
 
-static ckpt_status read_f32(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status read_f32(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    struct f32_source *f = (struct f32_source *)(void *)s;
+    struct f32_source *f = (struct f32_source *)(void *)src;
     unsigned char in[2048], f32[4096], *to = out;
     struct convert_tally tally = {0};
-    while (n) {
-        size_t skip = off % 4, room = sizeof f32 - skip, take = n < room ? n : room;
+    while (nbytes) {
+        size_t skip = off % 4, room = sizeof f32 - skip, take = nbytes < room ? nbytes : room;
         size_t count = (skip + take + 3) / 4;
         uint64_t at = f->from_offset + off / 4 * 2;
         CKPT_TRY(source_read(f->from, at, in, 2 * count, err));
@@ -436,15 +448,15 @@ static ckpt_status read_f32(source *s, uint64_t off, void *out, size_t n, ckpt_e
         memcpy(to, f32 + skip, take);
         to += take;
         off += take;
-        n -= take;
+        nbytes -= take;
     }
     return CKPT_OK;
 }
 
-static void close_f32(source *s)
+static void close_f32(source *src)
 {
-    source_unref(((struct f32_source *)(void *)s)->from);
-    free(s);
+    source_unref(((struct f32_source *)(void *)src)->from);
+    free(src);
 }
 
 source *convert_source_f32(source *from, uint64_t offset, ckpt_dtype dtype, bool big_endian, uint64_t size)

@@ -27,25 +27,26 @@ distance_kernel distance_scalar;
 /* distance_best_kernel - returns the fastest kernel that this CPU can run. */
 distance_kernel *distance_best_kernel(void);
 
-/* distance_add - adds N more pairs, the first in lane 0. */
-void distance_add(struct distance *d, const double *a, const double *b, size_t n, const struct tolerance *t);
+/* distance_add - adds COUNT more pairs, the first in lane 0. */
+void distance_add(struct distance *distance, const double *left, const double *right, size_t count,
+                  const struct tolerance *tolerance);
 /* distance_sum - returns the sum of the lanes, always added up in the same order. */
-double distance_sum(const struct distance *d);
+double distance_sum(const struct distance *distance);
 
 /* Sums over pairs (a, b): a*a, b*b, a*b and (a - b)*(a - b). */
 struct norms {
     struct scaled_sum aa, bb, ab, dd;
 };
 
-/* norms_add - adds N more pairs to TO, summed in eight lanes that are added up in a fixed order. DIFFERENCE:
- * their exact differences, rounded once; NULL: those of the doubles A and B. A pair with a number that is not
- * finite does not count: both of its numbers are set to 0 in A and B. */
-void norms_add(struct norms *to, double *a, double *b, const double *difference, size_t n);
+/* norms_add - adds COUNT more pairs to TO, summed in eight lanes that are added up in a fixed order.
+ * DIFFERENCE: their exact differences, rounded once; NULL: those of the doubles LEFT and RIGHT. A pair with a
+ * number that is not finite does not count: both of its numbers are set to 0 in LEFT and RIGHT. */
+void norms_add(struct norms *to, double *left, double *right, const double *difference, size_t count);
 /* norms_merge - adds the sums of ADDED to TO. */
 void norms_merge(struct norms *to, const struct norms *added);
 /* norms_distance - returns |a - b| / |b|. */
-double norms_distance(const struct norms *s);
+double norms_distance(const struct norms *norms);
 /* norms_cosine - returns a.b / (|a| |b|); NaN: a norm is 0. */
-double norms_cosine(const struct norms *s);
+double norms_cosine(const struct norms *norms);
 
 #endif

@@ -13,16 +13,16 @@
 #define VIEW_BYTES                                                                                           \
     8u /* default limit of the bytes of all views, per byte of the file: max_expanded in ckpt.h */
 
-static void default_limits(ckpt_limits *l)
+static void default_limits(ckpt_limits *limits)
 {
-    if (!l->max_header)
-        l->max_header = 256 * MIB;
-    if (l->max_header > SIZE_MAX / 4) /* all of it is read into memory, on 32 bits too */
-        l->max_header = SIZE_MAX / 4;
-    if (!l->max_tensors)
-        l->max_tensors = 10000000;
-    if (!l->max_depth)
-        l->max_depth = 1000;
+    if (!limits->max_header)
+        limits->max_header = 256 * MIB;
+    if (limits->max_header > SIZE_MAX / 4) /* all of it is read into memory, on 32 bits too */
+        limits->max_header = SIZE_MAX / 4;
+    if (!limits->max_tensors)
+        limits->max_tensors = 10000000;
+    if (!limits->max_depth)
+        limits->max_depth = 1000;
 }
 
 void file_set_view_limit(ckpt_file *f)
@@ -212,32 +212,33 @@ void file_note_loss(ckpt_file *f, const char *fmt, ...)
     va_end(args);
 }
 
-const char *ckpt_notice_at(const ckpt_file *file, size_t i)
+const char *ckpt_notice_at(const ckpt_file *file, size_t index)
 {
     ckpt_file *f = (ckpt_file *)(uintptr_t)file; /* only its lock changes */
     if (!f)
         return NULL;
     pthread_mutex_lock(&f->lock);
-    const char *text = notices_at(&f->notices, i);
+    const char *text = notices_at(&f->notices, index);
     pthread_mutex_unlock(&f->lock);
     return text;
 }
 
-ckpt_status file_add_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
+ckpt_status file_add_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t count, const ckpt_value *value,
                           ckpt_error *err)
 {
     if (f->nleaves >= f->limits.max_tensors)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
                     (unsigned long long)f->limits.max_tensors);
-    const ckpt_leaf leaf = {.name = path_join(f->a, path, n), .path = path, .npath = n, .value = v};
+    const ckpt_leaf leaf = {
+        .name = path_join(f->a, path, count), .path = path, .npath = count, .value = value};
     return leaf.name.ptr && ARENA_PUSH(f->a, f, leaves, &leaf) ? CKPT_OK : fail_memory(err);
 }
 
-static bool needs_protocol_3(const struct pickle_facts *p)
+static bool needs_protocol_3(const struct pickle_facts *facts)
 {
-    for (size_t i = 0; i < p->nglobals; i++) {
-        ckpt_str module = value_module(p->globals[i]), name = value_name(p->globals[i]);
-        if ((p->globals[i]->flags & VALUE_PYTHON3_NAME) && python2_translate(&module, &name))
+    for (size_t i = 0; i < facts->nglobals; i++) {
+        ckpt_str module = value_module(facts->globals[i]), name = value_name(facts->globals[i]);
+        if ((facts->globals[i]->flags & VALUE_PYTHON3_NAME) && python2_translate(&module, &name))
             return true;
     }
     return false;
@@ -276,22 +277,22 @@ ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error 
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *v)
+const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *value)
 {
-    if (v->flags & VALUE_WRAPS)
-        v = view_content(v);
+    if (value->flags & VALUE_WRAPS)
+        value = view_content(value);
     if (!f->replacements.n)
-        return v;
-    uint32_t i = map_get_num(f->replacements.index_of, ptr_key(v));
-    return i == MAP_NONE ? v : f->replacements.items[i].by;
+        return value;
+    uint32_t i = map_get_num(f->replacements.index_of, ptr_key(value));
+    return i == MAP_NONE ? value : f->replacements.items[i].by;
 }
 
-bool file_set_replacement(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
+bool file_set_replacement(ckpt_file *f, const ckpt_value *value, ckpt_value *by)
 {
     struct replacements *all = &f->replacements;
-    const struct replacement one = {.of = v, .by = by};
+    const struct replacement one = {.of = value, .by = by};
     return arena_push(f->a, &all->items, &all->n, &all->cap, &one, sizeof one) &&
-           map_set_num(all->index_of, ptr_key(v), (uint32_t)all->n - 1);
+           map_set_num(all->index_of, ptr_key(value), (uint32_t)all->n - 1);
 }
 
 bool file_add_replacements_of(ckpt_file *f, const ckpt_file *part)
@@ -302,10 +303,10 @@ bool file_add_replacements_of(ckpt_file *f, const ckpt_file *part)
     return true;
 }
 
-static ckpt_str get_storage_key(const void *user, uint32_t i)
+static ckpt_str get_storage_key(const void *user, uint32_t index)
 {
     const ckpt_file *f = user;
-    return f->table.storages[i].key;
+    return f->table.storages[index].key;
 }
 
 map *file_index_storage_keys(ckpt_file *f)
@@ -327,9 +328,9 @@ static bool comes_after(ckpt_str key, ckpt_str other)
     return key.len != other.len ? key.len > other.len : str_compare(key, other) > 0;
 }
 
-static bool is_storage_of_key(const ckpt_file *f, uint32_t i, ckpt_str key)
+static bool is_storage_of_key(const ckpt_file *f, uint32_t index, ckpt_str key)
 {
-    const struct storage *s = i < f->table.nstorages ? &f->table.storages[i] : NULL;
+    const struct storage *s = index < f->table.nstorages ? &f->table.storages[index] : NULL;
     return s && s->in_key_index && str_eq(s->key, key);
 }
 
@@ -352,25 +353,25 @@ ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_
     return CKPT_OK;
 }
 
-ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err)
+ckpt_status file_storage_add(ckpt_file *f, struct storage *storage, uint32_t *index, ckpt_error *err)
 {
-    s->in_key_index = true;
-    CKPT_TRY(table_add_storage(&f->table, s, index, err));
-    if (comes_after(s->key, f->storages.last_key))
-        f->storages.last_key = s->key;
+    storage->in_key_index = true;
+    CKPT_TRY(table_add_storage(&f->table, storage, index, err));
+    if (comes_after(storage->key, f->storages.last_key))
+        f->storages.last_key = storage->key;
     return CKPT_OK;
 }
 
-uint32_t file_storage_held_by(const ckpt_file *f, const ckpt_value *v)
+uint32_t file_storage_held_by(const ckpt_file *f, const ckpt_value *value)
 {
     /* MAP_NONE is CKPT_NO_STORAGE */
-    return f->storages.by_node ? map_get_num(f->storages.by_node, ptr_key(v)) : CKPT_NO_STORAGE;
+    return f->storages.by_node ? map_get_num(f->storages.by_node, ptr_key(value)) : CKPT_NO_STORAGE;
 }
 
-static ckpt_str get_row_name(const void *user, uint32_t i)
+static ckpt_str get_row_name(const void *user, uint32_t index)
 {
     const ckpt_file *f = user;
-    return table_name(&f->table, i);
+    return table_name(&f->table, index);
 }
 
 /* index_names - does what file_index_names does; the caller holds the lock. */

@@ -211,8 +211,8 @@ void file_notice(void *file, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* file_note_loss - adds a notice as file_notice does: a part of F, of which it is not known which tensors
  * it had, is lost. For salvage. */
 void file_note_loss(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* file_add_leaf - adds V under PATH, which F keeps; fails if F has max_tensors values already. */
-ckpt_status file_add_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
+/* file_add_leaf - adds VALUE under PATH, which F keeps; fails if F has max_tensors values already. */
+ckpt_status file_add_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t count, const ckpt_value *value,
                           ckpt_error *err);
 struct pickle_facts *file_add_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */
 /* file_add_pickles_of - adds to F the facts of the pickles of FROM, which must live as long as F. */
@@ -220,11 +220,11 @@ ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error 
 /* file_needs_protocol_3 - returns true if a pickle of F, of protocol 3 or later, has a name that Python 3
  * would translate to a different name in a pickle of an earlier protocol. */
 bool file_needs_protocol_3(const ckpt_file *f);
-/* file_replacement_of - returns the node that V is read as; usually V itself. A writer writes it instead of
- * V, unless V has the flag VALUE_WRAPS: then V can be written. */
-const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *v);
-/* file_set_replacement - makes file_replacement_of return BY for V. False: no memory. */
-bool file_set_replacement(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
+/* file_replacement_of - returns the node that VALUE is read as; usually VALUE itself. A writer writes it
+ * instead of VALUE, unless VALUE has the flag VALUE_WRAPS: then VALUE can be written. */
+const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *value);
+/* file_set_replacement - makes file_replacement_of return BY for VALUE. False: no memory. */
+bool file_set_replacement(ckpt_file *f, const ckpt_value *value, ckpt_value *by);
 /* file_add_replacements_of - adds to F the replacements of PART, so that a node is looked up in F alone,
  * however many parts it has. False: no memory. */
 bool file_add_replacements_of(ckpt_file *f, const ckpt_file *part);
@@ -233,10 +233,10 @@ map *file_index_storage_keys(ckpt_file *f);
 /* file_storage_find - sets *INDEX to the storage that file_storage_add added as KEY, or CKPT_NO_STORAGE. */
 ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err);
 /* file_storage_add - adds a storage as table_add_storage does; file_storage_find finds it by its key. */
-ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err);
-/* file_storage_held_by - returns the storage in F's own table whose bytes V itself holds, or
+ckpt_status file_storage_add(ckpt_file *f, struct storage *storage, uint32_t *index, ckpt_error *err);
+/* file_storage_held_by - returns the storage in F's own table whose bytes VALUE itself holds, or
  * CKPT_NO_STORAGE. */
-uint32_t file_storage_held_by(const ckpt_file *f, const ckpt_value *v);
+uint32_t file_storage_held_by(const ckpt_file *f, const ckpt_value *value);
 /* file_index_names - makes the name index; false: no memory. */
 bool file_index_names(ckpt_file *f);
 /* file_find_tensor - returns the number of the tensor with the joined name NAME, or CKPT_NO_TENSOR. If there

@@ -14,62 +14,62 @@ static const ckpt_scan_rule rules[] = {
 
 const ckpt_scan_rule *scan_rule(enum scan_rule rule) { return &rules[rule]; }
 
-bool scan_note_system_failure(struct scan *s, ckpt_status st, const ckpt_error *why)
+bool scan_note_system_failure(struct scan *scan, ckpt_status st, const ckpt_error *why)
 {
     if (st != CKPT_ENOMEM && st != CKPT_EIO)
         return false;
-    if (s->failure.status == CKPT_OK && why)
-        s->failure = *why;
-    else if (s->failure.status == CKPT_OK)
-        (void)fail_memory(&s->failure);
+    if (scan->failure.status == CKPT_OK && why)
+        scan->failure = *why;
+    else if (scan->failure.status == CKPT_OK)
+        (void)fail_memory(&scan->failure);
     return true;
 }
 
-bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n)
+bool scan_read(struct scan *scan, source *src, uint64_t off, void *to, size_t nbytes)
 {
     ckpt_error why;
-    ckpt_status st = source_read(src, off, to, n, &why);
-    if (st != CKPT_OK && s->failure.status == CKPT_OK)
-        s->failure = why;
+    ckpt_status st = source_read(src, off, to, nbytes, &why);
+    if (st != CKPT_OK && scan->failure.status == CKPT_OK)
+        scan->failure = why;
     return st == CKPT_OK;
 }
 
-const ckpt_scan_rule *ckpt_scan_rule_at(size_t i)
+const ckpt_scan_rule *ckpt_scan_rule_at(size_t index)
 {
-    return i < sizeof rules / sizeof *rules ? &rules[i] : NULL;
+    return index < sizeof rules / sizeof *rules ? &rules[index] : NULL;
 }
 
-const char *ckpt_scan_verdict_name(ckpt_scan_verdict v)
+const char *ckpt_scan_verdict_name(ckpt_scan_verdict verdict)
 {
     static const char *const names[] = {"DATA-ONLY", "ALLOW-LISTED", "UNKNOWN-CALLABLE", "UNRESOLVED",
                                         "KNOWN-EXEC"};
-    return (unsigned)v < sizeof names / sizeof *names ? names[v] : "";
+    return (unsigned)verdict < sizeof names / sizeof *names ? names[verdict] : "";
 }
 
-const char *ckpt_scan_level_name(ckpt_scan_level l)
+const char *ckpt_scan_level_name(ckpt_scan_level level)
 {
     static const char *const names[] = {"none", "note", "incomplete", "warning", "error"};
-    return (unsigned)l < sizeof names / sizeof *names ? names[l] : "";
+    return (unsigned)level < sizeof names / sizeof *names ? names[level] : "";
 }
 
-bool scan_report_record(struct scan *s, ckpt_scan_record *r)
+bool scan_report_record(struct scan *scan, ckpt_scan_record *record)
 {
-    ckpt_scan_result *out = s->result;
-    r->result_used = r->what == CKPT_SCAN_CALL ? r->result_used : -1;
-    if (r->rule) {
-        r->level = r->rule->level;
-        r->verdict = r->verdict > r->rule->verdict ? r->verdict : r->rule->verdict;
-        out->found[r->level]++;
+    ckpt_scan_result *out = scan->result;
+    record->result_used = record->what == CKPT_SCAN_CALL ? record->result_used : -1;
+    if (record->rule) {
+        record->level = record->rule->level;
+        record->verdict = record->verdict > record->rule->verdict ? record->verdict : record->rule->verdict;
+        out->found[record->level]++;
     }
-    if (r->verdict > out->verdict)
-        out->verdict = r->verdict;
-    if (!s->cancelled && s->report && s->report(s->user, r) != 0)
-        s->cancelled = true;
-    return !s->cancelled;
+    if (record->verdict > out->verdict)
+        out->verdict = record->verdict;
+    if (!scan->cancelled && scan->report && scan->report(scan->user, record) != 0)
+        scan->cancelled = true;
+    return !scan->cancelled;
 }
 
-static ckpt_status report_finding(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
-                                  const struct message_buffers *message)
+static ckpt_status report_finding(struct scan *scan, enum scan_rule rule, ckpt_str where,
+                                  struct scan_place at, const struct message_buffers *message)
 {
     bool has_position = at.src && at.offset != CKPT_NO_OFFSET;
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING,
@@ -82,10 +82,10 @@ static ckpt_status report_finding(struct scan *s, enum scan_rule rule, ckpt_str 
                           .text = str_c(message->what),
                           .found = str_c(message->found),
                           .allowed = str_c(message->allowed)};
-    return scan_report_record(s, &r) ? CKPT_OK : CKPT_ECANCELLED;
+    return scan_report_record(scan, &r) ? CKPT_OK : CKPT_ECANCELLED;
 }
 
-ckpt_status scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src,
+ckpt_status scan_found(struct scan *scan, enum scan_rule rule, ckpt_str where, const source *src,
                        uint64_t offset, const char *fmt, ...)
 {
     char what[1024], found[96] = "", allowed[96] = "";
@@ -94,14 +94,14 @@ ckpt_status scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, cons
     va_start(ap, fmt);
     message_format(&message, fmt, ap);
     va_end(ap);
-    return report_finding(s, rule, where, (struct scan_place){src, offset}, &message);
+    return report_finding(scan, rule, where, (struct scan_place){src, offset}, &message);
 }
 
-ckpt_status scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
-                             ckpt_error *e)
+ckpt_status scan_found_error(struct scan *scan, enum scan_rule rule, ckpt_str where, struct scan_place at,
+                             ckpt_error *error)
 {
     char what[1024];
-    (void)snprintf(what, sizeof what, "%s%s%s", e->where, e->where[0] ? ": " : "", e->what);
-    return report_finding(s, rule, where, at,
-                          &(struct message_buffers){what, e->found, e->allowed, NULL, 0, 0, 0});
+    (void)snprintf(what, sizeof what, "%s%s%s", error->where, error->where[0] ? ": " : "", error->what);
+    return report_finding(scan, rule, where, at,
+                          &(struct message_buffers){what, error->found, error->allowed, NULL, 0, 0, 0});
 }

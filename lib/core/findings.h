@@ -44,24 +44,25 @@ struct scan {
 };
 
 /* scan_note_system_failure - returns true if ST is a failure of memory or disk, not a fault of the file.
- * Keeps the failure in S, so that callers that return a bool need not pass it on. */
-bool scan_note_system_failure(struct scan *s, ckpt_status st, const ckpt_error *why);
-/* scan_read - reads N bytes at OFF, which are inside SRC. False: the read failed; S keeps the error. */
-bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n);
+ * Keeps the failure in SCAN, so that callers that return a bool need not pass it on. */
+bool scan_note_system_failure(struct scan *scan, ckpt_status st, const ckpt_error *why);
+/* scan_read - reads NBYTES bytes at OFF, which are inside SRC. False: the read failed; SCAN keeps the
+ * error. */
+bool scan_read(struct scan *scan, source *src, uint64_t off, void *to, size_t nbytes);
 const ckpt_scan_rule *scan_rule(enum scan_rule rule);
 /* scan_report_record - counts RECORD and passes it to the caller's report(); a finding takes level and
  * verdict from its rule. False: stop. */
-bool scan_report_record(struct scan *s, ckpt_scan_record *record);
+bool scan_report_record(struct scan *scan, ckpt_scan_record *record);
 /* scan_found - reports a finding at OFFSET of SRC (may be NULL). Braces in FMT enclose what is found and what
  * is expected, as in fail(). CKPT_ECANCELLED: stop. */
-ckpt_status scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src,
+ckpt_status scan_found(struct scan *scan, enum scan_rule rule, ckpt_str where, const source *src,
                        uint64_t offset, const char *fmt, ...) CKPT_PRINTF(6, 7);
 struct scan_place {
     const source *src; /* may be NULL */
     uint64_t offset;   /* in SRC, or CKPT_NO_OFFSET */
 };
-/* scan_found_error - reports E as a finding. */
-ckpt_status scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
-                             ckpt_error *e);
+/* scan_found_error - reports ERROR as a finding. */
+ckpt_status scan_found_error(struct scan *scan, enum scan_rule rule, ckpt_str where, struct scan_place at,
+                             ckpt_error *error);
 
 #endif

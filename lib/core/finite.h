@@ -12,7 +12,7 @@ struct finite {
 
 /* finite_applies_to - returns true if an element of DT can be NaN or infinite. */
 bool finite_applies_to(ckpt_dtype dt);
-/* finite_add - counts the elements in the next N bytes, which are complete and little-endian. */
-void finite_add(struct finite *f, ckpt_dtype dt, const unsigned char *p, size_t n);
+/* finite_add - counts the elements in the next NBYTES bytes, which are complete and little-endian. */
+void finite_add(struct finite *finite, ckpt_dtype dt, const unsigned char *at, size_t nbytes);
 
 #endif

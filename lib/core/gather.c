@@ -16,91 +16,92 @@
 #define MAX_GAP    1024u /* bytes that take as long to read as a system call */
 #define MIN_MEMCPY 32u   /* bytes from which one memcpy is faster than a loop over elements */
 
-bool gather_init(struct gather *g, const ckpt_tensor *t)
+bool gather_init(struct gather *gather, const ckpt_tensor *tensor)
 {
-    *g = (struct gather){0};
+    *gather = (struct gather){0};
     uint64_t out = 1;
-    for (uint32_t k = 0; k < t->ndim && t->elements; k++) {
-        uint64_t n = t->shape[k], span;
+    for (uint32_t k = 0; k < tensor->ndim && tensor->elements; k++) {
+        uint64_t n = tensor->shape[k], span;
         if (n == 1)
             continue;
-        struct gather_dim *last = g->ndim ? &g->dim[g->ndim - 1] : NULL;
-        uint64_t stride = t->stride ? t->stride[k] : 0;
-        if (last && t->stride && checked_mul(n, stride, &span) && last->stride == span) {
+        struct gather_dim *last = gather->ndim ? &gather->dim[gather->ndim - 1] : NULL;
+        uint64_t stride = tensor->stride ? tensor->stride[k] : 0;
+        if (last && tensor->stride && checked_mul(n, stride, &span) && last->stride == span) {
             last->stride = stride;
             if (!checked_mul(last->size, n, &last->size))
                 return false;
             continue;
         }
-        if (g->ndim == GATHER_MAX_DIMS)
+        if (gather->ndim == GATHER_MAX_DIMS)
             return false;
-        g->dim[g->ndim++] = (struct gather_dim){n, stride, 0};
+        gather->dim[gather->ndim++] = (struct gather_dim){n, stride, 0};
     }
-    for (uint32_t k = g->ndim; COUNT_DOWN(k);) {
-        g->dim[k].out_stride = out;
-        if (!t->stride)
-            g->dim[k].stride = out;
-        if (!checked_mul(out, g->dim[k].size, &out))
+    for (uint32_t k = gather->ndim; COUNT_DOWN(k);) {
+        gather->dim[k].out_stride = out;
+        if (!tensor->stride)
+            gather->dim[k].stride = out;
+        if (!checked_mul(out, gather->dim[k].size, &out))
             return false;
     }
     return true;
 }
 
-bool gather_split(struct gather *g, uint64_t n)
+bool gather_split(struct gather *gather, uint64_t count)
 {
-    bool fits = g->ndim < GATHER_MAX_DIMS;
-    for (uint32_t k = 0; fits && k < g->ndim; k++)
-        fits = checked_mul(g->dim[k].stride, n, &g->dim[k].stride) &&
-               checked_mul(g->dim[k].out_stride, n, &g->dim[k].out_stride);
-    if (fits && n != 1)
-        g->dim[g->ndim++] = (struct gather_dim){n, 1, 1};
+    bool fits = gather->ndim < GATHER_MAX_DIMS;
+    for (uint32_t k = 0; fits && k < gather->ndim; k++)
+        fits = checked_mul(gather->dim[k].stride, count, &gather->dim[k].stride) &&
+               checked_mul(gather->dim[k].out_stride, count, &gather->dim[k].out_stride);
+    if (fits && count != 1)
+        gather->dim[gather->ndim++] = (struct gather_dim){count, 1, 1};
     return fits;
 }
 
-void gather_set_contiguous(struct gather *g, uint64_t n)
+void gather_set_contiguous(struct gather *gather, uint64_t count)
 {
-    g->ndim = 1;
-    g->dim[0] = (struct gather_dim){n, 1, 1};
+    gather->ndim = 1;
+    gather->dim[0] = (struct gather_dim){count, 1, 1};
 }
 
-void gather_free(struct gather *g)
+void gather_free(struct gather *gather)
 {
-    free(g->window);
-    g->window = NULL;
+    free(gather->window);
+    gather->window = NULL;
 }
 
-bool gather_is_contiguous(const struct gather *g)
+bool gather_is_contiguous(const struct gather *gather)
 {
-    for (uint32_t k = 0; k < g->ndim; k++)
-        if (g->dim[k].stride != g->dim[k].out_stride)
+    for (uint32_t k = 0; k < gather->ndim; k++)
+        if (gather->dim[k].stride != gather->dim[k].out_stride)
             return false;
     return true;
 }
 
-uint64_t gather_period(const struct gather *g)
+uint64_t gather_period(const struct gather *gather)
 {
-    return g->ndim && g->dim[0].stride == 0 ? g->dim[0].out_stride : 0;
+    return gather->ndim && gather->dim[0].stride == 0 ? gather->dim[0].out_stride : 0;
 }
 
-size_t gather_block_size(const struct gather *g)
+size_t gather_block_size(const struct gather *gather)
 {
     /* For columns of a tall matrix the pieces grow with the rows of a block, so a larger block means fewer
      * reads. */
-    bool is_far_apart = g->ndim && g->dim[g->ndim - 1].stride > MAX_GAP / g->width;
+    bool is_far_apart = gather->ndim && gather->dim[gather->ndim - 1].stride > MAX_GAP / gather->width;
     return (size_t)(is_far_apart ? 4 : 1) << 20;
 }
 
-/* copy_line - copies N elements of WIDTH bytes that are IN_STEP bytes apart in IN, OUT_STEP bytes in OUT. */
+/* copy_line - copies COUNT elements of WIDTH bytes that are IN_STEP bytes apart in IN, OUT_STEP bytes in
+ * OUT. */
 static void copy_line(const unsigned char *in, size_t in_step, unsigned char *out, size_t out_step,
-                      uint64_t n, size_t width)
+                      uint64_t count, size_t width)
 {
 #define LINE(w)                                                                                              \
     case w:                                                                                                  \
-        for (; n; n--, in += in_step, out += out_step)                                                       \
+        for (; count; count--, in += in_step, out += out_step)                                               \
             memcpy(out, in, w);                                                                              \
         return
     if (in_step == width && out_step == width) {
-        memcpy(out, in, (size_t)n * width);
+        memcpy(out, in, (size_t)count * width);
         return;
     }
     switch (width) {
@@ -112,7 +113,7 @@ static void copy_line(const unsigned char *in, size_t in_step, unsigned char *ou
         LINE(32);
         LINE(64);
     default:
-        for (; n; n--, in += in_step, out += out_step)
+        for (; count; count--, in += in_step, out += out_step)
             memcpy(out, in, width);
     }
 #undef LINE
@@ -167,76 +168,76 @@ struct gather_box {
     uint64_t span, steps;
 };
 
-static void add_box_dim(struct gather_box *b, struct gather_dim d)
+static void add_box_dim(struct gather_box *box, struct gather_dim dim)
 {
-    if (d.size == 1)
+    if (dim.size == 1)
         return;
-    uint32_t k = b->ndim++;
-    for (; k && b->dim[k - 1].stride > d.stride; k--)
-        b->dim[k] = b->dim[k - 1];
-    b->dim[k] = d;
+    uint32_t k = box->ndim++;
+    for (; k && box->dim[k - 1].stride > dim.stride; k--)
+        box->dim[k] = box->dim[k - 1];
+    box->dim[k] = dim;
 }
 
-/* choose_piece - sets the piece of B: as many dimensions as a read of WINDOW bytes covers, and as many
+/* choose_piece - sets the piece of BOX: as many dimensions as a read of WINDOW bytes covers, and as many
  * indexes of the next dimension. */
-static void choose_piece(struct gather_box *b, size_t width)
+static void choose_piece(struct gather_box *box, size_t width)
 {
     uint64_t max = WINDOW / width;
-    b->span = b->steps = 1;
-    for (b->ninner = 0; b->ninner < b->ndim; b->ninner++) {
-        const struct gather_dim *d = &b->dim[b->ninner];
-        if (d->stride > b->span && d->stride - b->span > MAX_GAP / width)
+    box->span = box->steps = 1;
+    for (box->ninner = 0; box->ninner < box->ndim; box->ninner++) {
+        const struct gather_dim *d = &box->dim[box->ninner];
+        if (d->stride > box->span && d->stride - box->span > MAX_GAP / width)
             return;
-        uint64_t more_steps = d->stride ? (max - b->span) / d->stride : UINT64_MAX; /* after the first */
+        uint64_t more_steps = d->stride ? (max - box->span) / d->stride : UINT64_MAX; /* after the first */
         if (more_steps < d->size - 1) {
-            b->steps = more_steps + 1;
+            box->steps = more_steps + 1;
             return;
         }
-        b->span += (d->size - 1) * d->stride;
+        box->span += (d->size - 1) * d->stride;
     }
 }
 
-/* read_piece - reads the piece of B whose first element is FROM, with STEPS indexes of its outermost
+/* read_piece - reads the piece of BOX whose first element is FROM, with STEPS indexes of its outermost
  * dimension, and copies its elements to OUT. */
-static ckpt_status read_piece(struct gather *g, struct gather_box *b, uint64_t from, uint64_t steps,
+static ckpt_status read_piece(struct gather *gather, struct gather_box *box, uint64_t from, uint64_t steps,
                               unsigned char *out, ckpt_error *err)
 {
     struct gather_dim dim[GATHER_MAX_DIMS];
-    uint32_t n = b->ninner;
-    uint64_t span = b->span;
-    memcpy(dim, b->dim, n * sizeof *dim);
+    uint32_t n = box->ninner;
+    uint64_t span = box->span;
+    memcpy(dim, box->dim, n * sizeof *dim);
     if (steps > 1) {
-        dim[n] = b->dim[n];
+        dim[n] = box->dim[n];
         dim[n].size = steps;
         span += (steps - 1) * dim[n].stride;
         n++;
     }
-    uint64_t at = g->data_offset + from * g->width;
+    uint64_t at = gather->data_offset + from * gather->width;
     if (n == 0 || (n == 1 && dim[0].stride == 1 && dim[0].out_stride == 1))
-        return source_read(g->src, at, out, (size_t)span * g->width, err);
-    if (!g->window && !(g->window = malloc(WINDOW)))
+        return source_read(gather->src, at, out, (size_t)span * gather->width, err);
+    if (!gather->window && !(gather->window = malloc(WINDOW)))
         return fail_memory(err);
-    CKPT_TRY(source_read(g->src, at, g->window, (size_t)span * g->width, err));
-    gather_scatter(dim, n, g->window, out, g->width);
+    CKPT_TRY(source_read(gather->src, at, gather->window, (size_t)span * gather->width, err));
+    gather_scatter(dim, n, gather->window, out, gather->width);
     return CKPT_OK;
 }
 
-/* copy_box - copies all of B, whose first element is FROM, to OUT. */
-static ckpt_status copy_box(struct gather *g, struct gather_box *b, uint64_t from, unsigned char *out,
+/* copy_box - copies all of BOX, whose first element is FROM, to OUT. */
+static ckpt_status copy_box(struct gather *gather, struct gather_box *box, uint64_t from, unsigned char *out,
                             ckpt_error *err)
 {
     uint64_t index[GATHER_MAX_DIMS], to = 0;
-    uint32_t first = b->ninner;
-    for (uint32_t k = first; k < b->ndim; k++)
+    uint32_t first = box->ninner;
+    for (uint32_t k = first; k < box->ndim; k++)
         index[k] = 0;
     for (;;) {
-        uint64_t steps = b->steps;
-        if (first < b->ndim && steps > b->dim[first].size - index[first])
-            steps = b->dim[first].size - index[first];
-        CKPT_TRY(read_piece(g, b, from, steps, out + to * g->width, err));
+        uint64_t steps = box->steps;
+        if (first < box->ndim && steps > box->dim[first].size - index[first])
+            steps = box->dim[first].size - index[first];
+        CKPT_TRY(read_piece(gather, box, from, steps, out + to * gather->width, err));
         uint32_t k = first;
-        for (; k < b->ndim; k++, steps = 1) { /* dimensions after FIRST advance by 1 */
-            const struct gather_dim *d = &b->dim[k];
+        for (; k < box->ndim; k++, steps = 1) { /* dimensions after FIRST advance by 1 */
+            const struct gather_dim *d = &box->dim[k];
             from += steps * d->stride;
             to += steps * d->out_stride;
             if ((index[k] += steps) < d->size)
@@ -245,55 +246,57 @@ static ckpt_status copy_box(struct gather *g, struct gather_box *b, uint64_t fro
             to -= d->size * d->out_stride;
             index[k] = 0;
         }
-        if (k == b->ndim)
+        if (k == box->ndim)
             return CKPT_OK;
     }
 }
 
-/* make_block - makes B the largest box that begins at element FIRST of the output and has at most COUNT
+/* make_block - makes BOX the largest box that begins at element FIRST of the output and has at most COUNT
  * elements. Returns how many it has; sets *FROM to the position of its first element in the storage. */
-static uint64_t make_block(const struct gather *g, uint64_t first, uint64_t count, struct gather_box *b,
-                           uint64_t *from)
+static uint64_t make_block(const struct gather *gather, uint64_t first, uint64_t count,
+                           struct gather_box *box, uint64_t *from)
 {
     uint32_t k = 0;
-    while (k + 1 < g->ndim && (g->dim[k].out_stride > count || first % g->dim[k].out_stride != 0))
+    while (k + 1 < gather->ndim &&
+           (gather->dim[k].out_stride > count || first % gather->dim[k].out_stride != 0))
         k++;
     *from = 0;
-    for (uint32_t j = 0; j < g->ndim; j++)
-        *from += first / g->dim[j].out_stride % g->dim[j].size * g->dim[j].stride;
-    b->ndim = 0;
-    if (g->ndim == 0)
+    for (uint32_t j = 0; j < gather->ndim; j++)
+        *from += first / gather->dim[j].out_stride % gather->dim[j].size * gather->dim[j].stride;
+    box->ndim = 0;
+    if (gather->ndim == 0)
         return 1;
-    struct gather_dim d = g->dim[k];
+    struct gather_dim d = gather->dim[k];
     uint64_t left = d.size - first / d.out_stride % d.size;
     d.size = count / d.out_stride < left ? count / d.out_stride : left;
-    add_box_dim(b, d);
-    for (uint32_t j = k + 1; j < g->ndim; j++)
-        add_box_dim(b, g->dim[j]);
+    add_box_dim(box, d);
+    for (uint32_t j = k + 1; j < gather->ndim; j++)
+        add_box_dim(box, gather->dim[j]);
     return d.size * d.out_stride;
 }
 
-ckpt_status gather_copy(struct gather *g, unsigned char *out, ckpt_error *err)
+ckpt_status gather_copy(struct gather *gather, unsigned char *out, ckpt_error *err)
 {
     struct gather_box b;
     b.ndim = 0;
-    for (uint32_t k = 0; k < g->ndim; k++)
-        add_box_dim(&b, g->dim[k]);
-    choose_piece(&b, g->width);
-    return copy_box(g, &b, 0, out, err);
+    for (uint32_t k = 0; k < gather->ndim; k++)
+        add_box_dim(&b, gather->dim[k]);
+    choose_piece(&b, gather->width);
+    return copy_box(gather, &b, 0, out, err);
 }
 
-ckpt_status gather_read(struct gather *g, uint64_t first, uint64_t count, unsigned char *out, ckpt_error *err)
+ckpt_status gather_read(struct gather *gather, uint64_t first, uint64_t count, unsigned char *out,
+                        ckpt_error *err)
 {
     while (count) {
         struct gather_box b;
         uint64_t from;
-        uint64_t n = make_block(g, first, count, &b, &from);
-        choose_piece(&b, g->width);
-        CKPT_TRY(copy_box(g, &b, from, out, err));
+        uint64_t n = make_block(gather, first, count, &b, &from);
+        choose_piece(&b, gather->width);
+        CKPT_TRY(copy_box(gather, &b, from, out, err));
         first += n;
         count -= n;
-        out += n * g->width;
+        out += n * gather->width;
     }
     return CKPT_OK;
 }

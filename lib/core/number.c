@@ -6,10 +6,10 @@
 #include "core/convert.h"
 #include "core/dequantize.h"
 
-/* count_numbers - returns how many numbers an element of D has, which is no block of ggml. */
-static unsigned count_numbers(const struct dtype_info *d)
+/* count_numbers - returns how many numbers an element of INFO has, which is no block of ggml. */
+static unsigned count_numbers(const struct dtype_info *info)
 {
-    return d->number == CKPT_DT_NONE ? 0 : d->klass == 'c' ? 2 : d->safetensors_dim_factor;
+    return info->number == CKPT_DT_NONE ? 0 : info->klass == 'c' ? 2 : info->safetensors_dim_factor;
 }
 
 unsigned numbers_per_element(ckpt_dtype dt)
@@ -22,28 +22,28 @@ bool number_is_complex(ckpt_dtype dt) { return dtype_info(dt)->klass == 'c'; }
 
 bool number_is_wide(ckpt_dtype dt) { return dt == CKPT_DT_I64 || dt == CKPT_DT_U64; }
 
-static double load_f64(const unsigned char *p)
+static double load_f64(const unsigned char *bytes)
 {
-    uint64_t u = load_u64le(p);
+    uint64_t u = load_u64le(bytes);
     double d;
     memcpy(&d, &u, sizeof d);
     return d;
 }
 
 static double double_of(uint32_t float_bits) { return (double)float_of_bits(float_bits); }
-static double load_f32(const unsigned char *p) { return double_of(load_u32le(p)); }
-static double load_bf16(const unsigned char *p) { return double_of((uint32_t)load_u16le(p) << 16); }
-static double load_f16(const unsigned char *p) { return double_of(f32_bits_of_half(load_u16le(p))); }
-static double decode_byte(ckpt_dtype dt, unsigned b) { return double_of(f32_bits_of_byte(dt, b)); }
+static double load_f32(const unsigned char *bytes) { return double_of(load_u32le(bytes)); }
+static double load_bf16(const unsigned char *bytes) { return double_of((uint32_t)load_u16le(bytes) << 16); }
+static double load_f16(const unsigned char *bytes) { return double_of(f32_bits_of_half(load_u16le(bytes))); }
+static double decode_byte(ckpt_dtype dt, unsigned bits) { return double_of(f32_bits_of_byte(dt, bits)); }
 
-/* decode_small - decodes N numbers of at most eight bits of DT, packed without gaps, low bits first. */
-static void decode_small(ckpt_dtype dt, unsigned bits, const unsigned char *in, size_t n, double *out)
+/* decode_small - decodes NBYTES numbers of at most eight bits of DT, packed without gaps, low bits first. */
+static void decode_small(ckpt_dtype dt, unsigned bits, const unsigned char *in, size_t nbytes, double *out)
 {
     double table[256];
-    const bool use_table = n >= 256;
+    const bool use_table = nbytes >= 256;
     for (unsigned b = 0; use_table && b < 1u << bits; b++)
         table[b] = decode_byte(dt, b);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < nbytes; i++) {
         size_t at = i * bits;
         unsigned b = in[at / 8] >> at % 8;
         if (at % 8 + bits > 8)
@@ -53,12 +53,12 @@ static void decode_small(ckpt_dtype dt, unsigned bits, const unsigned char *in, 
     }
 }
 
-/* decode_blocks - decodes N elements in blocks of ggml, one block at a time. */
-static void decode_blocks(ckpt_dtype dt, const unsigned char *in, size_t n, double *out)
+/* decode_blocks - decodes NBYTES elements in blocks of ggml, one block at a time. */
+static void decode_blocks(ckpt_dtype dt, const unsigned char *in, size_t nbytes, double *out)
 {
     const struct dtype_info *d = dtype_info(dt);
     unsigned char floats[4 * DEQUANTIZE_BLOCK];
-    for (size_t k = 0; dequantize_supports(dt) && k < n / d->block_elems; k++, out += d->block_elems) {
+    for (size_t k = 0; dequantize_supports(dt) && k < nbytes / d->block_elems; k++, out += d->block_elems) {
         dequantize(dt, in + k * d->block_bytes, 1, floats);
         for (size_t i = 0; i < d->block_elems; i++)
             out[i] = load_f32(floats + 4 * i);

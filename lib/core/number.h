@@ -17,15 +17,15 @@ void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double 
 /* number_decode_low - sets the ELEMS numbers at OUT to what number_decode() rounds off: the element is
  * exactly the sum of both numbers. DT is wide. */
 void number_decode_low(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out);
-/* number_subtract - returns A - B, rounded once. */
-static inline double number_subtract(uint64_t a, uint64_t b)
+/* number_subtract - returns LEFT - RIGHT, rounded once. */
+static inline double number_subtract(uint64_t left, uint64_t right)
 {
-    return a < b ? -(double)(b - a) : (double)(a - b);
+    return left < right ? -(double)(right - left) : (double)(left - right);
 }
 /* number_add_lanes - returns the sum of eight numbers, always added up in the same order. */
-static inline double number_add_lanes(const double *x)
+static inline double number_add_lanes(const double *in)
 {
-    return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
+    return ((in[0] + in[4]) + (in[2] + in[6])) + ((in[1] + in[5]) + (in[3] + in[7]));
 }
 
 #endif

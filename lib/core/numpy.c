@@ -34,70 +34,76 @@ static const struct {
 
 /* ------------------------------------------------------------------ type codes */
 
-/* find_unit - returns the unit of time named T; NULL: there is none. */
-static const char *find_unit(ckpt_str t)
+/* find_unit - returns the unit of time named TEXT; NULL: there is none. */
+static const char *find_unit(ckpt_str text)
 {
     static const char *const units[] = {"Y",  "M",  "W",  "D",  "h",  "m", "s",
                                         "ms", "us", "ns", "ps", "fs", "as"};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (str_is(t, units[i]))
+        if (str_is(text, units[i]))
             return units[i];
     return NULL;
 }
 
-/* take_number - removes the digits that T begins with; *N is their value. False: none, or above INT32_MAX. */
-static bool take_number(ckpt_str *t, uint32_t *n)
+/* take_number - removes the digits that TEXT begins with; *COUNT is their value. False: none, or above
+ * INT32_MAX. */
+static bool take_number(ckpt_str *text, uint32_t *count)
 {
     uint64_t v = 0;
     size_t digits = 0;
-    for (; digits < t->len && digits < 10 && t->ptr[digits] >= '0' && t->ptr[digits] <= '9'; digits++)
-        v = v * 10 + (uint64_t)(t->ptr[digits] - '0');
-    *t = str_skip(*t, digits);
-    *n = (uint32_t)v;
+    for (; digits < text->len && digits < 10 && text->ptr[digits] >= '0' && text->ptr[digits] <= '9';
+         digits++)
+        v = v * 10 + (uint64_t)(text->ptr[digits] - '0');
+    *text = str_skip(*text, digits);
+    *count = (uint32_t)v;
     return digits > 0 && v <= INT32_MAX;
 }
 
-/* parse_date - parses T, a date's code without its first letter: "8[25ns]" of "M8[25ns]", "[D]", "". */
-static bool parse_date(ckpt_str t, struct numpy_dtype *d)
+/* parse_date - parses TEXT, a date's code without its first letter: "8[25ns]" of "M8[25ns]", "[DTYPE]",
+ * "". */
+static bool parse_date(ckpt_str text, struct numpy_dtype *dtype)
 {
     uint32_t size = 8;
-    d->bytes = 8;
-    d->unit_count = 1;
-    if (t.len && t.ptr[0] != '[' && (!take_number(&t, &size) || size != 8))
+    dtype->bytes = 8;
+    dtype->unit_count = 1;
+    if (text.len && text.ptr[0] != '[' && (!take_number(&text, &size) || size != 8))
         return false;
-    if (t.len == 0)
+    if (text.len == 0)
         return true;
-    if (t.len < 3 || t.ptr[0] != '[' || t.ptr[t.len - 1] != ']')
+    if (text.len < 3 || text.ptr[0] != '[' || text.ptr[text.len - 1] != ']')
         return false;
-    t = str_of(t.ptr + 1, t.len - 2);
-    if (str_is(t, "generic"))
+    text = str_of(text.ptr + 1, text.len - 2);
+    if (str_is(text, "generic"))
         return true;
-    if (t.ptr[0] >= '0' && t.ptr[0] <= '9' && (!take_number(&t, &d->unit_count) || d->unit_count == 0))
+    if (text.ptr[0] >= '0' && text.ptr[0] <= '9' &&
+        (!take_number(&text, &dtype->unit_count) || dtype->unit_count == 0))
         return false;
-    d->unit = find_unit(t);
-    return d->unit != NULL;
+    dtype->unit = find_unit(text);
+    return dtype->unit != NULL;
 }
 
-/* has_size - returns true if numpy has a type of D's kind and size. */
-static bool has_size(const struct numpy_dtype *d)
+/* has_size - returns true if numpy has a type of DTYPE's kind and size. */
+static bool has_size(const struct numpy_dtype *dtype)
 {
-    switch (d->kind) {
-    case 'b': return d->bytes == 1;
+    switch (dtype->kind) {
+    case 'b': return dtype->bytes == 1;
     case 'i':
-    case 'u': return d->bytes == 1 || d->bytes == 2 || d->bytes == 4 || d->bytes == 8;
-    case 'f': return d->bytes == 2 || d->bytes == 4 || d->bytes == 8 || d->bytes == 12 || d->bytes == 16;
-    case 'c': return d->bytes == 8 || d->bytes == 16 || d->bytes == 24 || d->bytes == 32;
-    default: return d->kind == 'S' || d->kind == 'V' || d->kind == 'O' || d->kind == 'U';
+    case 'u': return dtype->bytes == 1 || dtype->bytes == 2 || dtype->bytes == 4 || dtype->bytes == 8;
+    case 'f':
+        return dtype->bytes == 2 || dtype->bytes == 4 || dtype->bytes == 8 || dtype->bytes == 12 ||
+               dtype->bytes == 16;
+    case 'c': return dtype->bytes == 8 || dtype->bytes == 16 || dtype->bytes == 24 || dtype->bytes == 32;
+    default: return dtype->kind == 'S' || dtype->kind == 'V' || dtype->kind == 'O' || dtype->kind == 'U';
     }
 }
 
 /* find_by_name - returns the index of the type that has a code letter and whose name (such as "float32") or
- * code letter is T; NTYPES: none. */
-static size_t find_by_name(ckpt_str t)
+ * code letter is TEXT; NTYPES: none. */
+static size_t find_by_name(ckpt_str text)
 {
     size_t i = 0;
-    while (i < NTYPES && !(numpy_types[i].code && (str_is(t, numpy_types[i].name) ||
-                                                   (t.len == 1 && t.ptr[0] == numpy_types[i].code))))
+    while (i < NTYPES && !(numpy_types[i].code && (str_is(text, numpy_types[i].name) ||
+                                                   (text.len == 1 && text.ptr[0] == numpy_types[i].code))))
         i++;
     return i;
 }
@@ -198,23 +204,23 @@ ckpt_status numpy_find_void_dtype(const char *text, uint32_t bytes, const char *
 
 /* --------------------------------------------------------------------- pickles */
 
-/* find_extended - returns the name of V if V is a class of ml_dtypes, else NULL. */
-static const char *find_extended(const ckpt_value *v)
+/* find_extended - returns the name of VALUE if VALUE is a class of ml_dtypes, else NULL. */
+static const char *find_extended(const ckpt_value *value)
 {
     ckpt_str name, list = STR_LIT("bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz "
                                   "float8_e8m0fnu float8_e4m3 float8_e3m4 float8_e4m3b11fnuz float4_e2m1fn "
                                   "float6_e2m3fn float6_e3m2fn int1 int2 int4 uint1 uint2 uint4");
-    if (!str_is(value_module(v), "ml_dtypes"))
+    if (!str_is(value_module(value), "ml_dtypes"))
         return NULL;
     while ((name = str_take_until(&list, ' ')).len)
-        if (str_eq(value_name(v), name))
+        if (str_eq(value_name(value), name))
             return dtype_info(dtype_by_name(name))->name;
     return NULL;
 }
 
 /* set_unit - sets the unit of a date from the last item of its STATE: ({}, (b"ns", 25, 1, 1)) is 25 ns.
  * False: the item has no known unit. */
-static bool set_unit(struct numpy_dtype *d, const ckpt_value *state)
+static bool set_unit(struct numpy_dtype *dtype, const ckpt_value *state)
 {
     const ckpt_value *last = value_item(state, 8), *unit = value_item(last, 1);
     unsigned char text[8];
@@ -225,40 +231,40 @@ static bool set_unit(struct numpy_dtype *d, const ckpt_value *state)
     ckpt_str name = str_of((const char *)text, n == SIZE_MAX ? 0 : n);
     if (str_is(name, "generic"))
         return true;
-    d->unit = find_unit(name);
-    if (!d->unit || !value_integer(value_item(unit, 1), &count) || count < 1 || count > INT32_MAX)
+    dtype->unit = find_unit(name);
+    if (!dtype->unit || !value_integer(value_item(unit, 1), &count) || count < 1 || count > INT32_MAX)
         return false;
-    d->unit_count = (uint32_t)count;
+    dtype->unit_count = (uint32_t)count;
     return true;
 }
 
-/* read_record_size - sets *BYTES to the size of an item of V, a dtype whose type is numpy's class record, as
- * of a recarray: its state has it. False: it is none. */
-static bool read_record_size(const ckpt_value *v, uint32_t *bytes)
+/* read_record_size - sets *BYTES to the size of an item of VALUE, a dtype whose type is numpy's class record,
+ * as of a recarray: its state has it. False: it is none. */
+static bool read_record_size(const ckpt_value *value, uint32_t *bytes)
 {
-    const ckpt_value *type = value_arg(v, 0);
+    const ckpt_value *type = value_arg(value, 0);
     int64_t size;
     if ((!value_is_global(type, "numpy", "record") && !value_is_global(type, "numpy.rec", "record") &&
          !value_is_global(type, "numpy.core.records", "record")) ||
-        !value_integer(value_item(value_state(v), 5), &size) || size < 0 || size > INT32_MAX)
+        !value_integer(value_item(value_state(value), 5), &size) || size < 0 || size > INT32_MAX)
         return false;
     *bytes = (uint32_t)size;
     return true;
 }
 
-bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
+bool numpy_dtype_of(const ckpt_value *value, struct numpy_dtype *out)
 {
     ckpt_str code, order;
     struct numpy_dtype d = {.kind = 'V'};
-    if (!value_calls(v, "numpy", "dtype", 1))
+    if (!value_calls(value, "numpy", "dtype", 1))
         return false;
-    d.extended = find_extended(value_arg(v, 0));
+    d.extended = find_extended(value_arg(value, 0));
     if (d.extended)
         d.bytes = strcmp(d.extended, "bfloat16") == 0 ? 2 : 1;
-    else if (!read_record_size(v, &d.bytes) &&
-             (!value_text(value_arg(v, 0), &code) || !numpy_dtype_parse(code, &d)))
+    else if (!read_record_size(value, &d.bytes) &&
+             (!value_text(value_arg(value, 0), &code) || !numpy_dtype_parse(code, &d)))
         return false;
-    const ckpt_value *state = value_state(v);
+    const ckpt_value *state = value_state(value);
     if (state && state->type != CKPT_V_TUPLE) /* numpy accepts only a tuple */
         return false;
     d.big_endian = value_text(value_item(state, 1), &order) && str_is(order, ">");
@@ -282,10 +288,10 @@ static bool is_numpy_function(const ckpt_value *global, const char *name)
     return false;
 }
 
-static bool is_true(const ckpt_value *v)
+static bool is_true(const ckpt_value *value)
 {
     int64_t i;
-    return value_integer(v, &i) && i != 0;
+    return value_integer(value, &i) && i != 0;
 }
 
 /* order_of - returns the order that ORDER, an argument of _frombuffer, names; 0: none of them. */
@@ -297,134 +303,136 @@ static char order_of(const ckpt_value *order)
     return name.len == 1 && strchr("CFK", name.ptr[0]) ? name.ptr[0] : 0;
 }
 
-/* find_array_state - returns the state (version, shape, dtype, Fortran order, data) of the array that V
- * makes: the one that BUILD gives it, or that of an array of jax; NULL: V makes none by such a state. */
-static const ckpt_value *find_array_state(const ckpt_value *v)
+/* find_array_state - returns the state (version, shape, dtype, Fortran order, data) of the array that VALUE
+ * makes: the one that BUILD gives it, or that of an array of jax; NULL: VALUE makes none by such a state. */
+static const ckpt_value *find_array_state(const ckpt_value *value)
 {
-    const ckpt_value *fn = v->u.call.callable, *state = value_state(v);
-    bool is_jax = value_calls(v, "jax._src.array", "_reconstruct_array", 3) ||
-                  value_calls(v, "jax._src.device_array", "reconstruct_device_array", 3) ||
-                  value_calls(v, "jax.interpreters.xla", "reconstruct_device_array", 3);
+    const ckpt_value *fn = value->u.call.callable, *state = value_state(value);
+    bool is_jax = value_calls(value, "jax._src.array", "_reconstruct_array", 3) ||
+                  value_calls(value, "jax._src.device_array", "reconstruct_device_array", 3) ||
+                  value_calls(value, "jax.interpreters.xla", "reconstruct_device_array", 3);
     if (is_jax) { /* (numpy's _reconstruct, its arguments, the state, …) */
-        fn = value_arg(v, 0);
-        state = value_arg(v, 2);
+        fn = value_arg(value, 0);
+        state = value_arg(value, 2);
     }
     bool has_state = is_numpy_function(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE &&
                      value_count(state) >= 5;
     return has_state ? state : NULL;
 }
 
-bool numpy_array_of(const ckpt_value *v, struct numpy_array *out)
+bool numpy_array_of(const ckpt_value *value, struct numpy_array *out)
 {
-    if (v->type != CKPT_V_CALL)
+    if (value->type != CKPT_V_CALL)
         return false;
-    const ckpt_value *fn = v->u.call.callable, *state = find_array_state(v);
+    const ckpt_value *fn = value->u.call.callable, *state = find_array_state(value);
     if (state)
         *out = (struct numpy_array){value_item(state, 1), value_item(state, 2), value_item(state, 4),
                                     is_true(value_item(state, 3)) ? 'F' : 'C', NULL};
-    else if (is_numpy_function(fn, "_frombuffer") && value_nargs(v) >= 4)
-        *out = (struct numpy_array){value_arg(v, 2), value_arg(v, 1), value_arg(v, 0),
-                                    order_of(value_arg(v, 3)), value_arg(v, 4)};
-    else if (is_numpy_function(fn, "scalar") && value_nargs(v) >= 2)
-        *out = (struct numpy_array){NULL, value_arg(v, 0), value_arg(v, 1), 'C', NULL};
+    else if (is_numpy_function(fn, "_frombuffer") && value_nargs(value) >= 4)
+        *out = (struct numpy_array){value_arg(value, 2), value_arg(value, 1), value_arg(value, 0),
+                                    order_of(value_arg(value, 3)), value_arg(value, 4)};
+    else if (is_numpy_function(fn, "scalar") && value_nargs(value) >= 2)
+        *out = (struct numpy_array){NULL, value_arg(value, 0), value_arg(value, 1), 'C', NULL};
     else
         return false;
     return true;
 }
 
-bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out)
+bool numpy_scalar_of(const ckpt_value *value, struct numpy_dtype *out)
 {
-    return (value_calls(v, "numpy.core.multiarray", "scalar", 2) ||
-            value_calls(v, "numpy._core.multiarray", "scalar", 2)) &&
-           numpy_dtype_of(value_arg(v, 0), out);
+    return (value_calls(value, "numpy.core.multiarray", "scalar", 2) ||
+            value_calls(value, "numpy._core.multiarray", "scalar", 2)) &&
+           numpy_dtype_of(value_arg(value, 0), out);
 }
 
-bool numpy_is_text(const unsigned char *b, size_t n, ckpt_str text)
+bool numpy_is_text(const unsigned char *bytes, size_t nbytes, ckpt_str text)
 {
-    bool little = n / 4 >= text.len, big = little;
-    for (size_t i = 0; i < n && (little || big); i++) {
+    bool little = nbytes / 4 >= text.len, big = little;
+    for (size_t i = 0; i < nbytes && (little || big); i++) {
         unsigned char c = i / 4 < text.len ? (unsigned char)text.ptr[i / 4] : 0;
-        little = little && b[i] == (i % 4 == 0 ? c : 0);
-        big = big && b[i] == (i % 4 == 3 ? c : 0);
+        little = little && bytes[i] == (i % 4 == 0 ? c : 0);
+        big = big && bytes[i] == (i % 4 == 3 ? c : 0);
     }
     return little || big;
 }
 
-static size_t find_type(const struct numpy_dtype *d)
+static size_t find_type(const struct numpy_dtype *dtype)
 {
     size_t i = 0;
-    while (i < NTYPES &&
-           (numpy_types[i].kind != d->kind || (numpy_types[i].bytes && numpy_types[i].bytes != d->bytes)))
+    while (i < NTYPES && (numpy_types[i].kind != dtype->kind ||
+                          (numpy_types[i].bytes && numpy_types[i].bytes != dtype->bytes)))
         i++;
     return i;
 }
 
-const char *numpy_name(const struct numpy_dtype *d)
+const char *numpy_name(const struct numpy_dtype *dtype)
 {
-    size_t i = find_type(d);
-    return d->extended ? d->extended : i < NTYPES ? numpy_types[i].name : "generic";
+    size_t i = find_type(dtype);
+    return dtype->extended ? dtype->extended : i < NTYPES ? numpy_types[i].name : "generic";
 }
 
-ckpt_dtype numpy_known_dtype(const struct numpy_dtype *d)
+ckpt_dtype numpy_known_dtype(const struct numpy_dtype *dtype)
 {
-    size_t i = find_type(d);
-    if (d->extended)
-        return dtype_by_name(str_c(d->extended));
+    size_t i = find_type(dtype);
+    if (dtype->extended)
+        return dtype_by_name(str_c(dtype->extended));
     return i < NTYPES ? numpy_types[i].dtype : CKPT_DT_NONE;
 }
 
-uint8_t numpy_swap_bytes(const struct numpy_dtype *d)
+uint8_t numpy_swap_bytes(const struct numpy_dtype *dtype)
 {
-    if (d->kind == 'U')
+    if (dtype->kind == 'U')
         return 4;
-    if (d->kind == 'S' || d->kind == 'O' || (d->kind == 'V' && !d->extended) || d->bytes > 32)
+    if (dtype->kind == 'S' || dtype->kind == 'O' || (dtype->kind == 'V' && !dtype->extended) ||
+        dtype->bytes > 32)
         return 1;
-    return (uint8_t)(d->kind == 'c' ? d->bytes / 2 : d->bytes);
+    return (uint8_t)(dtype->kind == 'c' ? dtype->bytes / 2 : dtype->bytes);
 }
 
-const char *numpy_dtype_text(arena *a, const struct numpy_dtype *d)
+const char *numpy_dtype_text(arena *a, const struct numpy_dtype *dtype)
 {
-    ckpt_dtype known = numpy_known_dtype(d);
-    if (d->extended || known != CKPT_DT_NONE)
-        return d->extended ? d->extended : dtype_info(known)->name;
-    if (d->record || d->kind == 'O')
-        return d->record ? "struct" : "object";
-    if (d->kind == 'f' || d->kind == 'c')
-        return arena_printf(a, "%s%u", d->kind == 'f' ? "float" : "complex", d->bytes * 8).ptr;
-    if (d->kind != 'M' && d->kind != 'm')
-        return arena_printf(a, "%c%u", d->kind, d->kind == 'U' ? d->bytes / 4 : d->bytes).ptr;
-    const char *name = d->kind == 'M' ? "datetime64" : "timedelta64";
-    if (!d->unit)
+    ckpt_dtype known = numpy_known_dtype(dtype);
+    if (dtype->extended || known != CKPT_DT_NONE)
+        return dtype->extended ? dtype->extended : dtype_info(known)->name;
+    if (dtype->record || dtype->kind == 'O')
+        return dtype->record ? "struct" : "object";
+    if (dtype->kind == 'f' || dtype->kind == 'c')
+        return arena_printf(a, "%s%u", dtype->kind == 'f' ? "float" : "complex", dtype->bytes * 8).ptr;
+    if (dtype->kind != 'M' && dtype->kind != 'm')
+        return arena_printf(a, "%c%u", dtype->kind, dtype->kind == 'U' ? dtype->bytes / 4 : dtype->bytes).ptr;
+    const char *name = dtype->kind == 'M' ? "datetime64" : "timedelta64";
+    if (!dtype->unit)
         return name;
-    return d->unit_count > 1 ? arena_printf(a, "%s[%u%s]", name, d->unit_count, d->unit).ptr
-                             : arena_printf(a, "%s[%s]", name, d->unit).ptr;
+    return dtype->unit_count > 1 ? arena_printf(a, "%s[%u%s]", name, dtype->unit_count, dtype->unit).ptr
+                                 : arena_printf(a, "%s[%s]", name, dtype->unit).ptr;
 }
 
 bool is_latin1(ckpt_str codec) { return str_is(codec, "latin1") || str_is(codec, "latin-1"); }
 
-const ckpt_value *latin1_text(const ckpt_value *v)
+const ckpt_value *latin1_text(const ckpt_value *value)
 {
     ckpt_str codec;
-    bool encodes = value_calls(v, "_codecs", "encode", 2) && value_text(value_arg(v, 1), &codec) &&
+    bool encodes = value_calls(value, "_codecs", "encode", 2) && value_text(value_arg(value, 1), &codec) &&
                    is_latin1(codec);
-    const ckpt_value *text = encodes ? value_arg(v, 0) : NULL;
+    const ckpt_value *text = encodes ? value_arg(value, 0) : NULL;
     return text && (text->type == CKPT_V_STR || text->type == CKPT_V_STR8) ? text : NULL;
 }
 
-bool latin1_of(const ckpt_value *v, ckpt_str *text) { return value_text(latin1_text(v), text); }
+bool latin1_of(const ckpt_value *value, ckpt_str *text) { return value_text(latin1_text(value), text); }
 
-size_t copy_small_bytes(const ckpt_value *v, unsigned char *out, size_t cap)
+size_t copy_small_bytes(const ckpt_value *value, unsigned char *out, size_t cap)
 {
     ckpt_str text;
-    if (latin1_of(v, &text)) {
+    if (latin1_of(value, &text)) {
         uint64_t count; /* characters, of at most two bytes each: if LEN / 2 > CAP, they are too many */
         bool fits = text.len / 2 <= cap && utf8_check(text, false, &count) && count <= cap;
         return fits ? utf8_latin1(text, out) : SIZE_MAX;
     }
-    bool is_bytes = v && (v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY || v->type == CKPT_V_STR8);
-    if (!is_bytes || v->flags & VALUE_SPAN || v->u.str.len > cap)
+    bool is_bytes = value && (value->type == CKPT_V_BYTES || value->type == CKPT_V_BYTEARRAY ||
+                              value->type == CKPT_V_STR8);
+    if (!is_bytes || value->flags & VALUE_SPAN || value->u.str.len > cap)
         return SIZE_MAX;
-    if (v->u.str.len)
-        memcpy(out, v->u.str.ptr, v->u.str.len);
-    return v->u.str.len;
+    if (value->u.str.len)
+        memcpy(out, value->u.str.ptr, value->u.str.len);
+    return value->u.str.len;
 }

@@ -39,23 +39,23 @@ struct parallel_state {
     bool stopped; /* report or progress returned nonzero */
 };
 
-static struct parallel_item get_item(const struct parallel_state *t, size_t i)
+static struct parallel_item get_item(const struct parallel_state *state, size_t index)
 {
-    return t->job->get_item ? t->job->get_item(t->job->user, i) : t->job->items[i];
+    return state->job->get_item ? state->job->get_item(state->job->user, index) : state->job->items[index];
 }
 
-static uint32_t get_group_begin(const struct parallel_state *t, uint32_t g)
+static uint32_t get_group_begin(const struct parallel_state *state, uint32_t group)
 {
-    return t->starts ? t->starts[g] : g;
+    return state->starts ? state->starts[group] : group;
 }
-static uint32_t get_group_end(const struct parallel_state *t, uint32_t g)
+static uint32_t get_group_end(const struct parallel_state *state, uint32_t group)
 {
-    return t->starts ? t->starts[g + 1] : g + 1;
+    return state->starts ? state->starts[group + 1] : group + 1;
 }
-/* get_group_item - returns item K in the order of the groups. */
-static uint32_t get_group_item(const struct parallel_state *t, uint32_t k)
+/* get_group_item - returns item INDEX in the order of the groups. */
+static uint32_t get_group_item(const struct parallel_state *state, uint32_t index)
 {
-    return t->order ? t->order[k] : k;
+    return state->order ? state->order[index] : index;
 }
 
 /* What the callbacks of one task need. */
@@ -74,20 +74,20 @@ struct group_builder {
     uint32_t *first_reader, *first_reader_of_other;
 };
 
-/* find_leader - returns the first item of the group of item I. */
-static uint32_t find_leader(uint32_t *parent, uint32_t i)
+/* find_leader - returns the first item of the group of item INDEX. */
+static uint32_t find_leader(uint32_t *parent, uint32_t index)
 {
-    while (parent[i] != i) {
-        parent[i] = parent[parent[i]];
-        i = parent[i];
+    while (parent[index] != index) {
+        parent[index] = parent[parent[index]];
+        index = parent[index];
     }
-    return i;
+    return index;
 }
 
-/* join_group - joins the group of item I, which reads ROW of F, with that of the first item in FIRST_READER
- * that reads the same storage, if the storage has an unchecked CRC. */
-static void join_group(struct group_builder *g, uint32_t *first_reader, uint32_t i, const ckpt_file *f,
-                       uint32_t row)
+/* join_group - joins the group of item INDEX, which reads ROW of F, with that of the first item in
+ * FIRST_READER that reads the same storage, if the storage has an unchecked CRC. */
+static void join_group(struct group_builder *builder, uint32_t *first_reader, uint32_t index,
+                       const ckpt_file *f, uint32_t row)
 {
     uint32_t storage = table_storage_of(&f->table, row);
     if (storage == CKPT_NO_STORAGE || storage >= f->table.nstorages)
@@ -96,11 +96,11 @@ static void join_group(struct group_builder *g, uint32_t *first_reader, uint32_t
     if (!st->has_crc || st->crc_checked)
         return;
     if (first_reader[storage] == UINT32_MAX) {
-        first_reader[storage] = i;
+        first_reader[storage] = index;
         return;
     }
-    uint32_t a = find_leader(g->parent, first_reader[storage]), b = find_leader(g->parent, i);
-    g->parent[a > b ? a : b] = a > b ? b : a;
+    uint32_t a = find_leader(builder->parent, first_reader[storage]), b = find_leader(builder->parent, index);
+    builder->parent[a > b ? a : b] = a > b ? b : a;
 }
 
 /* alloc_first_readers - allocates an array by storage of F. UINT32_MAX: no item reads the storage so far. */
@@ -113,161 +113,164 @@ static uint32_t *alloc_first_readers(const ckpt_file *f)
     return first_reader;
 }
 
-/* list_groups - fills t->order and t->starts: groups by their first item, items in ascending order. */
-static ckpt_status list_groups(struct parallel_state *t, uint32_t *parent, ckpt_error *err)
+/* list_groups - fills state->order and state->starts: groups by their first item, items in ascending
+ * order. */
+static ckpt_status list_groups(struct parallel_state *state, uint32_t *parent, ckpt_error *err)
 {
-    uint32_t n = (uint32_t)t->job->n;
+    uint32_t n = (uint32_t)state->job->n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t leader = find_leader(parent, i);
-        t->order[i] = leader == i ? (uint32_t)t->ngroups++ : t->order[leader]; /* at first, the group of I */
+        state->order[i] = leader == i ? (uint32_t)state->ngroups++
+                                      : state->order[leader]; /* at first, the group of I */
     }
-    t->starts = calloc(t->ngroups + 1, sizeof *t->starts);
-    CKPT_TRY_ALLOC(t->starts, err);
+    state->starts = calloc(state->ngroups + 1, sizeof *state->starts);
+    CKPT_TRY_ALLOC(state->starts, err);
     for (uint32_t i = 0; i < n; i++) { /* from here on PARENT is the group of each item */
-        parent[i] = t->order[i];
-        t->starts[parent[i]]++;
+        parent[i] = state->order[i];
+        state->starts[parent[i]]++;
     }
-    for (uint32_t g = 0, at = 0; g <= t->ngroups; g++) {
-        at += t->starts[g];
-        t->starts[g] = at;
+    for (uint32_t g = 0, at = 0; g <= state->ngroups; g++) {
+        at += state->starts[g];
+        state->starts[g] = at;
     }
     for (uint32_t i = n; COUNT_DOWN(i);) /* starts[g] is the end of group G, and becomes its begin */
-        t->order[--t->starts[parent[i]]] = i;
+        state->order[--state->starts[parent[i]]] = i;
     return CKPT_OK;
 }
 
-static uint64_t get_item_bytes(const struct parallel_item *x)
+static uint64_t get_item_bytes(const struct parallel_item *item)
 {
-    if (x->storage)
-        return x->storage->nbytes;
-    uint64_t a = table_nbytes_of(&x->file->table, x->row);
-    uint64_t b = x->other ? table_nbytes_of(&x->other->table, x->other_row) : 0;
+    if (item->storage)
+        return item->storage->nbytes;
+    uint64_t a = table_nbytes_of(&item->file->table, item->row);
+    uint64_t b = item->other ? table_nbytes_of(&item->other->table, item->other_row) : 0;
     return size_add(a, b);
 }
 
 /* -------------------------------------------------------------------- chunks */
 
-/* get_element_width - returns the bytes of an element of X's tensor, or of the other one if SIDE is 1; 0:
+/* get_element_width - returns the bytes of an element of ITEM's tensor, or of the other one if SIDE is 1; 0:
  * they are no whole number. */
-static uint64_t get_element_width(const struct parallel_item *x, int side)
+static uint64_t get_element_width(const struct parallel_item *item, int side)
 {
-    const ckpt_file *f = side ? x->other : x->file;
-    if (x->storage)
+    const ckpt_file *f = side ? item->other : item->file;
+    if (item->storage)
         return 1;
-    const struct dtype_info *d = dtype_info(table_dtype_of(&f->table, side ? x->other_row : x->row));
+    const struct dtype_info *d = dtype_info(table_dtype_of(&f->table, side ? item->other_row : item->row));
     return d->block_elems == 1 ? d->block_bytes : 0;
 }
 
-static uint64_t count_item_elements(const struct parallel_item *x)
+static uint64_t count_item_elements(const struct parallel_item *item)
 {
-    return x->storage ? x->storage->nbytes : table_elements_of(&x->file->table, x->row);
+    return item->storage ? item->storage->nbytes : table_elements_of(&item->file->table, item->row);
 }
 
-/* get_item_width - returns the larger element width of X's one or two tensors; 0 if one of the two is 0. */
-static uint64_t get_item_width(const struct parallel_item *x)
+/* get_item_width - returns the larger element width of ITEM's one or two tensors; 0 if one of the two is
+ * 0. */
+static uint64_t get_item_width(const struct parallel_item *item)
 {
-    uint64_t a = get_element_width(x, 0), b = x->other ? get_element_width(x, 1) : a;
+    uint64_t a = get_element_width(item, 0), b = item->other ? get_element_width(item, 1) : a;
     return !a || !b ? 0 : a > b ? a : b;
 }
 
-static bool can_split(const struct parallel_item *x)
+static bool can_split(const struct parallel_item *item)
 {
-    if (x->storage)
-        return x->storage->src && !x->storage->src->serializes_reads;
-    return stream_can_split(&x->file->table, x->row) &&
-           (!x->other || stream_can_split(&x->other->table, x->other_row));
+    if (item->storage)
+        return item->storage->src && !item->storage->src->serializes_reads;
+    return stream_can_split(&item->file->table, item->row) &&
+           (!item->other || stream_can_split(&item->other->table, item->other_row));
 }
 
-/* get_chunk_elements - returns the elements of each chunk of X; 0: X is not split. */
-static uint64_t get_chunk_elements(const struct parallel_item *x)
+/* get_chunk_elements - returns the elements of each chunk of ITEM; 0: ITEM is not split. */
+static uint64_t get_chunk_elements(const struct parallel_item *item)
 {
-    uint64_t width = get_item_width(x), per_chunk = width ? parallel_chunk_elements(width) : 0;
-    return per_chunk && count_item_elements(x) > per_chunk && can_split(x) ? per_chunk : 0;
+    uint64_t width = get_item_width(item), per_chunk = width ? parallel_chunk_elements(width) : 0;
+    return per_chunk && count_item_elements(item) > per_chunk && can_split(item) ? per_chunk : 0;
 }
 
-/* count_chunks - returns the number of chunks of group G; 1: it is not split. */
-static uint64_t count_chunks(const struct parallel_state *t, uint32_t g)
+/* count_chunks - returns the number of chunks of group GROUP; 1: it is not split. */
+static uint64_t count_chunks(const struct parallel_state *state, uint32_t group)
 {
-    if (!t->job->process_chunk || get_group_end(t, g) - get_group_begin(t, g) != 1)
+    if (!state->job->process_chunk || get_group_end(state, group) - get_group_begin(state, group) != 1)
         return 1;
-    struct parallel_item x = get_item(t, get_group_item(t, get_group_begin(t, g)));
+    struct parallel_item x = get_item(state, get_group_item(state, get_group_begin(state, group)));
     uint64_t per_chunk = get_chunk_elements(&x), n = per_chunk ? count_item_elements(&x) : 1;
     return per_chunk ? n / per_chunk + (n % per_chunk != 0) : 1;
 }
 
-static ckpt_status split_item(struct parallel_state *t, uint32_t group, uint32_t first_task, uint64_t n,
-                              ckpt_error *err)
+static ckpt_status split_item(struct parallel_state *state, uint32_t group, uint32_t first_task,
+                              uint64_t count, ckpt_error *err)
 {
-    struct parallel_item x = get_item(t, get_group_item(t, get_group_begin(t, group)));
+    struct parallel_item x = get_item(state, get_group_item(state, get_group_begin(state, group)));
     uint64_t per_chunk = get_chunk_elements(&x), elements = count_item_elements(&x);
-    struct chunked_item *c = &t->chunked_items[t->nchunked];
-    c->chunks = calloc((size_t)n, sizeof *c->chunks);
+    struct chunked_item *c = &state->chunked_items[state->nchunked];
+    c->chunks = calloc((size_t)count, sizeof *c->chunks);
     CKPT_TRY_ALLOC(c->chunks, err);
     c->group = group;
     c->first_task = first_task;
-    c->nchunks = (uint32_t)n;
+    c->nchunks = (uint32_t)count;
     atomic_init(&c->chunks_left, c->nchunks);
     for (uint32_t i = 0; i < c->nchunks; i++) {
         uint64_t begin = i * per_chunk;
         c->chunks[i].first = begin;
         c->chunks[i].count = elements - begin < per_chunk ? elements - begin : per_chunk;
     }
-    t->nchunked++;
+    state->nchunked++;
     return CKPT_OK;
 }
 
 /* split_groups - splits each large item that is a group of its own into a task per chunk. */
-static ckpt_status split_groups(struct parallel_state *t, ckpt_error *err)
+static ckpt_status split_groups(struct parallel_state *state, ckpt_error *err)
 {
     uint64_t tasks = 0;
     size_t chunked_items = 0;
-    for (uint32_t g = 0; g < t->ngroups; g++) {
-        uint64_t n = count_chunks(t, g);
+    for (uint32_t g = 0; g < state->ngroups; g++) {
+        uint64_t n = count_chunks(state, g);
         chunked_items += n > 1;
         if (!checked_add(tasks, n, &tasks) || tasks >= UINT32_MAX)
             return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the tensors are too large to be read in chunks");
     }
-    t->ntasks = (size_t)tasks;
-    t->chunked_items = chunked_items ? calloc(chunked_items, sizeof *t->chunked_items) : NULL;
-    if (chunked_items && !t->chunked_items)
+    state->ntasks = (size_t)tasks;
+    state->chunked_items = chunked_items ? calloc(chunked_items, sizeof *state->chunked_items) : NULL;
+    if (chunked_items && !state->chunked_items)
         return fail_memory(err);
-    for (uint32_t g = 0, at = 0; chunked_items && g < t->ngroups; g++) {
-        uint64_t n = count_chunks(t, g);
+    for (uint32_t g = 0, at = 0; chunked_items && g < state->ngroups; g++) {
+        uint64_t n = count_chunks(state, g);
         if (n > 1)
-            CKPT_TRY(split_item(t, g, at, n, err));
+            CKPT_TRY(split_item(state, g, at, n, err));
         at += (uint32_t)n;
     }
     return CKPT_OK;
 }
 
-static struct task find_task(const struct parallel_state *t, size_t i)
+static struct task find_task(const struct parallel_state *state, size_t index)
 {
-    size_t low = 0, high = t->nchunked;
-    while (low < high) { /* the first chunked item whose tasks come after I */
+    size_t low = 0, high = state->nchunked;
+    while (low < high) { /* the first chunked item whose tasks come after INDEX */
         size_t mid = low + (high - low) / 2;
-        if (t->chunked_items[mid].first_task <= i)
+        if (state->chunked_items[mid].first_task <= index)
             low = mid + 1;
         else
             high = mid;
     }
-    struct chunked_item *c = low ? &t->chunked_items[low - 1] : NULL;
+    struct chunked_item *c = low ? &state->chunked_items[low - 1] : NULL;
     if (!c)
-        return (struct task){.group = (uint32_t)i};
-    if (i - c->first_task < c->nchunks)
-        return (struct task){c->group, c, (uint32_t)(i - c->first_task)};
-    return (struct task){.group = c->group + 1 + (uint32_t)(i - c->first_task - c->nchunks)};
+        return (struct task){.group = (uint32_t)index};
+    if (index - c->first_task < c->nchunks)
+        return (struct task){c->group, c, (uint32_t)(index - c->first_task)};
+    return (struct task){.group = c->group + 1 + (uint32_t)(index - c->first_task - c->nchunks)};
 }
 
-static uint64_t get_chunk_bytes(const struct parallel_item *x, const struct parallel_chunk *chunk)
+static uint64_t get_chunk_bytes(const struct parallel_item *item, const struct parallel_chunk *chunk)
 {
-    uint64_t width = get_element_width(x, 0) + (x->other ? get_element_width(x, 1) : 0);
+    uint64_t width = get_element_width(item, 0) + (item->other ? get_element_width(item, 1) : 0);
     return chunk->count * width;
 }
 
-static uint64_t get_task_bytes(void *user, size_t i)
+static uint64_t get_task_bytes(void *user, size_t index)
 {
     const struct parallel_state *t = user;
-    struct task k = find_task(t, i);
+    struct task k = find_task(t, index);
     uint64_t n = 0;
     for (uint32_t at = get_group_begin(t, k.group); at < get_group_end(t, k.group); at++) {
         struct parallel_item x = get_item(t, get_group_item(t, at));
@@ -278,77 +281,80 @@ static uint64_t get_task_bytes(void *user, size_t i)
     return n;
 }
 
-uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *x,
-                              const struct parallel_chunk *chunks, size_t n, int side)
+uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *item,
+                              const struct parallel_chunk *chunks, size_t count, int side)
 {
-    uint64_t width = get_element_width(x, side);
+    uint64_t width = get_element_width(item, side);
     uint32_t crc = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         crc = crc_combine(kind, crc, chunks[i].crc[side], chunks[i].count * width);
     return crc;
 }
 
-static ckpt_status compare_side_crc(const struct parallel_item *x, const struct parallel_chunk *chunks,
-                                    size_t n, int side, ckpt_error *err)
+static ckpt_status compare_side_crc(const struct parallel_item *item, const struct parallel_chunk *chunks,
+                                    size_t count, int side, ckpt_error *err)
 {
-    ckpt_file *f = side ? x->other : x->file;
-    struct storage *st = &f->table.storages[table_storage_of(&f->table, side ? x->other_row : x->row)];
+    ckpt_file *f = side ? item->other : item->file;
+    struct storage *st = &f->table.storages[table_storage_of(&f->table, side ? item->other_row : item->row)];
     struct stream_options o = tensor_stream_options(f);
     if (!st->has_crc || st->crc_checked)
         return CKPT_OK;
     return name_file_if_failed(
-        storage_compare_crc(st, parallel_combine_crc(storage_crc_kind(st), x, chunks, n, side), &o, err),
+        storage_compare_crc(st, parallel_combine_crc(storage_crc_kind(st), item, chunks, count, side), &o,
+                            err),
         f->path, err);
 }
 
-ckpt_status parallel_check_crc(const struct parallel_item *x, const struct parallel_chunk *chunks, size_t n,
-                               ckpt_error *err)
+ckpt_status parallel_check_crc(const struct parallel_item *item, const struct parallel_chunk *chunks,
+                               size_t count, ckpt_error *err)
 {
-    CKPT_TRY(compare_side_crc(x, chunks, n, 0, err));
-    return x->other ? compare_side_crc(x, chunks, n, 1, err) : CKPT_OK;
+    CKPT_TRY(compare_side_crc(item, chunks, count, 0, err));
+    return item->other ? compare_side_crc(item, chunks, count, 1, err) : CKPT_OK;
 }
 
 /* ------------------------------------------------------------------- grouping */
 
 /* group_rows - groups the items by the storages with an unchecked CRC that they read. */
-static ckpt_status group_rows(struct parallel_state *t, struct group_builder *g, ckpt_file *file,
+static ckpt_status group_rows(struct parallel_state *state, struct group_builder *builder, ckpt_file *file,
                               ckpt_file *other, ckpt_error *err)
 {
-    uint32_t n = (uint32_t)t->job->n;
-    CKPT_TRY_ALLOC(g->parent && g->first_reader && g->first_reader_of_other && t->order, err);
+    uint32_t n = (uint32_t)state->job->n;
+    CKPT_TRY_ALLOC(builder->parent && builder->first_reader && builder->first_reader_of_other && state->order,
+                   err);
     for (uint32_t i = 0; i < n; i++)
-        g->parent[i] = i;
+        builder->parent[i] = i;
     for (uint32_t i = 0; i < n; i++) {
-        struct parallel_item x = get_item(t, i);
+        struct parallel_item x = get_item(state, i);
         if (x.storage)
             continue;
-        join_group(g, g->first_reader, i, file, x.row);
+        join_group(builder, builder->first_reader, i, file, x.row);
         if (other)
-            join_group(g, other == file ? g->first_reader : g->first_reader_of_other, i, other, x.other_row);
+            join_group(builder, other == file ? builder->first_reader : builder->first_reader_of_other, i,
+                       other, x.other_row);
     }
-    return list_groups(t, g->parent, err);
+    return list_groups(state, builder->parent, err);
 }
 
 /* make_groups - makes the groups and their tasks. The items all have the same files, or are all storages. */
-static ckpt_status make_groups(struct parallel_state *t, ckpt_error *err)
+static ckpt_status make_groups(struct parallel_state *state, ckpt_error *err)
 {
-    struct parallel_item x = get_item(t, 0);
+    struct parallel_item x = get_item(state, 0);
     ckpt_status st = CKPT_OK;
-    t->ngroups = t->job->n;
+    state->ngroups = state->job->n;
     if (!x.storage) {
-        struct group_builder g = {calloc(t->job->n + 1, sizeof *g.parent), alloc_first_readers(x.file),
+        struct group_builder g = {calloc(state->job->n + 1, sizeof *g.parent), alloc_first_readers(x.file),
                                   alloc_first_readers(x.other)};
-        t->order = calloc(t->job->n, sizeof *t->order);
-        t->ngroups = 0;
-        st = group_rows(t, &g, x.file, x.other, err);
+        state->order = calloc(state->job->n, sizeof *state->order);
+        state->ngroups = 0;
+        st = group_rows(state, &g, x.file, x.other, err);
         free(g.parent);
         free(g.first_reader);
         free(g.first_reader_of_other);
     }
     if (st == CKPT_OK)
-        st = split_groups(t, err);
-    for (size_t i = 0; st == CKPT_OK && i < t->ntasks; i++)
-        t->total_bytes = size_add(t->total_bytes, get_task_bytes(t, i));
+        st = split_groups(state, err);
+    for (size_t i = 0; st == CKPT_OK && i < state->ntasks; i++)
+        state->total_bytes = size_add(state->total_bytes, get_task_bytes(state, i));
     return st;
 }
 
@@ -368,63 +374,64 @@ static bool can_read_parallel(ckpt_file *f, bool locate)
     return true;
 }
 
-/* can_read_storages_parallel - returns true if several threads can read the storages that are items of T. */
-static bool can_read_storages_parallel(const struct parallel_state *t)
+/* can_read_storages_parallel - returns true if several threads can read the storages that are items of
+ * STATE. */
+static bool can_read_storages_parallel(const struct parallel_state *state)
 {
     ckpt_error ignored;
-    for (size_t i = 0; i < t->job->n; i++) {
-        struct parallel_item x = get_item(t, i);
+    for (size_t i = 0; i < state->job->n; i++) {
+        struct parallel_item x = get_item(state, i);
         source *src = x.storage ? x.storage->src : NULL;
-        if (src &&
-            (src->serializes_reads || (!t->job->locates_items && source_locate(src, &ignored) != CKPT_OK)))
+        if (src && (src->serializes_reads ||
+                    (!state->job->locates_items && source_locate(src, &ignored) != CKPT_OK)))
             return false;
     }
     return true;
 }
 
-static unsigned choose_threads(const struct parallel_state *t)
+static unsigned choose_threads(const struct parallel_state *state)
 {
-    struct parallel_item x = get_item(t, 0);
-    unsigned n = pool_threads(t->job->threads);
-    bool locate = !t->job->locates_items;
-    if (n == 1 || t->total_bytes < MIN_PARALLEL_BYTES || !can_read_parallel(x.file, locate) ||
-        !can_read_parallel(x.other, locate) || !can_read_storages_parallel(t))
+    struct parallel_item x = get_item(state, 0);
+    unsigned n = pool_threads(state->job->threads);
+    bool locate = !state->job->locates_items;
+    if (n == 1 || state->total_bytes < MIN_PARALLEL_BYTES || !can_read_parallel(x.file, locate) ||
+        !can_read_parallel(x.other, locate) || !can_read_storages_parallel(state))
         return 1;
     return n;
 }
 
 /* report_ready_items - reports the items that are ready, in order. */
-static void report_ready_items(struct parallel_state *t)
+static void report_ready_items(struct parallel_state *state)
 {
-    for (; t->is_ready && !t->stopped && t->next_report < t->job->n &&
-           atomic_load(&t->is_ready[t->next_report]);
-         t->next_report++)
-        t->stopped = t->job->report(t->job->user, t->next_report);
+    for (; state->is_ready && !state->stopped && state->next_report < state->job->n &&
+           atomic_load(&state->is_ready[state->next_report]);
+         state->next_report++)
+        state->stopped = state->job->report(state->job->user, state->next_report);
 }
 
-static void report_or_cancel(struct parallel_state *t, struct pool *p)
+static void report_or_cancel(struct parallel_state *state, struct pool *pool)
 {
-    report_ready_items(t);
-    if (t->stopped)
-        pool_cancel(p);
+    report_ready_items(state);
+    if (state->stopped)
+        pool_cancel(pool);
 }
 
-/* show_progress - reports the bytes that are done; cancels P (NULL: it has ended) if that is wanted. */
-static void show_progress(struct parallel_state *t, struct pool *p)
+/* show_progress - reports the bytes that are done; cancels POOL (NULL: it has ended) if that is wanted. */
+static void show_progress(struct parallel_state *state, struct pool *pool)
 {
-    uint64_t done = atomic_load_explicit(&t->bytes_done, memory_order_relaxed);
-    const struct parallel_job *job = t->job;
-    done = done < t->total_bytes ? done : t->total_bytes;
-    if (!t->stopped && job->progress && job->progress(job->progress_user, done, t->total_bytes))
-        t->stopped = true;
-    if (t->stopped && p)
-        pool_cancel(p);
+    uint64_t done = atomic_load_explicit(&state->bytes_done, memory_order_relaxed);
+    const struct parallel_job *job = state->job;
+    done = done < state->total_bytes ? done : state->total_bytes;
+    if (!state->stopped && job->progress && job->progress(job->progress_user, done, state->total_bytes))
+        state->stopped = true;
+    if (state->stopped && pool)
+        pool_cancel(pool);
 }
 
-static void report_while_idle(void *user, struct pool *p)
+static void report_while_idle(void *user, struct pool *pool)
 {
-    show_progress(user, p);
-    report_or_cancel(user, p);
+    show_progress(user, pool);
+    report_or_cancel(user, pool);
 }
 
 bool parallel_advance(struct parallel_context *run, uint64_t bytes)
@@ -435,48 +442,48 @@ bool parallel_advance(struct parallel_context *run, uint64_t bytes)
     return !pool_task_stopped(run->pool, run->task);
 }
 
-static void free_chunks(struct chunked_item *c)
+static void free_chunks(struct chunked_item *item)
 {
-    for (uint32_t i = 0; c->chunks && i < c->nchunks; i++)
-        free(c->chunks[i].out);
-    free(c->chunks);
-    c->chunks = NULL;
+    for (uint32_t i = 0; item->chunks && i < item->nchunks; i++)
+        free(item->chunks[i].out);
+    free(item->chunks);
+    item->chunks = NULL;
 }
 
-/* set_item_ready - records that item I was processed. On the calling thread, reports all items ready. */
-static void set_item_ready(struct parallel_state *t, size_t i, const struct parallel_context *run)
+/* set_item_ready - records that item INDEX was processed. On the calling thread, reports all items ready. */
+static void set_item_ready(struct parallel_state *state, size_t index, const struct parallel_context *run)
 {
-    if (t->is_ready)
-        atomic_store(&t->is_ready[i], true);
+    if (state->is_ready)
+        atomic_store(&state->is_ready[index], true);
     if (run->worker == 0)
-        report_or_cancel(t, run->pool);
+        report_or_cancel(state, run->pool);
 }
 
 /* run_chunk - processes a chunk; after the last one of an item, joins all chunks of the item. */
-static ckpt_status run_chunk(struct parallel_state *t, const struct task *k, struct parallel_context *run,
-                             ckpt_error *err)
+static ckpt_status run_chunk(struct parallel_state *state, const struct task *task,
+                             struct parallel_context *run, ckpt_error *err)
 {
-    struct chunked_item *c = k->chunked;
-    size_t i = get_group_item(t, get_group_begin(t, k->group));
-    CKPT_TRY(t->job->process_chunk(t->job->user, i, &c->chunks[k->chunk], run, err));
+    struct chunked_item *c = task->chunked;
+    size_t i = get_group_item(state, get_group_begin(state, task->group));
+    CKPT_TRY(state->job->process_chunk(state->job->user, i, &c->chunks[task->chunk], run, err));
     if (atomic_fetch_sub(&c->chunks_left, 1) > 1)
         return CKPT_OK;
-    CKPT_TRY(t->job->join_chunks(t->job->user, i, c->chunks, c->nchunks, err));
+    CKPT_TRY(state->job->join_chunks(state->job->user, i, c->chunks, c->nchunks, err));
     free_chunks(c);
-    set_item_ready(t, i, run);
+    set_item_ready(state, i, run);
     return CKPT_OK;
 }
 
-static ckpt_status run_task(void *user, struct pool *p, size_t number, unsigned worker, ckpt_error *err)
+static ckpt_status run_task(void *user, struct pool *pool, size_t number, unsigned worker, ckpt_error *err)
 {
     struct parallel_state *t = user;
-    struct parallel_context run = {t, p, number, worker};
+    struct parallel_context run = {t, pool, number, worker};
     struct task k = find_task(t, number);
     if (k.chunked)
         return run_chunk(t, &k, &run, err);
     for (uint32_t at = get_group_begin(t, k.group); at < get_group_end(t, k.group); at++) {
         size_t i = get_group_item(t, at);
-        if (pool_task_stopped(p, number))
+        if (pool_task_stopped(pool, number))
             return CKPT_ECANCELLED;
         CKPT_TRY(t->job->process(t->job->user, i, &run, err));
         set_item_ready(t, i, &run);
@@ -485,13 +492,13 @@ static ckpt_status run_task(void *user, struct pool *p, size_t number, unsigned 
 }
 
 /* check_unchanged_files - returns ST, the status of reading, or CKPT_ECHANGED if a file changed meanwhile. */
-static ckpt_status check_unchanged_files(const struct parallel_state *t, ckpt_status st, ckpt_error *err)
+static ckpt_status check_unchanged_files(const struct parallel_state *state, ckpt_status st, ckpt_error *err)
 {
     const ckpt_file *file = NULL, *other = NULL;
-    if (st == CKPT_OK && t->job->defers_check)
+    if (st == CKPT_OK && state->job->defers_check)
         return CKPT_OK;
-    for (size_t i = 0; i < t->job->n; i++) {
-        struct parallel_item x = get_item(t, i);
+    for (size_t i = 0; i < state->job->n; i++) {
+        struct parallel_item x = get_item(state, i);
         ckpt_status new_status = x.file != file ? file_status_after_read(x.file, st, err) : st;
         if (new_status == st && x.other && x.other != other)
             new_status = file_status_after_read(x.other, st, err);
@@ -505,18 +512,21 @@ static ckpt_status check_unchanged_files(const struct parallel_state *t, ckpt_st
 
 unsigned parallel_worker(const struct parallel_context *run) { return run->worker; }
 
-static ckpt_status run_all_tasks(struct parallel_state *t, ckpt_error *err)
+static ckpt_status run_all_tasks(struct parallel_state *state, ckpt_error *err)
 {
-    struct pool_job job = {
-        .n = t->ntasks, .weigh = get_task_bytes, .task = run_task, .idle = report_while_idle, .user = t};
-    job.threads = choose_threads(t);
+    struct pool_job job = {.n = state->ntasks,
+                           .weigh = get_task_bytes,
+                           .task = run_task,
+                           .idle = report_while_idle,
+                           .user = state};
+    job.threads = choose_threads(state);
     ckpt_status st = pool_run(&job, err);
-    report_ready_items(t); /* after a failure: those before the failed item, as a single thread would */
+    report_ready_items(state); /* after a failure: those before the failed item, as a single thread would */
     if (st == CKPT_OK)
-        show_progress(t, NULL); /* however the threads were scheduled, the end is reported */
-    if (st == CKPT_OK && t->stopped)
+        show_progress(state, NULL); /* however the threads were scheduled, the end is reported */
+    if (st == CKPT_OK && state->stopped)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    return check_unchanged_files(t, st, err);
+    return check_unchanged_files(state, st, err);
 }
 
 ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err)

@@ -53,12 +53,12 @@ struct parallel_job {
  * and if wrong checksums are ignored, so that their notices come in order. */
 ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err);
 static inline uint64_t parallel_chunk_elements(uint64_t width) { return PARALLEL_CHUNK_BYTES / width; }
-/* parallel_combine_crc - returns the CRC of X's tensor, or of the other one if SIDE is 1, from CHUNKS. */
-uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *x,
-                              const struct parallel_chunk *chunks, size_t n, int side);
-/* parallel_check_crc - compares the CRCs of X, computed from its chunks, with the recorded ones. */
-ckpt_status parallel_check_crc(const struct parallel_item *x, const struct parallel_chunk *chunks, size_t n,
-                               ckpt_error *err);
+/* parallel_combine_crc - returns the CRC of ITEM's tensor, or of the other one if SIDE is 1, from CHUNKS. */
+uint32_t parallel_combine_crc(enum crc_kind kind, const struct parallel_item *item,
+                              const struct parallel_chunk *chunks, size_t count, int side);
+/* parallel_check_crc - compares the CRCs of ITEM, computed from its chunks, with the recorded ones. */
+ckpt_status parallel_check_crc(const struct parallel_item *item, const struct parallel_chunk *chunks,
+                               size_t count, ckpt_error *err);
 /* parallel_advance - counts BYTES more as processed; false: the callback should return, with any status. */
 bool parallel_advance(struct parallel_context *run, uint64_t bytes);
 /* parallel_worker - returns the number of the current thread, below pool_threads(threads). */

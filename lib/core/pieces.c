@@ -63,68 +63,73 @@ struct assembled {
 
 /* next_box - sets BOX to the largest box of the tensor that begins at byte FIRST and has at most COUNT
  * contiguous bytes; returns how many. */
-static uint64_t next_box(const struct assembled *s, uint64_t first, uint64_t count, uint64_t *box)
+static uint64_t next_box(const struct assembled *assembled, uint64_t first, uint64_t count, uint64_t *box)
 {
-    uint32_t n = s->ndim, k = 0;
-    while (k + 1 < n && (s->step_bytes[k] > count || first % s->step_bytes[k] != 0))
+    uint32_t n = assembled->ndim, k = 0;
+    while (k + 1 < n && (assembled->step_bytes[k] > count || first % assembled->step_bytes[k] != 0))
         k++;
     for (uint32_t j = 0; j < n; j++) {
-        box[j] = first / s->step_bytes[j] % s->dim_steps[j];
-        box[n + j] = j < k ? box[j] + 1 : s->dim_steps[j];
+        box[j] = first / assembled->step_bytes[j] % assembled->dim_steps[j];
+        box[n + j] = j < k ? box[j] + 1 : assembled->dim_steps[j];
     }
-    if (s->dim_steps[k] - box[k] > count / s->step_bytes[k])
-        box[n + k] = box[k] + count / s->step_bytes[k];
-    return (box[n + k] - box[k]) * s->step_bytes[k];
+    if (assembled->dim_steps[k] - box[k] > count / assembled->step_bytes[k])
+        box[n + k] = box[k] + count / assembled->step_bytes[k];
+    return (box[n + k] - box[k]) * assembled->step_bytes[k];
 }
 
-/* add_dim - adds a dimension of N indexes outside of those of G, or joins the two outermost if possible. */
-static void add_dim(struct gather *g, uint64_t n, uint64_t stride, uint64_t out_stride)
+/* add_dim - adds a dimension of COUNT indexes outside of those of GATHER, or joins the two outermost if
+ * possible. */
+static void add_dim(struct gather *gather, uint64_t count, uint64_t stride, uint64_t out_stride)
 {
-    struct gather_dim *last = g->ndim ? &g->dim[g->ndim - 1] : NULL;
-    if (n == 1)
+    struct gather_dim *last = gather->ndim ? &gather->dim[gather->ndim - 1] : NULL;
+    if (count == 1)
         return;
     if (last && stride == last->size * last->stride && out_stride == last->size * last->out_stride)
-        last->size *= n;
+        last->size *= count;
     else
-        g->dim[g->ndim++] = (struct gather_dim){n, stride, out_stride};
+        gather->dim[gather->ndim++] = (struct gather_dim){count, stride, out_stride};
 }
 
 /* widen_elements - makes one element of the bytes that are contiguous on both sides. */
-static void widen_elements(struct gather *g)
+static void widen_elements(struct gather *gather)
 {
-    uint64_t n = g->ndim > 1 && g->dim[0].stride == 1 && g->dim[0].out_stride == 1 ? g->dim[0].size : 0;
+    uint64_t n = gather->ndim > 1 && gather->dim[0].stride == 1 && gather->dim[0].out_stride == 1
+                     ? gather->dim[0].size
+                     : 0;
     if (n < 2 || n > 64 || (n & (n - 1)) != 0)
         return;
-    for (uint32_t k = 1; k < g->ndim; k++)
-        if (g->dim[k].stride % n != 0 || g->dim[k].out_stride % n != 0)
+    for (uint32_t k = 1; k < gather->ndim; k++)
+        if (gather->dim[k].stride % n != 0 || gather->dim[k].out_stride % n != 0)
             return;
-    g->width = (uint32_t)n;
-    g->ndim--;
-    for (uint32_t k = 0; k < g->ndim; k++)
-        g->dim[k] = (struct gather_dim){g->dim[k + 1].size, g->dim[k + 1].stride / n,
-                                        g->dim[k + 1].out_stride / n};
+    gather->width = (uint32_t)n;
+    gather->ndim--;
+    for (uint32_t k = 0; k < gather->ndim; k++)
+        gather->dim[k] = (struct gather_dim){gather->dim[k + 1].size, gather->dim[k + 1].stride / n,
+                                             gather->dim[k + 1].out_stride / n};
 }
 
-/* get_intersection - sets G to the intersection of box I and BOX; returns where that begins in BOX. */
-static uint64_t get_intersection(const struct assembled *s, size_t i, const uint64_t *box, struct gather *g)
+/* get_intersection - sets GATHER to the intersection of box INDEX and BOX; returns where that begins in
+ * BOX. */
+static uint64_t get_intersection(const struct assembled *assembled, size_t index, const uint64_t *box,
+                                 struct gather *gather)
 {
-    const uint64_t *piece_box = box_at(&s->index, i),
-                   *stride = s->box_strides ? s->box_strides + i * s->ndim : NULL;
-    uint64_t at = s->location[i].at, to = 0, run = 1;
-    g->src = s->location[i].src;
-    g->width = 1;
-    g->ndim = 0;
-    for (uint32_t n = s->ndim, k = n; COUNT_DOWN(k);) {
+    const uint64_t *piece_box = box_at(&assembled->index, index),
+                   *stride = assembled->box_strides ? assembled->box_strides + index * assembled->ndim : NULL;
+    uint64_t at = assembled->location[index].at, to = 0, run = 1;
+    gather->src = assembled->location[index].src;
+    gather->width = 1;
+    gather->ndim = 0;
+    for (uint32_t n = assembled->ndim, k = n; COUNT_DOWN(k);) {
         uint64_t from = piece_box[k] > box[k] ? piece_box[k] : box[k];
         uint64_t end = piece_box[n + k] < box[n + k] ? piece_box[n + k] : box[n + k];
         uint64_t step = stride ? stride[k] : run;
-        add_dim(g, end - from, step, s->step_bytes[k]);
+        add_dim(gather, end - from, step, assembled->step_bytes[k]);
         at += (from - piece_box[k]) * step;
-        to += (from - box[k]) * s->step_bytes[k];
+        to += (from - box[k]) * assembled->step_bytes[k];
         run *= piece_box[n + k] - piece_box[k];
     }
-    g->data_offset = at;
-    widen_elements(g);
+    gather->data_offset = at;
+    widen_elements(gather);
     return to;
 }
 
@@ -146,62 +151,65 @@ struct band {
     struct column column[BAND_COLUMNS];
 };
 
-/* is_narrow - returns true if G is a column whose rows have a few bytes each and are contiguous in the
+/* is_narrow - returns true if GATHER is a column whose rows have a few bytes each and are contiguous in the
  * source. */
-static bool is_narrow(const struct gather *g)
+static bool is_narrow(const struct gather *gather)
 {
-    if (g->ndim == 0 || g->ndim > 2)
+    if (gather->ndim == 0 || gather->ndim > 2)
         return false;
-    const struct gather_dim *rows = &g->dim[g->ndim - 1];
-    bool contiguous = g->ndim == 1 || (g->dim[0].stride == 1 && g->dim[0].out_stride == 1);
-    uint64_t row = g->ndim == 2 ? g->dim[0].size : 1;
-    return contiguous && rows->stride == row && rows->out_stride > row && row * g->width <= NARROW_ROW_MAX &&
-           rows->size <= BAND_BYTES / (row * g->width);
+    const struct gather_dim *rows = &gather->dim[gather->ndim - 1];
+    bool contiguous = gather->ndim == 1 || (gather->dim[0].stride == 1 && gather->dim[0].out_stride == 1);
+    uint64_t row = gather->ndim == 2 ? gather->dim[0].size : 1;
+    return contiguous && rows->stride == row && rows->out_stride > row &&
+           row * gather->width <= NARROW_ROW_MAX && rows->size <= BAND_BYTES / (row * gather->width);
 }
 
-/* count_rows_before - returns how many rows of C begin before END of the output. */
-static uint64_t count_rows_before(const struct column *c, uint64_t end)
+/* count_rows_before - returns how many rows of COLUMN begin before END of the output. */
+static uint64_t count_rows_before(const struct column *column, uint64_t end)
 {
-    uint64_t n = c->out_offset < end ? (end - c->out_offset - 1) / c->pitch + 1 : 0;
-    return n < c->rows_left ? n : c->rows_left;
+    uint64_t n = column->out_offset < end ? (end - column->out_offset - 1) / column->pitch + 1 : 0;
+    return n < column->rows_left ? n : column->rows_left;
 }
 
-static void skip_rows(struct column *c, uint64_t n)
+static void skip_rows(struct column *column, uint64_t count)
 {
-    c->in += n * c->row_elements * c->width;
-    c->out_offset += n * c->pitch;
-    c->rows_left -= n;
+    column->in += count * column->row_elements * column->width;
+    column->out_offset += count * column->pitch;
+    column->rows_left -= count;
 }
 
-static void copy_rows(struct column *c, uint64_t n, unsigned char *out)
+static void copy_rows(struct column *column, uint64_t count, unsigned char *out)
 {
-    const struct gather_dim dim[2] = {{c->row_elements, 1, 1}, {n, c->row_elements, c->pitch / c->width}};
-    uint32_t first = c->row_elements == 1; /* without dim[0] if a row is one element */
-    if (n)
-        gather_scatter(dim + first, 2 - first, c->in, out + c->out_offset, c->width);
-    skip_rows(c, n);
+    const struct gather_dim dim[2] = {{column->row_elements, 1, 1},
+                                      {count, column->row_elements, column->pitch / column->width}};
+    uint32_t first = column->row_elements == 1; /* without dim[0] if a row is one element */
+    if (count)
+        gather_scatter(dim + first, 2 - first, column->in, out + column->out_offset, column->width);
+    skip_rows(column, count);
 }
 
-/* are_neighbours - returns true if the eight columns from C on have one element in each row, are next to each
- * other in the output, and are equally far apart in the band. */
-static bool are_neighbours(const struct column *c)
+/* are_neighbours - returns true if the eight columns from COLUMN on have one element in each row, are next to
+ * each other in the output, and are equally far apart in the band. */
+static bool are_neighbours(const struct column *column)
 {
-    bool yes = c->row_elements == 1 && c->width <= 4;
+    bool yes = column->row_elements == 1 && column->width <= 4;
     for (size_t k = 1; k < 8 && yes; k++)
-        yes = c[k].row_elements == 1 && c[k].width == c->width && c[k].pitch == c->pitch &&
-              c[k].out_offset == c->out_offset + k * c->width && c[k].rows_left == c->rows_left &&
-              c[k].in - c[k - 1].in == c[1].in - c->in;
+        yes = column[k].row_elements == 1 && column[k].width == column->width &&
+              column[k].pitch == column->pitch &&
+              column[k].out_offset == column->out_offset + k * column->width &&
+              column[k].rows_left == column->rows_left &&
+              column[k].in - column[k - 1].in == column[1].in - column->in;
     return yes;
 }
 
-/* copy_eight - copies N rows of eight neighbouring columns from C on. */
-static void copy_eight(struct column *c, uint64_t n, unsigned char *out)
+/* copy_eight - copies COUNT rows of eight neighbouring columns from COLUMN on. */
+static void copy_eight(struct column *column, uint64_t count, unsigned char *out)
 {
-    const unsigned char *in = c->in;
-    size_t apart = (size_t)(c[1].in - in), pitch = (size_t)c->pitch, w = c->width;
-    out += c->out_offset;
+    const unsigned char *in = column->in;
+    size_t apart = (size_t)(column[1].in - in), pitch = (size_t)column->pitch, w = column->width;
+    out += column->out_offset;
 #define EIGHT(w)                                                                                             \
-    for (uint64_t i = 0; i < n; i++, in += (w), out += pitch) {                                              \
+    for (uint64_t i = 0; i < count; i++, in += (w), out += pitch) {                                          \
         memcpy(out, in, w);                                                                                  \
         memcpy(out + (w), in + apart, w);                                                                    \
         memcpy(out + 2 * (w), in + 2 * apart, w);                                                            \
@@ -219,16 +227,16 @@ static void copy_eight(struct column *c, uint64_t n, unsigned char *out)
         EIGHT(4)
 #undef EIGHT
     for (size_t k = 0; k < 8; k++)
-        skip_rows(&c[k], n);
+        skip_rows(&column[k], count);
 }
 
-/* flush_band - writes all columns of B to OUT, which has N bytes. */
-static void flush_band(struct band *b, unsigned char *out, uint64_t n)
+/* flush_band - writes all columns of BAND to OUT, which has NBYTES bytes. */
+static void flush_band(struct band *band, unsigned char *out, uint64_t nbytes)
 {
-    for (uint64_t end = TILE_BYTES; b->n && end < n + TILE_BYTES; end += TILE_BYTES) {
-        for (size_t i = 0; i < b->n;) {
-            struct column *c = &b->column[i];
-            bool has_eight = b->n - i >= 8 && are_neighbours(c);
+    for (uint64_t end = TILE_BYTES; band->n && end < nbytes + TILE_BYTES; end += TILE_BYTES) {
+        for (size_t i = 0; i < band->n;) {
+            struct column *c = &band->column[i];
+            bool has_eight = band->n - i >= 8 && are_neighbours(c);
             if (has_eight)
                 copy_eight(c, count_rows_before(c, end), out);
             else
@@ -236,27 +244,28 @@ static void flush_band(struct band *b, unsigned char *out, uint64_t n)
             i += has_eight ? 8 : 1;
         }
     }
-    b->n = b->used = 0;
+    band->n = band->used = 0;
 }
 
-/* add_column - reads G, which is narrow, into B. flush_band copies it to byte TO of the N bytes at OUT. */
-static ckpt_status add_column(struct band *b, const struct gather *g, uint64_t to, unsigned char *out,
-                              uint64_t n, ckpt_error *err)
+/* add_column - reads GATHER, which is narrow, into BAND. flush_band copies it to byte TO of the NBYTES bytes
+ * at OUT. */
+static ckpt_status add_column(struct band *band, const struct gather *gather, uint64_t to, unsigned char *out,
+                              uint64_t nbytes, ckpt_error *err)
 {
-    const struct gather_dim *rows = &g->dim[g->ndim - 1];
-    size_t size = (size_t)(rows->size * rows->stride * g->width);
-    if (!b->bytes && !(b->bytes = malloc(BAND_BYTES)))
+    const struct gather_dim *rows = &gather->dim[gather->ndim - 1];
+    size_t size = (size_t)(rows->size * rows->stride * gather->width);
+    if (!band->bytes && !(band->bytes = malloc(BAND_BYTES)))
         return fail_memory(err);
-    if (b->n == BAND_COLUMNS || size > BAND_BYTES - b->used)
-        flush_band(b, out, n);
-    b->column[b->n++] = (struct column){.in = b->bytes + b->used,
-                                        .row_elements = (uint32_t)rows->stride,
-                                        .width = g->width,
-                                        .pitch = rows->out_stride * g->width,
-                                        .out_offset = to,
-                                        .rows_left = rows->size};
-    b->used += size;
-    return source_read(g->src, g->data_offset, b->bytes + b->used - size, size, err);
+    if (band->n == BAND_COLUMNS || size > BAND_BYTES - band->used)
+        flush_band(band, out, nbytes);
+    band->column[band->n++] = (struct column){.in = band->bytes + band->used,
+                                              .row_elements = (uint32_t)rows->stride,
+                                              .width = gather->width,
+                                              .pitch = rows->out_stride * gather->width,
+                                              .out_offset = to,
+                                              .rows_left = rows->size};
+    band->used += size;
+    return source_read(gather->src, gather->data_offset, band->bytes + band->used - size, size, err);
 }
 
 /* ----------------------------------------------------------------------------- boxes */
@@ -267,65 +276,66 @@ struct reading {
     struct band band;
 };
 
-static int compare_descending(const void *a, const void *b)
+static int compare_descending(const void *left, const void *right)
 {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    uint32_t x = *(const uint32_t *)left, y = *(const uint32_t *)right;
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
 /* copy_overlapping - copies pieces that may overlap, the one of lowest number last: its bytes remain. */
-static ckpt_status copy_overlapping(const struct assembled *s, const uint64_t *box, struct gather *g,
-                                    unsigned char *out, ckpt_error *err)
+static ckpt_status copy_overlapping(const struct assembled *assembled, const uint64_t *box,
+                                    struct gather *gather, unsigned char *out, ckpt_error *err)
 {
     struct box_search search;
     uint32_t (*boxes)[2] = NULL; /* number of the piece; number of its box in the index */
     size_t i, n = 0, cap = 0;
     bool ok = true;
-    box_search_begin(&search, &s->index, box);
+    box_search_begin(&search, &assembled->index, box);
     while (ok && box_search_next(&search, &i)) {
-        const uint32_t box_of_piece[2] = {s->piece_number[i], (uint32_t)i};
+        const uint32_t box_of_piece[2] = {assembled->piece_number[i], (uint32_t)i};
         ok = arena_push(NULL, &boxes, &n, &cap, box_of_piece, sizeof box_of_piece);
     }
     if (ok && n)
         qsort(boxes, n, sizeof *boxes, compare_descending);
     ckpt_status st = ok ? CKPT_OK : fail_memory(err);
     for (size_t k = 0; st == CKPT_OK && k < n; k++) {
-        uint64_t to = get_intersection(s, boxes[k][1], box, g);
-        st = gather_copy(g, out + to, err);
+        uint64_t to = get_intersection(assembled, boxes[k][1], box, gather);
+        st = gather_copy(gather, out + to, err);
     }
     free(boxes);
     return st;
 }
 
-/* copy_box - copies BOX, which has N bytes, to OUT. */
-static ckpt_status copy_box(const struct assembled *s, const uint64_t *box, struct reading *r,
-                            unsigned char *out, uint64_t n, ckpt_error *err)
+/* copy_box - copies BOX, which has NBYTES bytes, to OUT. */
+static ckpt_status copy_box(const struct assembled *assembled, const uint64_t *box, struct reading *reading,
+                            unsigned char *out, uint64_t nbytes, ckpt_error *err)
 {
     struct box_search search;
     size_t i;
-    if (s->overlap)
-        return copy_overlapping(s, box, &r->gather, out, err);
-    box_search_begin(&search, &s->index, box);
+    if (assembled->overlap)
+        return copy_overlapping(assembled, box, &reading->gather, out, err);
+    box_search_begin(&search, &assembled->index, box);
     while (box_search_next(&search, &i)) {
-        uint64_t to = get_intersection(s, i, box, &r->gather);
-        CKPT_TRY(is_narrow(&r->gather) ? add_column(&r->band, &r->gather, to, out, n, err)
-                                       : gather_copy(&r->gather, out + to, err));
+        uint64_t to = get_intersection(assembled, i, box, &reading->gather);
+        CKPT_TRY(is_narrow(&reading->gather)
+                     ? add_column(&reading->band, &reading->gather, to, out, nbytes, err)
+                     : gather_copy(&reading->gather, out + to, err));
     }
-    flush_band(&r->band, out, n);
+    flush_band(&reading->band, out, nbytes);
     return CKPT_OK;
 }
 
 /* fill_output - fills OUT with the fill element; the pieces are then copied over it. */
-static void fill_output(const struct assembled *s, uint64_t off, unsigned char *out, size_t n)
+static void fill_output(const struct assembled *assembled, uint64_t off, unsigned char *out, size_t nbytes)
 {
-    size_t filled = n < s->width ? n : s->width;
+    size_t filled = nbytes < assembled->width ? nbytes : assembled->width;
     for (size_t i = 0; i < filled; i++)
-        out[i] = s->fill[(off + i) % s->width];
-    for (; filled < n; filled += n - filled < filled ? n - filled : filled)
-        memcpy(out + filled, out, n - filled < filled ? n - filled : filled);
+        out[i] = assembled->fill[(off + i) % assembled->width];
+    for (; filled < nbytes; filled += nbytes - filled < filled ? nbytes - filled : filled)
+        memcpy(out + filled, out, nbytes - filled < filled ? nbytes - filled : filled);
 }
 
-static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t n, ckpt_error *err)
+static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t nbytes, ckpt_error *err)
 {
     const struct assembled *s = (const struct assembled *)src;
     unsigned char *out = to;
@@ -334,15 +344,15 @@ static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t n,
     r.gather.window = r.band.bytes = NULL;
     r.band.n = r.band.used = 0;
     if (s->fill)
-        fill_output(s, off, out, n);
-    while (n && st == CKPT_OK) {
+        fill_output(s, off, out, nbytes);
+    while (nbytes && st == CKPT_OK) {
         uint64_t box[2 * BOX_DIMS];
-        size_t max_bytes = s->ndim > 1 && n > BLOCK ? (size_t)BLOCK : n;
+        size_t max_bytes = s->ndim > 1 && nbytes > BLOCK ? (size_t)BLOCK : nbytes;
         size_t done = (size_t)next_box(s, off, max_bytes, box);
         st = copy_box(s, box, &r, out, done, err);
         off += done;
         out += done;
-        n -= done;
+        nbytes -= done;
     }
     gather_free(&r.gather);
     free(r.band.bytes);
@@ -383,16 +393,16 @@ struct pieces_builder {
 };
 
 /* name_box - writes "[2:4, :]" to TEXT for the box at OFFSET with SIZE; "[4, 8]" if OFFSET is NULL. */
-static const char *name_box(const struct pieces *p, const uint64_t *offset, const uint64_t *size,
+static const char *name_box(const struct pieces *pieces, const uint64_t *offset, const uint64_t *size,
                             char text[256])
 {
     buf b;
     buf_init(&b, 1u << 16);
-    for (uint32_t k = 0; k < p->ndim; k++) {
+    for (uint32_t k = 0; k < pieces->ndim; k++) {
         buf_put_cstr(&b, k ? ", " : "");
         if (!offset)
             buf_printf(&b, "%" PRIu64, size[k]);
-        else if (offset[k] == 0 && size[k] == p->shape[k])
+        else if (offset[k] == 0 && size[k] == pieces->shape[k])
             buf_put_cstr(&b, ":");
         else
             buf_printf(&b, "%" PRIu64 ":%" PRIu64, offset[k], size_add(offset[k], size[k]));
@@ -404,272 +414,278 @@ static const char *name_box(const struct pieces *p, const uint64_t *offset, cons
 }
 
 /* name_piece - writes "piece 3 [2:4, :]". */
-static const char *name_piece(const struct pieces_builder *x, size_t i, char text[300])
+static const char *name_piece(const struct pieces_builder *builder, size_t index, char text[300])
 {
     char box[256];
-    const struct piece *c = &x->pieces->piece[i];
-    (void)snprintf(text, 300, "piece %zu %s", i, name_box(x->pieces, c->offset, c->size, box));
+    const struct piece *c = &builder->pieces->piece[index];
+    (void)snprintf(text, 300, "piece %zu %s", index, name_box(builder->pieces, c->offset, c->size, box));
     return text;
 }
 
 /* measure_tensor - computes the size of the tensor. */
-static ckpt_status measure_tensor(struct pieces_builder *x)
+static ckpt_status measure_tensor(struct pieces_builder *builder)
 {
-    const struct pieces *p = x->pieces;
+    const struct pieces *p = builder->pieces;
     if (p->ndim > BOX_DIMS - 1 || p->n >= UINT32_MAX)
-        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+        return fail(builder->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                     "it has {%u dimensions, %zu pieces}; {=%u and %u} can be read", p->ndim, p->n,
                     BOX_DIMS - 1, UINT32_MAX - 1);
-    if (p->width == 0 ||
-        (checked_product(p->shape, p->ndim, &x->nbytes) && checked_mul(x->nbytes, p->width, &x->nbytes)))
+    if (p->width == 0 || (checked_product(p->shape, p->ndim, &builder->nbytes) &&
+                          checked_mul(builder->nbytes, p->width, &builder->nbytes)))
         return CKPT_OK;
-    return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{the product of its %u sizes} does not fit {=64 bits}",
-                p->ndim);
+    return fail(builder->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "{the product of its %u sizes} does not fit {=64 bits}", p->ndim);
 }
 
-/* compute_byte_strides - computes the strides in bytes of C, which is not empty. Sets *SPAN to the bytes from
- * the start of its first element to the end of its last. False: more than 64 bits. */
-static bool compute_byte_strides(const struct pieces *p, const struct piece *c, uint64_t *stride,
+/* compute_byte_strides - computes the strides in bytes of PIECE, which is not empty. Sets *SPAN to the bytes
+ * from the start of its first element to the end of its last. False: more than 64 bits. */
+static bool compute_byte_strides(const struct pieces *pieces, const struct piece *piece, uint64_t *stride,
                                  uint64_t *span)
 {
-    uint64_t run = p->width, reach, last = 0;
-    for (uint32_t k = p->ndim; COUNT_DOWN(k); run *= c->size[k]) {
+    uint64_t run = pieces->width, reach, last = 0;
+    for (uint32_t k = pieces->ndim; COUNT_DOWN(k); run *= piece->size[k]) {
         stride[k] = run;
-        if (!c->stride || c->size[k] == 1)
-            reach = (c->size[k] - 1) * run;
-        else if (!checked_mul(c->stride[k], p->width, &stride[k]) ||
-                 !checked_mul(stride[k], c->size[k] - 1, &reach))
+        if (!piece->stride || piece->size[k] == 1)
+            reach = (piece->size[k] - 1) * run;
+        else if (!checked_mul(piece->stride[k], pieces->width, &stride[k]) ||
+                 !checked_mul(stride[k], piece->size[k] - 1, &reach))
             return false;
         if (!checked_add(last, reach, &last))
             return false;
     }
-    return checked_add(last, p->width, span);
+    return checked_add(last, pieces->width, span);
 }
 
-static bool is_row_major(const struct pieces *p, const struct piece *c, const uint64_t *stride)
+static bool is_row_major(const struct pieces *pieces, const struct piece *piece, const uint64_t *stride)
 {
-    uint64_t run = p->width;
-    for (uint32_t k = p->ndim; COUNT_DOWN(k); run *= c->size[k])
+    uint64_t run = pieces->width;
+    for (uint32_t k = pieces->ndim; COUNT_DOWN(k); run *= piece->size[k])
         if (stride[k] != run)
             return false;
     return true;
 }
 
-static ckpt_status check_bytes(struct pieces_builder *x, size_t i)
+static ckpt_status check_bytes(struct pieces_builder *builder, size_t index)
 {
     uint64_t stride[BOX_DIMS], span = 0;
-    const struct piece *c = &x->pieces->piece[i];
+    const struct piece *c = &builder->pieces->piece[index];
     char text[300];
-    if (!compute_byte_strides(x->pieces, c, stride, &span))
-        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the strides of %s reach {beyond} {=2^64 bytes}",
-                    name_piece(x, i, text));
-    x->row_major = x->row_major && is_row_major(x->pieces, c, stride);
+    if (!compute_byte_strides(builder->pieces, c, stride, &span))
+        return fail(builder->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "the strides of %s reach {beyond} {=2^64 bytes}", name_piece(builder, index, text));
+    builder->row_major = builder->row_major && is_row_major(builder->pieces, c, stride);
     return range_within(c->at, span, c->src->size)
                ? CKPT_OK
-               : fail(x->err, CKPT_ETRUNCATED, source_pos(c->src, c->at),
-                      "%s needs {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", name_piece(x, i, text), span,
+               : fail(builder->err, CKPT_ETRUNCATED, source_pos(c->src, c->at),
+                      "%s needs {=%" PRIu64 " bytes}, {%" PRIu64 "} are left",
+                      name_piece(builder, index, text), span,
                       c->at < c->src->size ? c->src->size - c->at : 0);
 }
 
-/* check_piece - fails unless piece I is in the tensor and its bytes are in its source. Adds it to x->order,
- * unless it is empty. */
-static ckpt_status check_piece(struct pieces_builder *x, size_t i)
+/* check_piece - fails unless piece INDEX is in the tensor and its bytes are in its source. Adds it to
+ * builder->order, unless it is empty. */
+static ckpt_status check_piece(struct pieces_builder *builder, size_t index)
 {
-    const struct pieces *p = x->pieces;
-    const struct piece *c = &p->piece[i];
+    const struct pieces *p = builder->pieces;
+    const struct piece *c = &p->piece[index];
     bool is_empty = p->width == 0;
     char text[300], all[256];
     for (uint32_t k = 0; k < p->ndim; k++) {
         if (!range_within(c->offset[k], c->size[k], p->shape[k]))
-            return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%s} is not inside of the tensor {=%s}",
-                        name_piece(x, i, text), name_box(p, NULL, p->shape, all));
+            return fail(builder->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%s} is not inside of the tensor {=%s}",
+                        name_piece(builder, index, text), name_box(p, NULL, p->shape, all));
         is_empty = is_empty || c->size[k] == 0;
     }
     if (is_empty)
         return CKPT_OK;
-    x->order[x->nboxes++] = (uint32_t)i;
-    return check_bytes(x, i);
+    builder->order[builder->nboxes++] = (uint32_t)index;
+    return check_bytes(builder, index);
 }
 
 /* --------------------------------------------------- sorting boxes in row-major order */
 
-static int compare_numbers(const uint64_t *a, const uint64_t *b, uint32_t n)
+static int compare_numbers(const uint64_t *left, const uint64_t *right, uint32_t count)
 {
-    for (uint32_t k = 0; k < n; k++)
-        if (a[k] != b[k])
-            return a[k] < b[k] ? -1 : 1;
+    for (uint32_t k = 0; k < count; k++)
+        if (left[k] != right[k])
+            return left[k] < right[k] ? -1 : 1;
     return 0;
 }
 
-static int compare_boxes(const struct pieces *p, uint32_t a, uint32_t b)
+static int compare_boxes(const struct pieces *pieces, uint32_t left, uint32_t right)
 {
-    int by_offset = compare_numbers(p->piece[a].offset, p->piece[b].offset, p->ndim);
-    return by_offset ? by_offset : compare_numbers(p->piece[a].size, p->piece[b].size, p->ndim);
+    int by_offset = compare_numbers(pieces->piece[left].offset, pieces->piece[right].offset, pieces->ndim);
+    return by_offset ? by_offset
+                     : compare_numbers(pieces->piece[left].size, pieces->piece[right].size, pieces->ndim);
 }
 
 /* merge_runs - merges the sorted runs [FROM, MID) and [MID, END) of ORDER into OUT, stably. */
-static void merge_runs(const struct pieces *p, const uint32_t *order, size_t from, size_t mid, size_t end,
-                       uint32_t *out)
+static void merge_runs(const struct pieces *pieces, const uint32_t *order, size_t from, size_t mid,
+                       size_t end, uint32_t *out)
 {
     size_t i = from, j = mid;
     for (size_t k = from; k < end; k++)
-        out[k] = j == end || (i < mid && compare_boxes(p, order[i], order[j]) <= 0) ? order[i++] : order[j++];
+        out[k] = j == end || (i < mid && compare_boxes(pieces, order[i], order[j]) <= 0) ? order[i++]
+                                                                                         : order[j++];
 }
 
 /* sort_boxes - sorts the boxes by merging, in n log n steps for any order. Usually they are sorted
  * already. False: no memory. */
-static bool sort_boxes(struct pieces_builder *x)
+static bool sort_boxes(struct pieces_builder *builder)
 {
     bool sorted = true;
-    for (size_t i = 1; i < x->nboxes && sorted; i++)
-        sorted = compare_boxes(x->pieces, x->order[i - 1], x->order[i]) <= 0;
-    uint32_t *from = x->order, *to = sorted ? NULL : malloc(x->nboxes * sizeof *to), *buffer = to;
+    for (size_t i = 1; i < builder->nboxes && sorted; i++)
+        sorted = compare_boxes(builder->pieces, builder->order[i - 1], builder->order[i]) <= 0;
+    uint32_t *from = builder->order, *to = sorted ? NULL : malloc(builder->nboxes * sizeof *to), *buffer = to;
     if (sorted || !buffer)
         return sorted;
-    for (size_t run = 1; run < x->nboxes; run *= 2) {
-        for (size_t at = 0; at < x->nboxes; at += 2 * run) {
-            size_t mid = x->nboxes - at < run ? x->nboxes : at + run,
-                   end = x->nboxes - mid < run ? x->nboxes : mid + run;
-            merge_runs(x->pieces, from, at, mid, end, to);
+    for (size_t run = 1; run < builder->nboxes; run *= 2) {
+        for (size_t at = 0; at < builder->nboxes; at += 2 * run) {
+            size_t mid = builder->nboxes - at < run ? builder->nboxes : at + run,
+                   end = builder->nboxes - mid < run ? builder->nboxes : mid + run;
+            merge_runs(builder->pieces, from, at, mid, end, to);
         }
         uint32_t *swap = from;
         from = to;
         to = swap;
     }
-    if (from != x->order)
-        memcpy(x->order, from, x->nboxes * sizeof *from);
+    if (from != builder->order)
+        memcpy(builder->order, from, builder->nboxes * sizeof *from);
     free(buffer);
     return true;
 }
 
 /* drop_replicas - keeps the first of the pieces with the same box. */
-static void drop_replicas(struct pieces_builder *x)
+static void drop_replicas(struct pieces_builder *builder)
 {
     size_t n = 0;
-    for (size_t i = 0; i < x->nboxes; i++)
-        if (n == 0 || compare_boxes(x->pieces, x->order[n - 1], x->order[i]) != 0)
-            x->order[n++] = x->order[i];
-    x->nboxes = n;
+    for (size_t i = 0; i < builder->nboxes; i++)
+        if (n == 0 || compare_boxes(builder->pieces, builder->order[n - 1], builder->order[i]) != 0)
+            builder->order[n++] = builder->order[i];
+    builder->nboxes = n;
 }
 
 /* ----------------------------------------------------------- groups of dimensions */
 
-static bool all_pieces_span_dim(const struct pieces_builder *x, uint32_t k)
+static bool all_pieces_span_dim(const struct pieces_builder *builder, uint32_t index)
 {
-    for (size_t i = 0; i < x->nboxes; i++)
-        if (x->pieces->piece[x->order[i]].size[k] != x->pieces->shape[k])
+    for (size_t i = 0; i < builder->nboxes; i++)
+        if (builder->pieces->piece[builder->order[i]].size[index] != builder->pieces->shape[index])
             return false;
     return true;
 }
 
-/* continues_group - returns true if dimension K can join group G: in each piece as it is stored, the
- * bytes from one index of K to the next are those of all of G. */
-static bool continues_group(const struct pieces_builder *x, uint32_t k, const struct group *g)
+/* continues_group - returns true if dimension INDEX can join group GROUP: in each piece as it is stored, the
+ * bytes from one index of INDEX to the next are those of all of GROUP. */
+static bool continues_group(const struct pieces_builder *builder, uint32_t index, const struct group *group)
 {
     bool continues = true;
-    for (size_t i = 0; !x->row_major && continues && i < x->nboxes; i++) {
+    for (size_t i = 0; !builder->row_major && continues && i < builder->nboxes; i++) {
         uint64_t stride[BOX_DIMS], span;
-        const struct piece *c = &x->pieces->piece[x->order[i]];
-        (void)compute_byte_strides(x->pieces, c, stride, &span);
-        uint64_t step = g->last_dim == NO_DIM ? 1 : stride[g->last_dim];
-        continues = c->size[k] == 1 || stride[k] == step * g->steps;
+        const struct piece *c = &builder->pieces->piece[builder->order[i]];
+        (void)compute_byte_strides(builder->pieces, c, stride, &span);
+        uint64_t step = group->last_dim == NO_DIM ? 1 : stride[group->last_dim];
+        continues = c->size[index] == 1 || stride[index] == step * group->steps;
     }
     return continues;
 }
 
 /* group_dims - puts the dimensions, except those of size 1, into as few groups as possible. */
-static void group_dims(struct pieces_builder *x)
+static void group_dims(struct pieces_builder *builder)
 {
-    const struct pieces *p = x->pieces;
+    const struct pieces *p = builder->pieces;
     struct group g = {NO_DIM, NO_DIM, 1, p->width};
     bool joinable = true; /* each piece spans all of g.first_dim */
     for (uint32_t k = p->ndim; COUNT_DOWN(k);) {
         uint64_t size = p->shape[k];
         if (size == 1)
             continue;
-        if (joinable && continues_group(x, k, &g)) {
+        if (joinable && continues_group(builder, k, &g)) {
             g = (struct group){k, g.last_dim, g.steps, g.steps * size};
         } else {
-            x->group[x->ngroups++] = g; /* BOX_DIMS - 1 dimensions and the bytes */
+            builder->group[builder->ngroups++] = g; /* BOX_DIMS - 1 dimensions and the bytes */
             g = (struct group){k, k, 1, size};
         }
-        joinable = all_pieces_span_dim(x, k);
+        joinable = all_pieces_span_dim(builder, k);
     }
-    x->group[x->ngroups++] = g;
+    builder->group[builder->ngroups++] = g;
 }
 
-/* convert_box - sets BOX to the bounds of C in steps of the groups. */
-static void convert_box(const struct pieces_builder *x, const struct piece *c, uint64_t *box)
+/* convert_box - sets BOX to the bounds of PIECE in steps of the groups. */
+static void convert_box(const struct pieces_builder *builder, const struct piece *piece, uint64_t *box)
 {
-    for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
-        const struct group *g = &x->group[n - 1 - j];
-        box[j] = g->first_dim == NO_DIM ? 0 : c->offset[g->first_dim] * g->first_steps;
-        box[n + j] = g->first_dim == NO_DIM ? g->steps : box[j] + c->size[g->first_dim] * g->first_steps;
+    for (uint32_t j = 0, n = builder->ngroups; j < n; j++) {
+        const struct group *g = &builder->group[n - 1 - j];
+        box[j] = g->first_dim == NO_DIM ? 0 : piece->offset[g->first_dim] * g->first_steps;
+        box[n + j] = g->first_dim == NO_DIM ? g->steps : box[j] + piece->size[g->first_dim] * g->first_steps;
     }
 }
 
-/* convert_strides - sets TO, by group, to the bytes from one step to the next where C is stored. */
-static void convert_strides(const struct pieces_builder *x, const struct piece *c, uint64_t *to)
+/* convert_strides - sets TO, by group, to the bytes from one step to the next where PIECE is stored. */
+static void convert_strides(const struct pieces_builder *builder, const struct piece *piece, uint64_t *to)
 {
     uint64_t stride[BOX_DIMS], span;
-    (void)compute_byte_strides(x->pieces, c, stride, &span);
-    for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
-        uint32_t last = x->group[n - 1 - j].last_dim;
+    (void)compute_byte_strides(builder->pieces, piece, stride, &span);
+    for (uint32_t j = 0, n = builder->ngroups; j < n; j++) {
+        uint32_t last = builder->group[n - 1 - j].last_dim;
         to[j] = last == NO_DIM ? 1 : stride[last];
     }
 }
 
 /* fill_index - fills the index with the boxes in their order, and where the bytes of each are. */
-static ckpt_status fill_index(struct pieces_builder *x, struct assembled *s)
+static ckpt_status fill_index(struct pieces_builder *builder, struct assembled *assembled)
 {
-    size_t n = x->nboxes, dims = x->ngroups;
-    uint64_t *box = arena_array(x->a, n, 2 * dims * sizeof *box);
-    uint64_t *stride = x->row_major ? NULL : arena_array(x->a, n, dims * sizeof *stride);
-    s->location = arena_array(x->a, n, sizeof *s->location);
-    s->piece_number = x->order;
-    s->box_strides = stride;
-    if (!box || (!x->row_major && !stride) || !s->location)
-        return fail_memory(x->err);
+    size_t n = builder->nboxes, dims = builder->ngroups;
+    uint64_t *box = arena_array(builder->a, n, 2 * dims * sizeof *box);
+    uint64_t *stride = builder->row_major ? NULL : arena_array(builder->a, n, dims * sizeof *stride);
+    assembled->location = arena_array(builder->a, n, sizeof *assembled->location);
+    assembled->piece_number = builder->order;
+    assembled->box_strides = stride;
+    if (!box || (!builder->row_major && !stride) || !assembled->location)
+        return fail_memory(builder->err);
     for (size_t i = 0; i < n; i++) {
-        const struct piece *c = &x->pieces->piece[x->order[i]];
-        convert_box(x, c, box + i * 2 * dims);
+        const struct piece *c = &builder->pieces->piece[builder->order[i]];
+        convert_box(builder, c, box + i * 2 * dims);
         if (stride)
-            convert_strides(x, c, stride + i * dims);
-        s->location[i] = (struct location){c->src, c->at};
-        s->as_source.serializes_reads = s->as_source.serializes_reads || c->src->serializes_reads;
+            convert_strides(builder, c, stride + i * dims);
+        assembled->location[i] = (struct location){c->src, c->at};
+        assembled->as_source.serializes_reads = assembled->as_source.serializes_reads ||
+                                                c->src->serializes_reads;
     }
-    s->ndim = x->ngroups;
-    for (uint32_t k = s->ndim, j = 0; COUNT_DOWN(k); j++)
-        s->dim_steps[k] = x->group[j].steps;
-    s->step_bytes[s->ndim - 1] = 1;
-    for (uint32_t k = s->ndim - 1; COUNT_DOWN(k);)
-        s->step_bytes[k] = s->step_bytes[k + 1] * s->dim_steps[k + 1];
-    return box_index_init(&s->index, x->a, s->ndim, box, n) ? CKPT_OK : fail_memory(x->err);
+    assembled->ndim = builder->ngroups;
+    for (uint32_t k = assembled->ndim, j = 0; COUNT_DOWN(k); j++)
+        assembled->dim_steps[k] = builder->group[j].steps;
+    assembled->step_bytes[assembled->ndim - 1] = 1;
+    for (uint32_t k = assembled->ndim - 1; COUNT_DOWN(k);)
+        assembled->step_bytes[k] = assembled->step_bytes[k + 1] * assembled->dim_steps[k + 1];
+    return box_index_init(&assembled->index, builder->a, assembled->ndim, box, n) ? CKPT_OK
+                                                                                  : fail_memory(builder->err);
 }
 
 /* -------------------------------------------------------------------------- checks */
 
-static ckpt_status fail_too_irregular(const struct pieces_builder *x)
+static ckpt_status fail_too_irregular(const struct pieces_builder *builder)
 {
-    return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-                "its {%zu pieces} are cut {=too irregularly} to see whether they cover it", x->nboxes);
+    return fail(builder->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                "its {%zu pieces} are cut {=too irregularly} to see whether they cover it", builder->nboxes);
 }
 
-static ckpt_status check_overlap(struct pieces_builder *x, struct assembled *s)
+static ckpt_status check_overlap(struct pieces_builder *builder, struct assembled *assembled)
 {
     size_t a, b;
     char name_a[300], name_b[300];
-    enum box_finding found = box_find_overlap(&s->index, &a, &b);
+    enum box_finding found = box_find_overlap(&assembled->index, &a, &b);
     if (found == BOX_TOO_IRREGULAR)
-        return fail_too_irregular(x);
-    s->overlap = found == BOX_FOUND;
-    if (s->overlap && x->pieces->must_agree)
+        return fail_too_irregular(builder);
+    assembled->overlap = found == BOX_FOUND;
+    if (assembled->overlap && builder->pieces->must_agree)
         return CKPT_OK; /* see check_agreement */
-    return !s->overlap || x->pieces->may_overlap
+    return !assembled->overlap || builder->pieces->may_overlap
                ? CKPT_OK
-               : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+               : fail(builder->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                       "%s {overlaps} %s, but {=each element} must be in one piece",
-                      name_piece(x, x->order[b], name_b), name_piece(x, x->order[a], name_a));
+                      name_piece(builder, builder->order[b], name_b),
+                      name_piece(builder, builder->order[a], name_a));
 }
 
 /* ----------------------------------------------------------------------- agreement */
@@ -710,47 +726,48 @@ static bool take_bytes(struct agreement *all, uint64_t at)
     }
 }
 
-/* compare_box - reads all pieces in BOX, of N bytes, if there are several; fails if two of them differ. */
-static ckpt_status compare_box(struct pieces_builder *x, const struct assembled *s, const uint64_t *box,
-                               size_t n, struct agreement *all)
+/* compare_box - reads all pieces in BOX, of COUNT bytes, if there are several; fails if two of them
+ * differ. */
+static ckpt_status compare_box(struct pieces_builder *builder, const struct assembled *assembled,
+                               const uint64_t *box, size_t count, struct agreement *all)
 {
     struct box_search search;
     size_t i;
     char name[300];
-    box_search_begin(&search, &s->index, box);
+    box_search_begin(&search, &assembled->index, box);
     if (!box_search_next(&search, &i) || !box_search_next(&search, &i))
         return CKPT_OK;
-    memset(all->known, 0, n);
-    box_search_begin(&search, &s->index, box);
+    memset(all->known, 0, count);
+    box_search_begin(&search, &assembled->index, box);
     while (box_search_next(&search, &i)) {
-        uint64_t to = get_intersection(s, i, box, &all->gather);
-        CKPT_TRY(gather_copy(&all->gather, all->piece + to, x->err));
+        uint64_t to = get_intersection(assembled, i, box, &all->gather);
+        CKPT_TRY(gather_copy(&all->gather, all->piece + to, builder->err));
         if (!take_bytes(all, to))
-            return fail(x->err, CKPT_EFORMAT, source_pos(all->gather.src, all->gather.data_offset),
+            return fail(builder->err, CKPT_EFORMAT, source_pos(all->gather.src, all->gather.data_offset),
                         "%s overlaps another with {different bytes}; where pieces overlap, they must have "
                         "{=equal bytes}",
-                        name_piece(x, s->piece_number[i], name));
+                        name_piece(builder, assembled->piece_number[i], name));
     }
     return CKPT_OK;
 }
 
 /* check_agreement - fails unless pieces that overlap have equal bytes there. */
-static ckpt_status check_agreement(struct pieces_builder *x, const struct assembled *s)
+static ckpt_status check_agreement(struct pieces_builder *builder, const struct assembled *assembled)
 {
-    uint64_t sum = 0, box[2 * BOX_DIMS], max = size_mul(x->nbytes, MAX_COVERS);
-    for (size_t i = 0; i < x->nboxes; i++)
-        sum = size_add(sum, box_volume(box_at(&s->index, i), s->ndim));
+    uint64_t sum = 0, box[2 * BOX_DIMS], max = size_mul(builder->nbytes, MAX_COVERS);
+    for (size_t i = 0; i < builder->nboxes; i++)
+        sum = size_add(sum, box_volume(box_at(&assembled->index, i), assembled->ndim));
     if (sum > max)
-        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+        return fail(builder->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                     "its pieces have {%" PRIu64 " bytes} together; {=%u times} its size can be compared", sum,
                     MAX_COVERS);
     struct agreement *all = calloc(1, sizeof *all);
-    CKPT_TRY_ALLOC(all, x->err);
+    CKPT_TRY_ALLOC(all, builder->err);
     ckpt_status st = CKPT_OK;
-    for (uint64_t at = 0; st == CKPT_OK && at < x->nbytes;) {
-        uint64_t left = x->nbytes - at,
-                 n = next_box(s, at, left < COMPARED_BYTES ? left : COMPARED_BYTES, box);
-        st = compare_box(x, s, box, (size_t)n, all);
+    for (uint64_t at = 0; st == CKPT_OK && at < builder->nbytes;) {
+        uint64_t left = builder->nbytes - at,
+                 n = next_box(assembled, at, left < COMPARED_BYTES ? left : COMPARED_BYTES, box);
+        st = compare_box(builder, assembled, box, (size_t)n, all);
         at += n;
     }
     gather_free(&all->gather);
@@ -759,138 +776,141 @@ static ckpt_status check_agreement(struct pieces_builder *x, const struct assemb
 }
 
 /* covers_all - returns true if the boxes, which do not overlap, cover the whole tensor. */
-static bool covers_all(const struct pieces_builder *x, const struct assembled *s)
+static bool covers_all(const struct pieces_builder *builder, const struct assembled *assembled)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < x->nboxes; i++)
-        sum += box_volume(box_at(&s->index, i), s->ndim);
-    return sum == x->nbytes;
+    for (size_t i = 0; i < builder->nboxes; i++)
+        sum += box_volume(box_at(&assembled->index, i), assembled->ndim);
+    return sum == builder->nbytes;
 }
 
 /* fail_hole - reports that no piece covers HOLE, whose bounds are in steps of the groups. */
-static ckpt_status fail_hole(const struct pieces_builder *x, const uint64_t *hole)
+static ckpt_status fail_hole(const struct pieces_builder *builder, const uint64_t *hole)
 {
-    const struct pieces *p = x->pieces;
+    const struct pieces *p = builder->pieces;
     uint64_t offset[BOX_DIMS] = {0}, size[BOX_DIMS];
     char text[256], all[256];
     memcpy(size, p->shape, p->ndim * sizeof *size);
-    for (uint32_t j = 0, n = x->ngroups; hole && j < n; j++) {
-        const struct group *g = &x->group[n - 1 - j];
+    for (uint32_t j = 0, n = builder->ngroups; hole && j < n; j++) {
+        const struct group *g = &builder->group[n - 1 - j];
         if (g->first_dim == NO_DIM)
             continue;
         offset[g->first_dim] = hole[j] / g->first_steps;
         size[g->first_dim] = (hole[n + j] - hole[j]) / g->first_steps;
     }
-    return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no piece} has {=%s} of %s",
+    return fail(builder->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no piece} has {=%s} of %s",
                 name_box(p, offset, size, text), name_box(p, NULL, p->shape, all));
 }
 
-static ckpt_status check_holes(struct pieces_builder *x, const struct assembled *s)
+static ckpt_status check_holes(struct pieces_builder *builder, const struct assembled *assembled)
 {
     uint64_t whole[2 * BOX_DIMS] = {0}, hole[2 * BOX_DIMS];
-    if (x->pieces->fill || (!s->overlap && covers_all(x, s)))
+    if (builder->pieces->fill || (!assembled->overlap && covers_all(builder, assembled)))
         return CKPT_OK;
-    memcpy(whole + s->ndim, s->dim_steps, s->ndim * sizeof *whole);
-    switch (box_find_hole(&s->index, whole, hole)) {
+    memcpy(whole + assembled->ndim, assembled->dim_steps, assembled->ndim * sizeof *whole);
+    switch (box_find_hole(&assembled->index, whole, hole)) {
     case BOX_NONE: return CKPT_OK;
-    case BOX_FOUND: return fail_hole(x, hole);
-    case BOX_NO_MEMORY: return fail_memory(x->err);
-    default: return fail_too_irregular(x);
+    case BOX_FOUND: return fail_hole(builder, hole);
+    case BOX_NO_MEMORY: return fail_memory(builder->err);
+    default: return fail_too_irregular(builder);
     }
 }
 
 /* join_runs - joins neighbouring runs whose bytes also follow each other in their source. Box I, of one
  * dimension, is [box[2 * I], box[2 * I + 1]). */
-static void join_runs(struct assembled *s)
+static void join_runs(struct assembled *assembled)
 {
-    uint64_t *box = s->index.box[0];
+    uint64_t *box = assembled->index.box[0];
     size_t n = 0;
-    if (s->ndim != 1 || s->overlap || s->box_strides)
+    if (assembled->ndim != 1 || assembled->overlap || assembled->box_strides)
         return;
-    for (size_t i = 0; i < s->index.count[0]; i++) {
-        struct location *last = &s->location[n - (n > 0)];
-        if (n && box[2 * n - 1] == box[2 * i] && s->location[i].src == last->src &&
-            last->at + (box[2 * n - 1] - box[2 * n - 2]) == s->location[i].at) {
+    for (size_t i = 0; i < assembled->index.count[0]; i++) {
+        struct location *last = &assembled->location[n - (n > 0)];
+        if (n && box[2 * n - 1] == box[2 * i] && assembled->location[i].src == last->src &&
+            last->at + (box[2 * n - 1] - box[2 * n - 2]) == assembled->location[i].at) {
             box[2 * n - 1] = box[2 * i + 1];
             continue;
         }
-        s->location[n] = s->location[i];
+        assembled->location[n] = assembled->location[i];
         memmove(box + 2 * n++, box + 2 * i, 2 * sizeof *box);
     }
-    s->index.count[0] = n;
+    assembled->index.count[0] = n;
 }
 
 /* compute_read_block - returns the block_size of the source: complete rows of the cut dimensions. */
-static uint32_t compute_read_block(const struct assembled *s)
+static uint32_t compute_read_block(const struct assembled *assembled)
 {
     uint32_t k = 0;
-    if (s->ndim == 1)
+    if (assembled->ndim == 1)
         return 0;
-    while (s->step_bytes[k] > BLOCK)
+    while (assembled->step_bytes[k] > BLOCK)
         k++;
-    uint64_t rows = BLOCK - BLOCK % s->step_bytes[k];
-    return (uint32_t)(rows < s->as_source.size ? rows : s->as_source.size);
+    uint64_t rows = BLOCK - BLOCK % assembled->step_bytes[k];
+    return (uint32_t)(rows < assembled->as_source.size ? rows : assembled->as_source.size);
 }
 
-/* take_sources - sets *OUT to S, which is complete, with a reference to each of its sources; or frees S and
- * sets *OUT to the only source, if that has the same bytes. */
-static void take_sources(struct assembled *s, source **out, uint64_t *at)
+/* take_sources - sets *OUT to ASSEMBLED, which is complete, with a reference to each of its sources; or frees
+ * ASSEMBLED and sets *OUT to the only source, if that has the same bytes. */
+static void take_sources(struct assembled *assembled, source **out, uint64_t *at)
 {
-    bool same_bytes = s->index.count[0] == 1 && s->ndim == 1 && !s->box_strides && !s->fill;
-    *at = same_bytes ? s->location[0].at : 0;
-    *out = same_bytes ? source_ref(s->location[0].src) : &s->as_source;
-    for (size_t i = 0; !same_bytes && i < s->index.count[0]; i++)
-        (void)source_ref(s->location[i].src);
+    bool same_bytes = assembled->index.count[0] == 1 && assembled->ndim == 1 && !assembled->box_strides &&
+                      !assembled->fill;
+    *at = same_bytes ? assembled->location[0].at : 0;
+    *out = same_bytes ? source_ref(assembled->location[0].src) : &assembled->as_source;
+    for (size_t i = 0; !same_bytes && i < assembled->index.count[0]; i++)
+        (void)source_ref(assembled->location[i].src);
     if (same_bytes)
-        free(s);
+        free(assembled);
 }
 
-static ckpt_status assemble_pieces(struct pieces_builder *x, struct assembled *s)
+static ckpt_status assemble_pieces(struct pieces_builder *builder, struct assembled *assembled)
 {
-    group_dims(x);
-    CKPT_TRY(fill_index(x, s));
-    CKPT_TRY(check_overlap(x, s));
-    CKPT_TRY(check_holes(x, s));
-    if (s->overlap && x->pieces->must_agree)
-        CKPT_TRY(check_agreement(x, s));
-    join_runs(s);
-    if (s->index.count[0] < x->nboxes &&
-        !box_index_init(&s->index, x->a, s->ndim, s->index.box[0], s->index.count[0]))
-        return fail_memory(x->err);
-    s->as_source.block_size = compute_read_block(s) & 0x7fffffff;
+    group_dims(builder);
+    CKPT_TRY(fill_index(builder, assembled));
+    CKPT_TRY(check_overlap(builder, assembled));
+    CKPT_TRY(check_holes(builder, assembled));
+    if (assembled->overlap && builder->pieces->must_agree)
+        CKPT_TRY(check_agreement(builder, assembled));
+    join_runs(assembled);
+    if (assembled->index.count[0] < builder->nboxes &&
+        !box_index_init(&assembled->index, builder->a, assembled->ndim, assembled->index.box[0],
+                        assembled->index.count[0]))
+        return fail_memory(builder->err);
+    assembled->as_source.block_size = compute_read_block(assembled) & 0x7fffffff;
     return CKPT_OK;
 }
 
-static ckpt_status check_pieces(struct pieces_builder *x)
+static ckpt_status check_pieces(struct pieces_builder *builder)
 {
-    CKPT_TRY(measure_tensor(x));
-    x->order = arena_array(x->a, x->pieces->n, sizeof *x->order);
-    CKPT_TRY_ALLOC(x->order, x->err);
-    for (size_t i = 0; i < x->pieces->n; i++)
-        CKPT_TRY(check_piece(x, i));
-    CKPT_TRY_ALLOC(sort_boxes(x), x->err);
-    if (x->pieces->may_overlap)
-        drop_replicas(x);
+    CKPT_TRY(measure_tensor(builder));
+    builder->order = arena_array(builder->a, builder->pieces->n, sizeof *builder->order);
+    CKPT_TRY_ALLOC(builder->order, builder->err);
+    for (size_t i = 0; i < builder->pieces->n; i++)
+        CKPT_TRY(check_piece(builder, i));
+    CKPT_TRY_ALLOC(sort_boxes(builder), builder->err);
+    if (builder->pieces->may_overlap)
+        drop_replicas(builder);
     return CKPT_OK;
 }
 
-static ckpt_status make_source(struct pieces_builder *x, struct assembled *s)
+static ckpt_status make_source(struct pieces_builder *builder, struct assembled *assembled)
 {
-    const struct pieces *p = x->pieces;
-    unsigned char *element = p->fill ? arena_alloc(x->a, p->width) : NULL;
-    s->as_source = (source){.ops = &assembled_ops, .size = x->nbytes, .position = CKPT_NO_OFFSET, .refs = 1};
-    s->width = p->width;
-    s->fill = element;
+    const struct pieces *p = builder->pieces;
+    unsigned char *element = p->fill ? arena_alloc(builder->a, p->width) : NULL;
+    assembled->as_source = (source){
+        .ops = &assembled_ops, .size = builder->nbytes, .position = CKPT_NO_OFFSET, .refs = 1};
+    assembled->width = p->width;
+    assembled->fill = element;
     if (p->fill && !element)
-        return fail_memory(x->err);
+        return fail_memory(builder->err);
     if (element)
         memcpy(element, p->fill, p->width);
-    return assemble_pieces(x, s);
+    return assemble_pieces(builder, assembled);
 }
 
-ckpt_status pieces_source(arena *a, const struct pieces *p, source **out, uint64_t *at, ckpt_error *err)
+ckpt_status pieces_source(arena *a, const struct pieces *pieces, source **out, uint64_t *at, ckpt_error *err)
 {
-    struct pieces_builder x = {.pieces = p, .a = a, .err = err, .row_major = true};
+    struct pieces_builder x = {.pieces = pieces, .a = a, .err = err, .row_major = true};
     CKPT_TRY(check_pieces(&x));
     *at = 0;
     if (x.nbytes == 0) {

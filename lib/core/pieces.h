@@ -26,9 +26,9 @@ struct pieces {
 
 /* pieces_source - sets *OUT to a source that has the tensor from byte *AT on: a new one, whose index is
  * allocated in A, or the source of the only piece. Refuses a piece that is not inside of the tensor, or
- * whose bytes are not inside of its source (CKPT_ETRUNCATED); and, unless P allows them, overlaps and gaps.
- * Errors name pieces by number and boxes as Python slices. *OUT keeps nothing of P but
+ * whose bytes are not inside of its source (CKPT_ETRUNCATED); and, unless PIECES allows them, overlaps and
+ * gaps. Errors name pieces by number and boxes as Python slices. *OUT keeps nothing of PIECES but
  * references to the sources. */
-ckpt_status pieces_source(arena *a, const struct pieces *p, source **out, uint64_t *at, ckpt_error *err);
+ckpt_status pieces_source(arena *a, const struct pieces *pieces, source **out, uint64_t *at, ckpt_error *err);
 
 #endif

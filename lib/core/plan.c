@@ -36,27 +36,27 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
     return CKPT_OK;
 }
 
-void ckpt_plan_free(ckpt_plan *p)
+void ckpt_plan_free(ckpt_plan *plan)
 {
-    if (!p)
+    if (!plan)
         return;
-    map_free(p->edits.index_of);
-    map_free(p->renames.index_of);
-    arena_free(p->a);
-    file_release(p->file);
-    free(p);
+    map_free(plan->edits.index_of);
+    map_free(plan->renames.index_of);
+    arena_free(plan->a);
+    file_release(plan->file);
+    free(plan);
 }
 
-struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n)
+struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t count)
 {
     uint32_t i = map_get_num(p->edits.index_of, ptr_key(node));
     p->entries_stale = true;
     if (i != MAP_NONE)
         return &p->edits.items[i];
     const struct edit e = {.node = node,
-                           .names = arena_array(p->a, n, sizeof *e.names),
-                           .dropped = arena_array(p->a, n, sizeof *e.dropped),
-                           .n = n};
+                           .names = arena_array(p->a, count, sizeof *e.names),
+                           .dropped = arena_array(p->a, count, sizeof *e.dropped),
+                           .n = count};
     bool ok = e.names && e.dropped && map_set_num(p->edits.index_of, ptr_key(node), (uint32_t)p->edits.n) &&
               arena_push(p->a, &p->edits.items, &p->edits.n, &p->edits.cap, &e, sizeof e);
     return ok ? &p->edits.items[p->edits.n - 1] : NULL;
@@ -78,20 +78,20 @@ const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
     return NULL;
 }
 
-bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text)
+bool plan_edit_entry(void *plan, const ckpt_value *value, uint32_t index, ckpt_str *text)
 {
-    const struct edit *e = plan_find_edit(plan, v);
-    if (!e || i >= e->n)
+    const struct edit *e = plan_find_edit(plan, value);
+    if (!e || index >= e->n)
         return true;
-    *text = e->names[i];
-    return !e->dropped[i];
+    *text = e->names[index];
+    return !e->dropped[index];
 }
 
 /* ---- rows by the entries that lead to them */
 
-static int compare_entry_rows(const void *x, const void *y)
+static int compare_entry_rows(const void *left, const void *right)
 {
-    const struct entry_row *a = x, *b = y;
+    const struct entry_row *a = left, *b = right;
     if (a->node != b->node)
         return a->node < b->node ? -1 : 1;
     if (a->index != b->index)
@@ -132,9 +132,10 @@ static size_t first_entry_row(const ckpt_plan *p, const ckpt_value *node, uint32
     return from;
 }
 
-static bool is_row_of_entry(const ckpt_plan *p, size_t i, const ckpt_value *node, uint32_t index)
+static bool is_row_of_entry(const ckpt_plan *p, size_t number, const ckpt_value *node, uint32_t index)
 {
-    return i < p->nentry_rows && p->entry_rows[i].node == ptr_key(node) && p->entry_rows[i].index == index;
+    return number < p->nentry_rows && p->entry_rows[number].node == ptr_key(node) &&
+           p->entry_rows[number].index == index;
 }
 
 bool plan_leaves_rows_out(const ckpt_plan *p)
@@ -154,20 +155,20 @@ bool plan_keeps_entry(const ckpt_plan *p, const ckpt_value *node, uint32_t index
 }
 
 uint32_t plan_find_entry_row(const ckpt_plan *p, const ckpt_value *node, uint32_t index,
-                             const ckpt_path_elem *path, uint32_t n)
+                             const ckpt_path_elem *path, uint32_t count)
 {
     for (size_t i = first_entry_row(p, node, index); is_row_of_entry(p, i, node, index); i++) {
         const struct table *t = &p->file->table;
         uint32_t row = p->entry_rows[i].row, npath = table_npath_of(t, row);
-        if (npath == n + 1 && path_begins(table_path_of(t, row), npath, path, n))
+        if (npath == count + 1 && path_begins(table_path_of(t, row), npath, path, count))
             return row;
     }
     return CKPT_NO_TENSOR;
 }
 
-bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n)
+bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t count)
 {
-    return (n > p->root_depth || !p->root_depth) && path_begins(path, n, p->root_path, p->root_depth);
+    return (count > p->root_depth || !p->root_depth) && path_begins(path, count, p->root_path, p->root_depth);
 }
 
 bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf)
@@ -195,26 +196,26 @@ bool plan_edit_path(const ckpt_plan *p, size_t row, ckpt_path_elem *out, bool *c
     return true;
 }
 
-/* is_row_written - returns true if tensor I is written; PATH and CHANGED as in plan_edit_path. */
-static bool is_row_written(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
+/* is_row_written - returns true if tensor INDEX is written; PATH and CHANGED as in plan_edit_path. */
+static bool is_row_written(const ckpt_plan *p, size_t index, ckpt_path_elem *path, bool *changed)
 {
     const struct table *t = &p->file->table;
-    return p->keep[i] && plan_is_below_root(p, table_path_of(t, i), table_npath_of(t, i)) &&
-           plan_edit_path(p, i, path, changed);
+    return p->keep[index] && plan_is_below_root(p, table_path_of(t, index), table_npath_of(t, index)) &&
+           plan_edit_path(p, index, path, changed);
 }
 
-static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckpt_error *err)
+static ckpt_status add_entry(ckpt_plan *p, uint32_t index, ckpt_path_elem *path, ckpt_error *err)
 {
     const struct table *t = &p->file->table;
     bool changed;
-    if (!is_row_written(p, i, path, &changed))
+    if (!is_row_written(p, index, path, &changed))
         return CKPT_OK;
-    uint32_t n = table_npath_of(t, i) - p->root_depth;
-    ckpt_str name = table_name(t, i);
+    uint32_t n = table_npath_of(t, index) - p->root_depth;
+    ckpt_str name = table_name(t, index);
     if (changed)
         name = n == 1 && !path->is_int ? path->str : path_join(p->a, path, n);
     CKPT_TRY_ALLOC(name.ptr, err);
-    p->entries[p->nentries++] = (struct plan_entry){.row = i, .name = name};
+    p->entries[p->nentries++] = (struct plan_entry){.row = index, .name = name};
     return CKPT_OK;
 }
 
@@ -265,7 +266,7 @@ ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err)
     return st;
 }
 
-ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n, ckpt_error *err)
+ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t count, ckpt_error *err)
 {
     if (p->entries == p->renames.counted) { /* these stay, for make_renames */
         struct plan_entry *own = arena_array(p->a, p->nentries, sizeof *own);
@@ -275,20 +276,20 @@ ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n
     }
     for (size_t i = 0; i < p->nentries; i++)
         p->keep[p->entries[i].row] = false;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         p->entries[i] = entries[i];
         p->keep[entries[i].row] = true;
     }
-    p->nentries = n;
+    p->nentries = count;
     p->entries_stale = false;
     return CKPT_OK;
 }
 
-void plan_note_shared(ckpt_plan *p, size_t n)
+void plan_note_shared(ckpt_plan *p, size_t count)
 {
-    if (n)
-        plan_notice(p, "%zu tensor%s that %s to be left out stay%s: one mapping has several names", n,
-                    n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "s" : "");
+    if (count)
+        plan_notice(p, "%zu tensor%s that %s to be left out stay%s: one mapping has several names", count,
+                    count == 1 ? "" : "s", count == 1 ? "was" : "were", count == 1 ? "s" : "");
 }
 
 /* index_entries_by_row - allocates an array by tensor: the index of its entry; UINT32_MAX: not written. */
@@ -325,11 +326,11 @@ static void note_left_out(ckpt_plan *p, const ckpt_value *key, const char *why)
         plan_notice(p, "left out \"%.*s\" of the metadata: it %s", STR_ARG(text), why);
 }
 
-ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err)
+ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *number, ckpt_error *err)
 {
     uint32_t count = 0;
     const value_pair *pairs = p->file->metadata ? value_pairs(p->file->metadata, &count) : NULL;
-    *n = 0;
+    *number = 0;
     CKPT_TRY(plan_update_entries(p, err));
     uint32_t *entry_of = p->file->nties ? index_entries_by_row(p) : NULL;
     struct plan_pair *kept = arena_array(p->a, count, sizeof *kept);
@@ -344,14 +345,14 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
         if (are_texts && !(utf8_check(pair.key, false, NULL) && utf8_check(pair.text, false, NULL)))
             note_left_out(p, pairs[i].key, "is not UTF-8");
         else if (are_texts && update_tie(p, entry_of, &pair))
-            kept[(*n)++] = pair;
+            kept[(*number)++] = pair;
     }
     free(entry_of);
     *out = kept;
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-uint64_t ckpt_plan_tensor_count(const ckpt_plan *p) { return p ? plan_count_entries(p) : 0; }
+uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan) { return plan ? plan_count_entries(plan) : 0; }
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...)
 {
@@ -377,10 +378,10 @@ ckpt_status plan_no_match(ckpt_plan *p, ckpt_error *err, const char *fmt, ...)
     return name_file_if_failed(st, p->file->path, err);
 }
 
-void ckpt_plan_allow_none(ckpt_plan *p, bool allow)
+void ckpt_plan_allow_none(ckpt_plan *plan, bool allow)
 {
-    if (p)
-        p->allow_none = allow;
+    if (plan)
+        plan->allow_none = allow;
 }
 
 struct stream_options plan_stream_options(ckpt_plan *p)
@@ -389,10 +390,12 @@ struct stream_options plan_stream_options(ckpt_plan *p)
         .ignore_crc = p->file->ignore_crc, .notice = notices_add, .user = &p->report.notices};
 }
 
-struct sink_options plan_sink_options(ckpt_plan *p, const ckpt_write_options *o)
+struct sink_options plan_sink_options(ckpt_plan *p, const ckpt_write_options *options)
 {
-    return (struct sink_options){
-        .force = o->force, .no_sync = o->no_sync, .notice = notices_add, .user = &p->report.notices};
+    return (struct sink_options){.force = options->force,
+                                 .no_sync = options->no_sync,
+                                 .notice = notices_add,
+                                 .user = &p->report.notices};
 }
 
 ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out, ckpt_error *err)
@@ -417,33 +420,33 @@ void plan_note_module(ckpt_plan *p)
     plan_notice(p, "a module is written as its state dict; its class and code are not");
 }
 
-const char *ckpt_plan_notice_at(const ckpt_plan *p, size_t i)
+const char *ckpt_plan_notice_at(const ckpt_plan *plan, size_t index)
 {
-    return p ? notices_at(&p->report.notices, i) : NULL;
+    return plan ? notices_at(&plan->report.notices, index) : NULL;
 }
-size_t ckpt_plan_rename_count(const ckpt_plan *p) { return p ? p->renames.n : 0; }
+size_t ckpt_plan_rename_count(const ckpt_plan *plan) { return plan ? plan->renames.n : 0; }
 
-const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *p, size_t i)
+const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *plan, size_t index)
 {
-    return p && i < p->report.ndropped ? &p->report.dropped[i] : NULL;
-}
-
-const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *p, size_t i)
-{
-    return p && i < p->report.naliases ? &p->report.aliases[i] : NULL;
+    return plan && index < plan->report.ndropped ? &plan->report.dropped[index] : NULL;
 }
 
-const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *p, size_t i)
+const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *plan, size_t index)
 {
-    return p && i < p->report.ncasts ? &p->report.casts[i] : NULL;
+    return plan && index < plan->report.naliases ? &plan->report.aliases[index] : NULL;
 }
 
-size_t ckpt_plan_mapping_count(const ckpt_plan *p) { return p ? p->renames.nmappings : 0; }
-const char *ckpt_plan_prefix(const ckpt_plan *p) { return p ? p->prefix.ptr : NULL; }
-
-const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *p, size_t i)
+const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t index)
 {
-    return p && i < p->renames.nmappings ? &p->renames.mappings[i] : NULL;
+    return plan && index < plan->report.ncasts ? &plan->report.casts[index] : NULL;
+}
+
+size_t ckpt_plan_mapping_count(const ckpt_plan *plan) { return plan ? plan->renames.nmappings : 0; }
+const char *ckpt_plan_prefix(const ckpt_plan *plan) { return plan ? plan->prefix.ptr : NULL; }
+
+const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *plan, size_t index)
+{
+    return plan && index < plan->renames.nmappings ? &plan->renames.mappings[index] : NULL;
 }
 
 ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err)
@@ -494,11 +497,11 @@ static ckpt_str get_old_name(const ckpt_plan *p, uint32_t row)
     return p->renames.old_names ? p->renames.old_names[row] : table_name(&p->file->table, row);
 }
 
-/* count_in_mapping - counts E in its mapping, unless it is a component of a tensor. */
-static void count_in_mapping(ckpt_plan *p, const struct plan_entry *e, bool renamed)
+/* count_in_mapping - counts ENTRY in its mapping, unless it is a component of a tensor. */
+static void count_in_mapping(ckpt_plan *p, const struct plan_entry *entry, bool renamed)
 {
-    uint32_t m = p->renames.mapping_of[e->row];
-    if (m == UINT32_MAX || table_part_of(&p->file->table, e->row) != CKPT_NO_TENSOR)
+    uint32_t m = p->renames.mapping_of[entry->row];
+    if (m == UINT32_MAX || table_part_of(&p->file->table, entry->row) != CKPT_NO_TENSOR)
         return;
     p->renames.mappings[m].tensors++;
     p->renames.mappings[m].renamed += renamed;
@@ -539,12 +542,12 @@ static bool make_renames(ckpt_plan *p)
     return true;
 }
 
-const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i)
+const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t index)
 {
     ckpt_plan *p = (ckpt_plan *)(uintptr_t)plan; /* not const, because the list is a cache */
-    if (!p || i >= p->renames.n || (!p->renames.list && !make_renames(p)))
+    if (!p || index >= p->renames.n || (!p->renames.list && !make_renames(p)))
         return NULL;
-    return i < p->renames.n ? &p->renames.list[i] : NULL;
+    return index < p->renames.n ? &p->renames.list[index] : NULL;
 }
 
 ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err)
@@ -620,10 +623,10 @@ ckpt_status plan_note_sanitized(ckpt_plan *p, ckpt_sanitized change, ckpt_error 
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-size_t ckpt_plan_sanitized_count(const ckpt_plan *p) { return p ? p->report.nsanitized : 0; }
-const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *p, size_t i)
+size_t ckpt_plan_sanitized_count(const ckpt_plan *plan) { return plan ? plan->report.nsanitized : 0; }
+const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, size_t index)
 {
-    return p && i < p->report.nsanitized ? &p->report.sanitized[i] : NULL;
+    return plan && index < plan->report.nsanitized ? &plan->report.sanitized[index] : NULL;
 }
 
 ckpt_status plan_note_output(ckpt_plan *p, const char *path, ckpt_error *err)
@@ -696,35 +699,35 @@ ckpt_status plan_check_lossless(const ckpt_plan *p, size_t first, ckpt_error *er
                 shell_glob(cast->name, word), ckpt_dtype_name((ckpt_dtype)cast->from));
 }
 
-ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *a,
-                                    const struct plan_entry *b, ckpt_error *err)
+ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *left,
+                                    const struct plan_entry *right, ckpt_error *err)
 {
-    ckpt_dtype to_a = plan_dtype(p, a->row), to_b = plan_dtype(p, b->row);
+    ckpt_dtype to_a = plan_dtype(p, left->row), to_b = plan_dtype(p, right->row);
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\" and \"%.*s\" share bytes; one would be %s, the other %s\n"
                 "--cast one dtype for both; a .safetensors output with --ties=copy writes each by itself",
-                STR_ARG(a->name), STR_ARG(b->name), ckpt_dtype_name(to_a), ckpt_dtype_name(to_b));
+                STR_ARG(left->name), STR_ARG(right->name), ckpt_dtype_name(to_a), ckpt_dtype_name(to_b));
 }
 
-ckpt_status plan_save(ckpt_plan *p, struct plan_saved *s, ckpt_error *err)
+ckpt_status plan_save(ckpt_plan *p, struct plan_saved *saved, ckpt_error *err)
 {
     size_t rows = p->file->table.nrows;
     const struct edit *e = plan_find_edit(p, p->root);
-    s->n = e ? e->n : 0;
-    s->keep = arena_array(p->a, rows, sizeof *s->keep);
-    s->dropped = arena_array(p->a, s->n, sizeof *s->dropped);
-    CKPT_TRY_ALLOC(s->keep && s->dropped, err);
-    memcpy(s->keep, p->keep, rows * sizeof *s->keep);
-    if (s->n)
-        memcpy(s->dropped, e->dropped, s->n * sizeof *s->dropped);
+    saved->n = e ? e->n : 0;
+    saved->keep = arena_array(p->a, rows, sizeof *saved->keep);
+    saved->dropped = arena_array(p->a, saved->n, sizeof *saved->dropped);
+    CKPT_TRY_ALLOC(saved->keep && saved->dropped, err);
+    memcpy(saved->keep, p->keep, rows * sizeof *saved->keep);
+    if (saved->n)
+        memcpy(saved->dropped, e->dropped, saved->n * sizeof *saved->dropped);
     return CKPT_OK;
 }
 
-void plan_restore(ckpt_plan *p, const struct plan_saved *s)
+void plan_restore(ckpt_plan *p, const struct plan_saved *saved)
 {
     const struct edit *e = plan_find_edit(p, p->root);
-    memcpy(p->keep, s->keep, p->file->table.nrows * sizeof *s->keep);
+    memcpy(p->keep, saved->keep, p->file->table.nrows * sizeof *saved->keep);
     for (uint32_t i = 0; e && i < e->n; i++)
-        e->dropped[i] = i < s->n && s->dropped[i];
+        e->dropped[i] = i < saved->n && saved->dropped[i];
     p->entries_stale = true;
 }

@@ -131,24 +131,25 @@ void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* plan_no_match - fails as fail() does with CKPT_ENOTFOUND, because a glob, prefix or rule matches nothing.
  * If that is allowed, adds the message without its hint as a notice and returns CKPT_OK. */
 ckpt_status plan_no_match(ckpt_plan *p, ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(3, 4);
-/* plan_note_shared - adds a notice that N tensors that were to be left out are written under other names. */
-void plan_note_shared(ckpt_plan *p, size_t n);
+/* plan_note_shared - adds a notice that COUNT tensors that were to be left out are written under other
+ * names. */
+void plan_note_shared(ckpt_plan *p, size_t count);
 /* plan_stream_options - returns options by which a wrong checksum is an error, or a notice of P if checksums
  * are ignored. */
 struct stream_options plan_stream_options(ckpt_plan *p);
-/* plan_sink_options - returns O as options of a sink, whose notices become notices of P. */
-struct sink_options plan_sink_options(ckpt_plan *p, const ckpt_write_options *o);
+/* plan_sink_options - returns OPTIONS as options of a sink, whose notices become notices of P. */
+struct sink_options plan_sink_options(ckpt_plan *p, const ckpt_write_options *options);
 ckpt_status plan_open_sink(ckpt_plan *p, const struct write_job *job, sink **out, ckpt_error *err);
 /* plan_root_is_module - returns true if the whole file is one object that is written as its state dict. */
 bool plan_root_is_module(const ckpt_plan *p);
 /* plan_note_module - adds a notice that a module is written as its state dict. */
 void plan_note_module(ckpt_plan *p);
-/* plan_find_or_add_edit - finds or adds the edit of NODE, which has N entries. NULL: no memory. */
-struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n);
+/* plan_find_or_add_edit - finds or adds the edit of NODE, which has COUNT entries. NULL: no memory. */
+struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t count);
 const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node);
-/* plan_edit_entry - applies the edits of PLAN to entry I of container V, as the hook `keep_entry` of a pickle
- * writer: returns false if the entry is dropped, and sets *TEXT if it is renamed. */
-bool plan_edit_entry(void *plan, const ckpt_value *v, uint32_t i, ckpt_str *text);
+/* plan_edit_entry - applies the edits of PLAN to entry INDEX of container VALUE, as the hook `keep_entry` of
+ * a pickle writer: returns false if the entry is dropped, and sets *TEXT if it is renamed. */
+bool plan_edit_entry(void *plan, const ckpt_value *value, uint32_t index, ckpt_str *text);
 /* plan_leaves_rows_out - returns true if a tensor is left out. */
 bool plan_leaves_rows_out(const ckpt_plan *p);
 /* plan_index_entry_rows - prepares for the next two functions. The first needs it only if a tensor is left
@@ -157,27 +158,27 @@ ckpt_status plan_index_entry_rows(ckpt_plan *p, ckpt_error *err);
 /* plan_keeps_entry - returns true unless item or pair INDEX of NODE is a tensor that is left out, in every
  * place of NODE. */
 bool plan_keeps_entry(const ckpt_plan *p, const ckpt_value *node, uint32_t index);
-/* plan_find_entry_row - returns the row of item or pair INDEX of NODE, where NODE is at PATH, N elements;
+/* plan_find_entry_row - returns the row of item or pair INDEX of NODE, where NODE is at PATH, COUNT elements;
  * CKPT_NO_TENSOR: it is no tensor. */
 uint32_t plan_find_entry_row(const ckpt_plan *p, const ckpt_value *node, uint32_t index,
-                             const ckpt_path_elem *path, uint32_t n);
-bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
+                             const ckpt_path_elem *path, uint32_t count);
+bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t count);
 /* plan_includes_leaf - returns true if LEAF is below the root and `--root auto` does not leave it out. */
 bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);
 /* plan_edit_path - applies the edits to the path of row ROW below the root. OUT gets the new path and has
  * room for it, or is NULL. *CHANGED: an edit applied, or there is a root. False: the tensor is dropped. */
 bool plan_edit_path(const ckpt_plan *p, size_t row, ckpt_path_elem *out, bool *changed);
 ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
-/* plan_narrow - makes ENTRIES, N of those that plan_update_entries made, all that is written. Takes time for
- * the entries before and after, not for all rows of the file. */
-ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t n, ckpt_error *err);
+/* plan_narrow - makes ENTRIES, COUNT of those that plan_update_entries made, all that is written. Takes time
+ * for the entries before and after, not for all rows of the file. */
+ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t count, ckpt_error *err);
 /* plan_count_entries - returns the number of entries without listing them. It allocates nothing, so that a
  * report after writing cannot fail. */
 size_t plan_count_entries(const ckpt_plan *p);
 ckpt_status plan_fail_no_tensors(const ckpt_plan *p, ckpt_error *err);
 /* plan_metadata - lists the pairs of the file's metadata in their order. A pair that records a tie gets the
  * new names of both tensors; it is left out if one of them is. */
-ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err);
+ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *number, ckpt_error *err);
 /* plan_begin_renaming - prepares for renames by a rule, before its first plan_note_renamed: a name that an
  * earlier rule changed and this rule changes again is one rename in the report. */
 ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err);
@@ -205,9 +206,10 @@ ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t e
                            ckpt_error *err);
 /* plan_check_lossless - returns CKPT_ELOSSY if values overflowed in casts recorded from number FIRST on. */
 ckpt_status plan_check_lossless(const ckpt_plan *p, size_t first, ckpt_error *err);
-/* plan_fail_cast_conflict - returns the error that A and B, which share bytes, would get different dtypes. */
-ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *a,
-                                    const struct plan_entry *b, ckpt_error *err);
+/* plan_fail_cast_conflict - returns the error that LEFT and RIGHT, which share bytes, would get different
+ * dtypes. */
+ckpt_status plan_fail_cast_conflict(const ckpt_plan *p, const struct plan_entry *left,
+                                    const struct plan_entry *right, ckpt_error *err);
 
 /* plan_drop_description - leaves out the description of the file and records that; if STRICT, fails. */
 ckpt_status plan_drop_description(ckpt_plan *p, bool strict, ckpt_error *err);
@@ -217,7 +219,7 @@ struct plan_saved {
     bool *keep, *dropped;
     uint32_t n;
 };
-ckpt_status plan_save(ckpt_plan *p, struct plan_saved *s, ckpt_error *err);
-void plan_restore(ckpt_plan *p, const struct plan_saved *s);
+ckpt_status plan_save(ckpt_plan *p, struct plan_saved *saved, ckpt_error *err);
+void plan_restore(ckpt_plan *p, const struct plan_saved *saved);
 
 #endif

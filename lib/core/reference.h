@@ -13,17 +13,18 @@ struct reference {
     unsigned n;
 };
 
-/* reference_of - sets *OUT to what V names. V is a GLOBAL, a persistent id of a class with its source, or
- * getattr(name, 'part'), as protocols below 4 write the nested names that are one GLOBAL in protocol 4
- * (CPython, Lib/pickle.py, save_global). False: V is something else. */
-bool reference_of(const ckpt_value *v, struct reference *out);
-bool reference_equal(const struct reference *a, const struct reference *b);
-/* reference_is_member - returns true if R is in a class, not directly in its module. */
-bool reference_is_member(const struct reference *r);
-/* reference_is_memory_format - returns true if R is a torch.memory_format. Torch pickles it by the name
- * "torch.channels_last", which pickle finds in whichever module imported torch; R has it in torch. */
-bool reference_is_memory_format(const struct reference *r);
-/* reference_last - returns the last name in R, without those of the classes that it is in. */
-ckpt_str reference_last(const struct reference *r);
+/* reference_of - sets *OUT to what VALUE names. VALUE is a GLOBAL, a persistent id of a class with its
+ * source, or getattr(name, 'part'), as protocols below 4 write the nested names that are one GLOBAL in
+ * protocol 4 (CPython, Lib/pickle.py, save_global). False: VALUE is something else. */
+bool reference_of(const ckpt_value *value, struct reference *out);
+bool reference_equal(const struct reference *left, const struct reference *right);
+/* reference_is_member - returns true if REFERENCE is in a class, not directly in its module. */
+bool reference_is_member(const struct reference *reference);
+/* reference_is_memory_format - returns true if REFERENCE is a torch.memory_format. Torch pickles it by the
+ * name "torch.channels_last", which pickle finds in whichever module imported torch; REFERENCE has it in
+ * torch. */
+bool reference_is_memory_format(const struct reference *reference);
+/* reference_last - returns the last name in REFERENCE, without those of the classes that it is in. */
+ckpt_str reference_last(const struct reference *reference);
 
 #endif

@@ -14,26 +14,26 @@ struct repr_decimal {
     int point; /* the decimal point is after this many digits */
 };
 
-/* rounds_to_half - returns true if Y, rounded to float16, is X: Y is nearer to X than to X's neighbours, or
- * halfway and X is even. */
-static bool rounds_to_half(double y, double x)
+/* rounds_to_half - returns true if NUMBER, rounded to float16, is VALUE: NUMBER is nearer to VALUE than to
+ * VALUE's neighbours, or halfway and VALUE is even. */
+static bool rounds_to_half(double number, double value)
 {
     int exponent;
-    double fraction = frexp(fabs(x), &exponent);
+    double fraction = frexp(fabs(value), &exponent);
     double gap_above = ldexp(1.0, exponent < -13 ? -24 : exponent - 11);
     double gap_below = fraction == 0.5 && exponent > -13 ? gap_above / 2 : gap_above;
-    double excess = x < 0 ? x - y : y - x; /* |Y| - |X| */
-    bool is_even = fmod(x / gap_above, 2) == 0;
+    double excess = value < 0 ? value - number : number - value; /* |NUMBER| - |VALUE| */
+    bool is_even = fmod(value / gap_above, 2) == 0;
     return (excess < gap_above / 2 && -excess < gap_below / 2) ||
            (is_even && (excess == gap_above / 2 || -excess == gap_below / 2));
 }
 
-static bool reads_back(const char *text, double x, enum repr_width width)
+static bool reads_back(const char *text, double number, enum repr_width width)
 {
     if (width == REPR_SINGLE)
-        return strtof(text, NULL) == (float)x;
+        return strtof(text, NULL) == (float)number;
     double y = strtod(text, NULL);
-    return width == REPR_HALF ? rounds_to_half(y, x) : y == x;
+    return width == REPR_HALF ? rounds_to_half(y, number) : y == number;
 }
 
 /* increment_last_digit - increments the last digit of TEXT. A 9 stays: the sum would end in 0, and the same
@@ -45,20 +45,20 @@ static void increment_last_digit(char *text)
         ++*last;
 }
 
-/* find_shortest - returns the fewest digits that read back as X, which is finite and not negative. Only
+/* find_shortest - returns the fewest digits that read back as NUMBER, which is finite and not negative. Only
  * digits and the exponent of TEXT are used, because the locale may use any decimal point. */
-static struct repr_decimal find_shortest(double x, enum repr_width width)
+static struct repr_decimal find_shortest(double number, enum repr_width width)
 {
     char text[64];
     struct repr_decimal d = {{0}, 0, 0};
     for (int precision = 0; precision < 17; precision++) {
-        snprintf(text, sizeof text, "%.*e", precision, x);
-        if (reads_back(text, x, width))
+        snprintf(text, sizeof text, "%.*e", precision, number);
+        if (reads_back(text, number, width))
             break;
         /* The gap above a power of two is twice the gap below: a decimal that is
-         * not the nearest to X may still read back as X. */
+         * not the nearest to NUMBER may still read back as NUMBER. */
         increment_last_digit(text);
-        if (reads_back(text, x, width))
+        if (reads_back(text, number, width))
             break;
     }
     const char *p = text;
@@ -71,28 +71,28 @@ static struct repr_decimal find_shortest(double x, enum repr_width width)
     return d;
 }
 
-static int put_fixed(const struct repr_decimal *d, char *out, size_t cap)
+static int put_fixed(const struct repr_decimal *decimal, char *out, size_t cap)
 {
     static const char zeros[] = "0000000000000000";
-    int n = d->ndigits, point = d->point;
+    int n = decimal->ndigits, point = decimal->point;
     if (point <= 0)
-        return snprintf(out, cap, "0.%.*s%.*s", -point, zeros, n, d->digits);
+        return snprintf(out, cap, "0.%.*s%.*s", -point, zeros, n, decimal->digits);
     if (point >= n)
-        return snprintf(out, cap, "%.*s%.*s.0", n, d->digits, point - n, zeros);
-    return snprintf(out, cap, "%.*s.%.*s", point, d->digits, n - point, d->digits + point);
+        return snprintf(out, cap, "%.*s%.*s.0", n, decimal->digits, point - n, zeros);
+    return snprintf(out, cap, "%.*s.%.*s", point, decimal->digits, n - point, decimal->digits + point);
 }
 
-size_t repr_float(double x, enum repr_width width, char out[REPR_FLOAT_ROOM])
+size_t repr_float(double number, enum repr_width width, char out[REPR_FLOAT_ROOM])
 {
     int sign = 0;
-    if (isnan(x))
+    if (isnan(number))
         return (size_t)snprintf(out, REPR_FLOAT_ROOM, "nan");
-    if (signbit(x))
+    if (signbit(number))
         out[sign++] = '-';
     size_t cap = REPR_FLOAT_ROOM - (size_t)sign;
-    if (isinf(x))
+    if (isinf(number))
         return (size_t)(sign + snprintf(out + sign, cap, "inf"));
-    struct repr_decimal d = find_shortest(fabs(x), width);
+    struct repr_decimal d = find_shortest(fabs(number), width);
     if (d.point > -4 && d.point <= 16)
         return (size_t)(sign + put_fixed(&d, out + sign, cap));
     return (size_t)(sign + snprintf(out + sign, cap, "%c%s%.*se%+03d", d.digits[0], d.ndigits > 1 ? "." : "",

@@ -69,9 +69,9 @@ struct scaled_recipe {
     bool subtracts_integers;
 };
 
-/* scaled_source - sets *OUT to the source of the numbers of R, whose tables outlive it. Fails with
- * CKPT_EFORMAT if a tensor is not of the size that R gives it, with CKPT_EUNSUPPORTED if it is strided or of
- * a wrong dtype. FILE must outlive *OUT. */
-ckpt_status scaled_source(ckpt_file *file, const struct scaled_recipe *r, source **out, ckpt_error *err);
+/* scaled_source - sets *OUT to the source of the numbers of RECIPE, whose tables outlive it. Fails with
+ * CKPT_EFORMAT if a tensor is not of the size that RECIPE gives it, with CKPT_EUNSUPPORTED if it is strided
+ * or of a wrong dtype. FILE must outlive *OUT. */
+ckpt_status scaled_source(ckpt_file *file, const struct scaled_recipe *recipe, source **out, ckpt_error *err);
 
 #endif

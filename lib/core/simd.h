@@ -13,31 +13,37 @@
 
 #define AVX __attribute__((target("avx2,f16c")))
 
-INLINE __m128i sse_load(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
-
-AVX INLINE __m256 avx_load_bf16(const unsigned char *p)
+INLINE __m128i sse_load(const unsigned char *bytes)
 {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sse_load(p)), 16));
+    return _mm_loadu_si128((const __m128i *)(const void *)bytes);
+}
+
+AVX INLINE __m256 avx_load_bf16(const unsigned char *bytes)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sse_load(bytes)), 16));
 }
 
 /* avx_load_floats - loads eight elements of DT (float32, float16 or bfloat16) as floats. */
-AVX INLINE __m256 avx_load_floats(ckpt_dtype dt, const unsigned char *p)
+AVX INLINE __m256 avx_load_floats(ckpt_dtype dt, const unsigned char *bytes)
 {
     switch (dt) {
-    case CKPT_DT_F16: return _mm256_cvtph_ps(sse_load(p));
-    case CKPT_DT_BF16: return avx_load_bf16(p);
-    default: return _mm256_loadu_ps((const void *)p);
+    case CKPT_DT_F16: return _mm256_cvtph_ps(sse_load(bytes));
+    case CKPT_DT_BF16: return avx_load_bf16(bytes);
+    default: return _mm256_loadu_ps((const void *)bytes);
     }
 }
 
-AVX INLINE __m256d avx_load_doubles(const unsigned char *p) { return _mm256_loadu_pd((const void *)p); }
-
-/* get_max - returns the largest of N numbers, none of them NaN. */
-INLINE double get_max(const double *x, unsigned n)
+AVX INLINE __m256d avx_load_doubles(const unsigned char *bytes)
 {
-    double largest = x[0];
-    for (unsigned i = 1; i < n; i++)
-        largest = x[i] > largest ? x[i] : largest;
+    return _mm256_loadu_pd((const void *)bytes);
+}
+
+/* get_max - returns the largest of COUNT numbers, none of them NaN. */
+INLINE double get_max(const double *in, unsigned count)
+{
+    double largest = in[0];
+    for (unsigned i = 1; i < count; i++)
+        largest = in[i] > largest ? in[i] : largest;
     return largest;
 }
 

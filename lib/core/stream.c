@@ -35,205 +35,220 @@ struct stream {
     struct window own_window; /* used for a source with a block size, if the caller has no window */
 };
 
-static ckpt_status fail_no_bytes(const ckpt_tensor *t, ckpt_error *err)
+static ckpt_status fail_no_bytes(const ckpt_tensor *tensor, ckpt_error *err)
 {
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a tensor of kind %s has no bytes of its own",
-                ckpt_kind_name((ckpt_kind)t->kind));
+                ckpt_kind_name((ckpt_kind)tensor->kind));
 }
 
-static ckpt_status fail_outside_storage(const struct row_reader *r, ckpt_error *err)
+static ckpt_status fail_outside_storage(const struct row_reader *row_reader, ckpt_error *err)
 {
-    return fail(err, CKPT_EFORMAT, source_pos(r->storage->src, r->storage->off),
-                "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"", r->storage->nbytes,
-                STR_ARG(r->storage->key));
+    return fail(err, CKPT_EFORMAT, source_pos(row_reader->storage->src, row_reader->storage->off),
+                "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"",
+                row_reader->storage->nbytes, STR_ARG(row_reader->storage->key));
 }
 
 /* open_contiguous - opens a tensor whose elements are contiguous, packed types included. */
-static ckpt_status open_contiguous(struct row_reader *r, const struct dtype_info *d, ckpt_error *err)
+static ckpt_status open_contiguous(struct row_reader *row_reader, const struct dtype_info *info,
+                                   ckpt_error *err)
 {
     uint64_t off = 0;
-    if (r->tensor.storage_offset && !tensor_bytes(&r->tensor, r->tensor.storage_offset, &off))
+    if (row_reader->tensor.storage_offset &&
+        !tensor_bytes(&row_reader->tensor, row_reader->tensor.storage_offset, &off))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "its view begins inside {=a byte}: {offset %" PRIu64 " of %s}", r->tensor.storage_offset,
-                    d->name);
-    r->is_contiguous = true;
-    if (d->block_elems != 1) {
-        r->gather.width = 1;
-        r->total_units = r->tensor.nbytes;
-        r->block_units = d->block_bytes;
+                    "its view begins inside {=a byte}: {offset %" PRIu64 " of %s}",
+                    row_reader->tensor.storage_offset, info->name);
+    row_reader->is_contiguous = true;
+    if (info->block_elems != 1) {
+        row_reader->gather.width = 1;
+        row_reader->total_units = row_reader->tensor.nbytes;
+        row_reader->block_units = info->block_bytes;
     }
-    if (!range_within(off, r->tensor.nbytes, r->storage->nbytes))
-        return fail_outside_storage(r, err);
-    return checked_add(r->storage->off, off, &r->gather.data_offset) ? CKPT_OK : fail_outside_storage(r, err);
+    if (!range_within(off, row_reader->tensor.nbytes, row_reader->storage->nbytes))
+        return fail_outside_storage(row_reader, err);
+    return checked_add(row_reader->storage->off, off, &row_reader->gather.data_offset)
+               ? CKPT_OK
+               : fail_outside_storage(row_reader, err);
 }
 
-static ckpt_status open_strided(struct row_reader *r, const struct dtype_info *d, ckpt_error *err)
+static ckpt_status open_strided(struct row_reader *row_reader, const struct dtype_info *info, ckpt_error *err)
 {
     uint64_t end, bytes, off;
-    if (d->block_elems != 1)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", d->name);
-    bool fits = tensor_view_end(&r->tensor, &end) && tensor_bytes(&r->tensor, end, &bytes) &&
-                bytes <= r->storage->nbytes;
-    if (!fits || !tensor_bytes(&r->tensor, r->tensor.storage_offset, &off) ||
-        !checked_add(r->storage->off, off, &r->gather.data_offset))
-        return fail_outside_storage(r, err);
+    if (info->block_elems != 1)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", info->name);
+    bool fits = tensor_view_end(&row_reader->tensor, &end) &&
+                tensor_bytes(&row_reader->tensor, end, &bytes) && bytes <= row_reader->storage->nbytes;
+    if (!fits || !tensor_bytes(&row_reader->tensor, row_reader->tensor.storage_offset, &off) ||
+        !checked_add(row_reader->storage->off, off, &row_reader->gather.data_offset))
+        return fail_outside_storage(row_reader, err);
     return CKPT_OK;
 }
 
 /* split_elements - sets the units of a tensor of CKPT_DT_NAMED, whose elements have no fixed size: a unit is
  * as many bytes as a change of byte order reverses, or one byte. */
-static ckpt_status split_elements(struct row_reader *r, ckpt_error *err)
+static ckpt_status split_elements(struct row_reader *row_reader, ckpt_error *err)
 {
-    uint32_t unit = r->storage->swap_width > 1 ? r->storage->swap_width : 1;
-    uint64_t size = r->tensor.elements ? r->tensor.nbytes / r->tensor.elements : 0;
+    uint32_t unit = row_reader->storage->swap_width > 1 ? row_reader->storage->swap_width : 1;
+    uint64_t size = row_reader->tensor.elements ? row_reader->tensor.nbytes / row_reader->tensor.elements : 0;
     if (size % unit != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "its storage is big-endian in units of {=%u bytes}, its elements have {%" PRIu64 "}",
                     unit, size);
-    if (tensor_is_string(&r->tensor))
-        gather_set_contiguous(&r->gather, r->tensor.nbytes);
-    else if (!gather_split(&r->gather, size / unit))
+    if (tensor_is_string(&row_reader->tensor))
+        gather_set_contiguous(&row_reader->gather, row_reader->tensor.nbytes);
+    else if (!gather_split(&row_reader->gather, size / unit))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 bytes}");
-    r->gather.width = unit;
-    r->total_units = r->tensor.nbytes / unit;
+    row_reader->gather.width = unit;
+    row_reader->total_units = row_reader->tensor.nbytes / unit;
     return CKPT_OK;
 }
 
-static ckpt_status open_row_reader(struct row_reader *r, struct table *t, uint32_t row, ckpt_error *err)
+static ckpt_status open_row_reader(struct row_reader *row_reader, struct table *table, uint32_t row,
+                                   ckpt_error *err)
 {
-    *r = (struct row_reader){0};
-    if (row >= t->nrows)
+    *row_reader = (struct row_reader){0};
+    if (row >= table->nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %" PRIu32, row);
-    r->tensor = table_tensor(t, row);
-    if (!r->tensor.has_data || r->tensor.storage >= t->nstorages)
-        return fail_no_bytes(&r->tensor, err);
-    r->storage = &t->storages[r->tensor.storage];
-    const struct dtype_info *d = dtype_info((ckpt_dtype)r->tensor.dtype);
-    if (!gather_init(&r->gather, &r->tensor))
+    row_reader->tensor = table_tensor(table, row);
+    if (!row_reader->tensor.has_data || row_reader->tensor.storage >= table->nstorages)
+        return fail_no_bytes(&row_reader->tensor, err);
+    row_reader->storage = &table->storages[row_reader->tensor.storage];
+    const struct dtype_info *d = dtype_info((ckpt_dtype)row_reader->tensor.dtype);
+    if (!gather_init(&row_reader->gather, &row_reader->tensor))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 elements}");
-    r->gather.src = r->storage->src;
-    r->gather.width = d->block_bytes ? d->block_bytes : 1;
-    r->total_units = r->tensor.elements;
-    r->block_units = 1;
-    if (r->tensor.dtype == CKPT_DT_NAMED)
-        CKPT_TRY(split_elements(r, err));
-    if (r->total_units == 0) {
-        r->is_contiguous = true;
+    row_reader->gather.src = row_reader->storage->src;
+    row_reader->gather.width = d->block_bytes ? d->block_bytes : 1;
+    row_reader->total_units = row_reader->tensor.elements;
+    row_reader->block_units = 1;
+    if (row_reader->tensor.dtype == CKPT_DT_NAMED)
+        CKPT_TRY(split_elements(row_reader, err));
+    if (row_reader->total_units == 0) {
+        row_reader->is_contiguous = true;
         return CKPT_OK;
     }
-    if (!r->storage->src)
-        return fail_no_bytes(&r->tensor, err);
-    CKPT_TRY(gather_is_contiguous(&r->gather) ? open_contiguous(r, d, err) : open_strided(r, d, err));
-    return element_transform_init(&r->transform, (ckpt_dtype)r->tensor.dtype, r->gather.width,
-                                  r->storage->swap_width, r->tensor.conj, r->tensor.neg, err);
+    if (!row_reader->storage->src)
+        return fail_no_bytes(&row_reader->tensor, err);
+    CKPT_TRY(gather_is_contiguous(&row_reader->gather) ? open_contiguous(row_reader, d, err)
+                                                       : open_strided(row_reader, d, err));
+    return element_transform_init(&row_reader->transform, (ckpt_dtype)row_reader->tensor.dtype,
+                                  row_reader->gather.width, row_reader->storage->swap_width,
+                                  row_reader->tensor.conj, row_reader->tensor.neg, err);
 }
 
 /* read_units - reads COUNT units from FIRST, as they are stored. */
-static ckpt_status read_units(struct row_reader *r, uint64_t first, uint64_t count, unsigned char *out,
-                              ckpt_error *err)
+static ckpt_status read_units(struct row_reader *row_reader, uint64_t first, uint64_t count,
+                              unsigned char *out, ckpt_error *err)
 {
-    uint64_t at = r->gather.data_offset + first * r->gather.width;
-    size_t n = (size_t)(count * r->gather.width);
-    if (!r->is_contiguous)
-        return gather_read(&r->gather, first, count, out, err);
-    return r->window ? window_read(r->window, r->gather.src, at, out, n, err)
-                     : source_read(r->gather.src, at, out, n, err);
+    uint64_t at = row_reader->gather.data_offset + first * row_reader->gather.width;
+    size_t n = (size_t)(count * row_reader->gather.width);
+    if (!row_reader->is_contiguous)
+        return gather_read(&row_reader->gather, first, count, out, err);
+    return row_reader->window ? window_read(row_reader->window, row_reader->gather.src, at, out, n, err)
+                              : source_read(row_reader->gather.src, at, out, n, err);
 }
 
-ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *o,
+ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *options,
                                 ckpt_error *err)
 {
     if (!st->has_crc || crc == st->crc) {
         st->crc_checked = true;
         return CKPT_OK;
     }
-    if (!o || !o->ignore_crc)
+    if (!options || !options->ignore_crc)
         return fail(err, CKPT_ECHECKSUM, source_pos(st->src, st->off),
                     "storage \"%.*s\": its %" PRIu64 " bytes have the %s {%08" PRIx32
                     "}, the file records {=%08" PRIx32 "}\n"
                     "the data is damaged; --ignore-crc uses it anyway",
                     STR_ARG(st->key), st->nbytes, crc_name(storage_crc_kind(st)), crc, st->crc);
     st->crc_checked = true;
-    if (o->notice)
-        o->notice(o->user, "storage \"%.*s\": %s %08" PRIx32 ", the file records %08" PRIx32 "; ignored",
-                  STR_ARG(st->key), crc_name(storage_crc_kind(st)), crc, st->crc);
+    if (options->notice)
+        options->notice(options->user,
+                        "storage \"%.*s\": %s %08" PRIx32 ", the file records %08" PRIx32 "; ignored",
+                        STR_ARG(st->key), crc_name(storage_crc_kind(st)), crc, st->crc);
     return CKPT_OK;
 }
 
 static bool has_unchecked_crc(const struct storage *st) { return st->has_crc && !st->crc_checked && st->src; }
 
-ckpt_status storage_check_crc(struct table *t, uint32_t storage, const struct stream_options *o,
+ckpt_status storage_check_crc(struct table *table, uint32_t storage, const struct stream_options *options,
                               ckpt_error *err)
 {
-    if (storage >= t->nstorages)
+    if (storage >= table->nstorages)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no storage %" PRIu32, storage);
-    struct storage *st = &t->storages[storage];
-    CKPT_TRY(table_check_source(t, err));
+    struct storage *st = &table->storages[storage];
+    CKPT_TRY(table_check_source(table, err));
     if (!has_unchecked_crc(st))
         return CKPT_OK;
     uint32_t crc = 0;
     source_advise_sequential(st->src);
     CKPT_TRY(source_crc(st->src, st->off, st->nbytes, storage_crc_kind(st), &crc, err));
-    return storage_compare_crc(st, crc, o, err);
+    return storage_compare_crc(st, crc, options, err);
 }
 
-static bool covers_storage(const struct row_reader *r)
+static bool covers_storage(const struct row_reader *row_reader)
 {
-    return r->is_contiguous && r->total_units && r->gather.data_offset == r->storage->off &&
-           r->tensor.nbytes == r->storage->nbytes;
+    return row_reader->is_contiguous && row_reader->total_units &&
+           row_reader->gather.data_offset == row_reader->storage->off &&
+           row_reader->tensor.nbytes == row_reader->storage->nbytes;
 }
 
-ckpt_status stream_check_limit(const struct table *t, const ckpt_tensor *v, ckpt_error *err)
+ckpt_status stream_check_limit(const struct table *table, const ckpt_tensor *tensor, ckpt_error *err)
 {
-    if (t->expanded_bytes <= t->max_expanded || !tensor_is_expanded(t, v))
+    if (table->expanded_bytes <= table->max_expanded || !tensor_is_expanded(table, tensor))
         return CKPT_OK;
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                 "its view shows %" PRIu64 " bytes of a storage of %" PRIu64
                 "; all such views together show {%" PRIu64 "}, the limit is {=%" PRIu64 "}\n"
                 "raise it with --max-expanded (max_expanded in ckpt_limits)",
-                v->nbytes, t->storages[v->storage].nbytes, t->expanded_bytes, t->max_expanded);
+                tensor->nbytes, table->storages[tensor->storage].nbytes, table->expanded_bytes,
+                table->max_expanded);
 }
 
-static void choose_window(struct stream *s)
+static void choose_window(struct stream *this_stream)
 {
-    bool has_blocks = s->row.is_contiguous && s->row.gather.src && s->row.gather.src->block_size;
-    s->row.window = s->opts.window ? s->opts.window : has_blocks ? &s->own_window : NULL;
+    bool has_blocks = this_stream->row.is_contiguous && this_stream->row.gather.src &&
+                      this_stream->row.gather.src->block_size;
+    this_stream->row.window = this_stream->opts.window ? this_stream->opts.window
+                              : has_blocks             ? &this_stream->own_window
+                                                       : NULL;
 }
 
-static ckpt_status begin_stream(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)
+static ckpt_status begin_stream(struct stream *this_stream, struct table *table, uint32_t row,
+                                ckpt_error *err)
 {
-    CKPT_TRY(open_row_reader(&s->row, t, row, err));
-    choose_window(s);
-    CKPT_TRY(stream_check_limit(t, &s->row.tensor, err));
-    const struct row_reader *r = &s->row;
-    s->end_unit = r->total_units;
-    s->computes_crc = has_unchecked_crc(r->storage) && covers_storage(r);
-    CKPT_TRY(table_check_source(t, err));
-    if (!s->computes_crc)
-        CKPT_TRY(storage_check_crc(t, r->tensor.storage, &s->opts, err));
+    CKPT_TRY(open_row_reader(&this_stream->row, table, row, err));
+    choose_window(this_stream);
+    CKPT_TRY(stream_check_limit(table, &this_stream->row.tensor, err));
+    const struct row_reader *r = &this_stream->row;
+    this_stream->end_unit = r->total_units;
+    this_stream->computes_crc = has_unchecked_crc(r->storage) && covers_storage(r);
+    CKPT_TRY(table_check_source(table, err));
+    if (!this_stream->computes_crc)
+        CKPT_TRY(storage_check_crc(table, r->tensor.storage, &this_stream->opts, err));
     if (r->is_contiguous && r->total_units * r->gather.width > STREAM_CHUNK)
         source_advise_sequential(r->gather.src);
     if (r->is_contiguous)
         return CKPT_OK;
     size_t max = gather_block_size(&r->gather);
     uint64_t period = gather_period(&r->gather);
-    s->buffer_cap = r->total_units < max / r->gather.width ? (size_t)r->total_units * r->gather.width
-                                                           : max - max % r->gather.width;
-    s->repeats = period && period <= s->buffer_cap / r->gather.width;
-    if (s->repeats)
-        s->buffer_cap -= s->buffer_cap % (size_t)(period * r->gather.width);
-    s->buffer = malloc(s->buffer_cap);
-    return s->buffer ? CKPT_OK : fail_memory(err);
+    this_stream->buffer_cap = r->total_units < max / r->gather.width
+                                  ? (size_t)r->total_units * r->gather.width
+                                  : max - max % r->gather.width;
+    this_stream->repeats = period && period <= this_stream->buffer_cap / r->gather.width;
+    if (this_stream->repeats)
+        this_stream->buffer_cap -= this_stream->buffer_cap % (size_t)(period * r->gather.width);
+    this_stream->buffer = malloc(this_stream->buffer_cap);
+    return this_stream->buffer ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
+ckpt_status stream_open(struct table *table, uint32_t row, const struct stream_options *options, stream **out,
                         ckpt_error *err)
 {
     stream *s = calloc(1, sizeof *s);
     CKPT_TRY_ALLOC(s, err);
-    if (o)
-        s->opts = *o;
-    ckpt_status st = begin_stream(s, t, row, err);
+    if (options)
+        s->opts = *options;
+    ckpt_status st = begin_stream(s, table, row, err);
     if (st != CKPT_OK) {
         stream_close(s);
         return st;
@@ -242,11 +257,11 @@ ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_optio
     return CKPT_OK;
 }
 
-bool stream_can_split(struct table *t, uint32_t row)
+bool stream_can_split(struct table *table, uint32_t row)
 {
     ckpt_error ignored;
     struct row_reader r;
-    bool can_split = open_row_reader(&r, t, row, &ignored) == CKPT_OK && r.is_contiguous &&
+    bool can_split = open_row_reader(&r, table, row, &ignored) == CKPT_OK && r.is_contiguous &&
                      r.total_units == r.tensor.elements && r.storage->src &&
                      !r.storage->src->serializes_reads;
     can_split = can_split && (!has_unchecked_crc(r.storage) || covers_storage(&r));
@@ -254,16 +269,16 @@ bool stream_can_split(struct table *t, uint32_t row)
     return can_split;
 }
 
-ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uint64_t count, stream **out,
+ckpt_status stream_open_range(struct table *table, uint32_t row, uint64_t first, uint64_t count, stream **out,
                               ckpt_error *err)
 {
     stream *s = calloc(1, sizeof *s);
     CKPT_TRY_ALLOC(s, err);
-    ckpt_status st = open_row_reader(&s->row, t, row, err);
+    ckpt_status st = open_row_reader(&s->row, table, row, err);
     if (st == CKPT_OK && !range_within(first, count, s->row.total_units))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the range ends after the last element");
     if (st == CKPT_OK)
-        st = table_check_source(t, err);
+        st = table_check_source(table, err);
     if (st != CKPT_OK) {
         stream_close(s);
         return st;
@@ -278,151 +293,156 @@ ckpt_status stream_open_range(struct table *t, uint32_t row, uint64_t first, uin
     return CKPT_OK;
 }
 
-uint32_t stream_crc(const stream *s) { return s->crc; }
+uint32_t stream_crc(const stream *in) { return in->crc; }
 
-static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_error *err)
+static ckpt_status next_run(stream *in, unsigned char *out, uint64_t units, ckpt_error *err)
 {
-    struct row_reader *r = &s->row;
+    struct row_reader *r = &in->row;
     size_t n = (size_t)(units * r->gather.width);
-    CKPT_TRY(read_units(r, s->next_unit, units, out, err));
-    if (!s->computes_crc || s->crc_deferred)
+    CKPT_TRY(read_units(r, in->next_unit, units, out, err));
+    if (!in->computes_crc || in->crc_deferred)
         return CKPT_OK;
-    s->crc = crc_update(storage_crc_kind(r->storage), s->crc, out, n);
-    return s->is_range || s->next_unit + units < s->end_unit
+    in->crc = crc_update(storage_crc_kind(r->storage), in->crc, out, n);
+    return in->is_range || in->next_unit + units < in->end_unit
                ? CKPT_OK
-               : storage_compare_crc(r->storage, s->crc, &s->opts, err);
+               : storage_compare_crc(r->storage, in->crc, &in->opts, err);
 }
 
-static ckpt_status refill_buffer(stream *s, ckpt_error *err)
+static ckpt_status refill_buffer(stream *in, ckpt_error *err)
 {
-    struct row_reader *r = &s->row;
-    uint64_t units = s->buffer_cap / r->gather.width;
-    if (units > r->total_units - s->next_unit)
-        units = r->total_units - s->next_unit;
-    s->buffer_returned = s->buffer_len = 0;
-    if (!s->repeats || !s->buffer_filled)
-        CKPT_TRY(read_units(r, s->next_unit, units, s->buffer, err));
-    s->buffer_filled = true;
-    s->buffer_len = (size_t)(units * r->gather.width);
+    struct row_reader *r = &in->row;
+    uint64_t units = in->buffer_cap / r->gather.width;
+    if (units > r->total_units - in->next_unit)
+        units = r->total_units - in->next_unit;
+    in->buffer_returned = in->buffer_len = 0;
+    if (!in->repeats || !in->buffer_filled)
+        CKPT_TRY(read_units(r, in->next_unit, units, in->buffer, err));
+    in->buffer_filled = true;
+    in->buffer_len = (size_t)(units * r->gather.width);
     return CKPT_OK;
 }
 
-static ckpt_status next_chunk(stream *s, unsigned char *out, size_t cap, size_t *got, ckpt_error *err)
+static ckpt_status next_chunk(stream *in, unsigned char *out, size_t cap, size_t *got, ckpt_error *err)
 {
-    struct row_reader *r = &s->row;
+    struct row_reader *r = &in->row;
     uint64_t units = cap / r->gather.width;
     units -= units % r->block_units;
-    if (units > s->end_unit - s->next_unit)
-        units = s->end_unit - s->next_unit;
+    if (units > in->end_unit - in->next_unit)
+        units = in->end_unit - in->next_unit;
     if (r->is_contiguous) {
-        CKPT_TRY(next_run(s, out, units, err));
+        CKPT_TRY(next_run(in, out, units, err));
     } else {
-        if (s->buffer_returned == s->buffer_len)
-            CKPT_TRY(refill_buffer(s, err));
-        uint64_t ready = (s->buffer_len - s->buffer_returned) / r->gather.width;
+        if (in->buffer_returned == in->buffer_len)
+            CKPT_TRY(refill_buffer(in, err));
+        uint64_t ready = (in->buffer_len - in->buffer_returned) / r->gather.width;
         units = units < ready ? units : ready;
-        memcpy(out, s->buffer + s->buffer_returned, (size_t)(units * r->gather.width));
-        s->buffer_returned += (size_t)(units * r->gather.width);
+        memcpy(out, in->buffer + in->buffer_returned, (size_t)(units * r->gather.width));
+        in->buffer_returned += (size_t)(units * r->gather.width);
     }
     *got = (size_t)(units * r->gather.width);
-    s->next_unit += units;
+    in->next_unit += units;
     element_transform_apply(&r->transform, out, *got);
     return CKPT_OK;
 }
 
-ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err)
+ckpt_status stream_next(stream *in, void *out, size_t cap, size_t *got, ckpt_error *err)
 {
     *got = 0;
-    if (s->next_unit == s->end_unit)
+    if (in->next_unit == in->end_unit)
         return CKPT_OK;
-    if (cap / s->row.gather.width < s->row.block_units)
+    if (cap / in->row.gather.width < in->row.block_units)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a buffer of %zu bytes holds no whole element", cap);
-    return next_chunk(s, out, cap, got, err);
+    return next_chunk(in, out, cap, got, err);
 }
 
-bool stream_checks_crc(const stream *s)
+bool stream_checks_crc(const stream *in)
 {
-    return s->computes_crc && !s->row.transform.swap_width && s->row.transform.negation == NEGATE_NONE;
+    return in->computes_crc && !in->row.transform.swap_width && in->row.transform.negation == NEGATE_NONE;
 }
 
-void stream_defer_crc(stream *s) { s->crc_deferred = true; }
+void stream_defer_crc(stream *in) { in->crc_deferred = true; }
 
-enum crc_kind stream_crc_kind(const stream *s) { return storage_crc_kind(s->row.storage); }
+enum crc_kind stream_crc_kind(const stream *in) { return storage_crc_kind(in->row.storage); }
 
-ckpt_status stream_finish_crc(stream *s, uint32_t crc, ckpt_error *err)
+ckpt_status stream_finish_crc(stream *in, uint32_t crc, ckpt_error *err)
 {
-    s->crc = crc;
-    return s->is_range ? CKPT_OK : storage_compare_crc(s->row.storage, crc, &s->opts, err);
+    in->crc = crc;
+    return in->is_range ? CKPT_OK : storage_compare_crc(in->row.storage, crc, &in->opts, err);
 }
 
-void stream_close(stream *s)
+void stream_close(stream *in)
 {
-    if (!s)
+    if (!in)
         return;
-    gather_free(&s->row.gather);
-    window_close(&s->own_window);
-    free(s->buffer);
-    free(s);
+    gather_free(&in->row.gather);
+    window_close(&in->own_window);
+    free(in->buffer);
+    free(in);
 }
 
-static ckpt_status read_elements(struct row_reader *r, uint64_t first, uint64_t count, void *out,
+static ckpt_status read_elements(struct row_reader *row_reader, uint64_t first, uint64_t count, void *out,
                                  ckpt_error *err)
 {
     size_t n;
     uint64_t bytes;
-    if (!range_within(first, count, r->total_units) || !checked_mul(count, r->gather.width, &bytes) ||
-        !checked_size(bytes, &n))
+    if (!range_within(first, count, row_reader->total_units) ||
+        !checked_mul(count, row_reader->gather.width, &bytes) || !checked_size(bytes, &n))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "%" PRIu64 " elements from element %" PRIu64 " on are requested; the tensor has %" PRIu64,
-                    count, first, r->total_units);
+                    count, first, row_reader->total_units);
     if (count == 0)
         return CKPT_OK;
-    CKPT_TRY(read_units(r, first, count, out, err));
-    element_transform_apply(&r->transform, out, n);
+    CKPT_TRY(read_units(row_reader, first, count, out, err));
+    element_transform_apply(&row_reader->transform, out, n);
     return CKPT_OK;
 }
 
-ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
+ckpt_status stream_read(struct table *table, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err)
 {
     struct row_reader r;
-    ckpt_status st = open_row_reader(&r, t, row, err);
+    ckpt_status st = open_row_reader(&r, table, row, err);
     if (st == CKPT_OK)
         st = read_elements(&r, first, count, out, err);
     gather_free(&r.gather);
     return st;
 }
 
-/* check_as_stored - fails unless the stored bytes of R are those that stream_read returns. */
-static ckpt_status check_as_stored(const struct row_reader *r, ckpt_error *err)
+/* check_as_stored - fails unless the stored bytes of ROW_READER are those that stream_read returns. */
+static ckpt_status check_as_stored(const struct row_reader *row_reader, ckpt_error *err)
 {
-    const char *why = !r->is_contiguous             ? "its elements are not contiguous"
-                      : r->transform.swap_width > 1 ? "its bytes are stored in big-endian order"
-                      : r->transform.negation ? "the tensor is a conjugate or negative view of what is stored"
-                                              : NULL;
-    return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(r->storage->src, r->storage->off), "%s", why)
+    const char *why = !row_reader->is_contiguous             ? "its elements are not contiguous"
+                      : row_reader->transform.swap_width > 1 ? "its bytes are stored in big-endian order"
+                      : row_reader->transform.negation
+                          ? "the tensor is a conjugate or negative view of what is stored"
+                          : NULL;
+    return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(row_reader->storage->src, row_reader->storage->off),
+                      "%s", why)
                : CKPT_OK;
 }
 
-static ckpt_status borrow_contiguous(const struct row_reader *r, const void **out, size_t *n, ckpt_error *err)
+static ckpt_status borrow_contiguous(const struct row_reader *row_reader, const void **out, size_t *nbytes,
+                                     ckpt_error *err)
 {
     const unsigned char *bytes = (const unsigned char *)"";
-    CKPT_TRY(check_as_stored(r, err));
-    if (!checked_size(r->tensor.nbytes, n))
+    CKPT_TRY(check_as_stored(row_reader, err));
+    if (!checked_size(row_reader->tensor.nbytes, nbytes))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "%" PRIu64 " bytes do not fit into the address space of this machine", r->tensor.nbytes);
-    if (*n)
-        CKPT_TRY(source_map(r->gather.src, r->gather.data_offset, *n, &bytes, err));
+                    "%" PRIu64 " bytes do not fit into the address space of this machine",
+                    row_reader->tensor.nbytes);
+    if (*nbytes)
+        CKPT_TRY(source_map(row_reader->gather.src, row_reader->gather.data_offset, *nbytes, &bytes, err));
     *out = bytes;
     return CKPT_OK;
 }
 
-ckpt_status stream_borrow(struct table *t, uint32_t row, const void **out, size_t *n, ckpt_error *err)
+ckpt_status stream_borrow(struct table *table, uint32_t row, const void **out, size_t *nbytes,
+                          ckpt_error *err)
 {
     struct row_reader r;
-    ckpt_status st = open_row_reader(&r, t, row, err);
+    ckpt_status st = open_row_reader(&r, table, row, err);
     if (st == CKPT_OK)
-        st = borrow_contiguous(&r, out, n, err);
+        st = borrow_contiguous(&r, out, nbytes, err);
     gather_free(&r.gather);
     return st;
 }

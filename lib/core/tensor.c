@@ -10,9 +10,9 @@ struct stream_options tensor_stream_options(ckpt_file *f)
     return (struct stream_options){.ignore_crc = f->ignore_crc, .notice = file_notice, .user = f};
 }
 
-ckpt_status name_tensor_if_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
+ckpt_status name_tensor_if_failed(const ckpt_file *f, uint32_t index, ckpt_status st, ckpt_error *err)
 {
-    error_add_where(st == CKPT_OK ? NULL : err, "%.*s", STR_ARG(table_name(&f->table, i)));
+    error_add_where(st == CKPT_OK ? NULL : err, "%.*s", STR_ARG(table_name(&f->table, index)));
     return name_file_if_failed(st, f->path, err);
 }
 
@@ -40,30 +40,31 @@ uint64_t ckpt_file_count_unread(const ckpt_file *file, uint32_t *first)
     return n;
 }
 
-/* check_has_data - fails unless tensor I exists and has bytes of its own. */
-static ckpt_status check_has_data(ckpt_file *f, uint32_t i, ckpt_error *err)
+/* check_has_data - fails unless tensor INDEX exists and has bytes of its own. */
+static ckpt_status check_has_data(ckpt_file *f, uint32_t index, ckpt_error *err)
 {
-    if (i >= f->table.nrows)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %u; the file has %zu", i,
+    if (index >= f->table.nrows)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %u; the file has %zu", index,
                     f->table.nrows);
-    const ckpt_tensor t = table_tensor(&f->table, i);
+    const ckpt_tensor t = table_tensor(&f->table, index);
     if (t.has_data)
         return CKPT_OK;
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a %s tensor has no bytes of its own%s",
                ckpt_kind_name((ckpt_kind)t.kind),
                t.kind == CKPT_META || t.kind == CKPT_UNINITIALIZED ? " in any file"
                                                                    : "; its parts are other tensors");
-    return name_tensor_if_failed(f, i, CKPT_ELOSSY, err);
+    return name_tensor_if_failed(f, index, CKPT_ELOSSY, err);
 }
 
-ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, void *out,
+ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t index, uint64_t first, uint64_t count, void *out,
                              ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
-    CKPT_REQUIRE(err, f && (out || !count));
-    CKPT_TRY(check_has_data(f, i, err));
-    ckpt_status st = file_status_after_read(f, stream_read(&f->table, i, first, count, out, err), err);
-    return name_tensor_if_failed(f, i, st, err);
+    CKPT_REQUIRE(err, file && (out || !count));
+    CKPT_TRY(check_has_data(file, index, err));
+    ckpt_status st = file_status_after_read(file, stream_read(&file->table, index, first, count, out, err),
+                                            err);
+    return name_tensor_if_failed(file, index, st, err);
 }
 
 #define CONVERTED_AT_ONCE 4096u /* elements; a multiple of block_elems of each dtype */
@@ -73,24 +74,25 @@ struct conversion_buffers {
     unsigned char in[CONVERTED_AT_ONCE * 8], out[CONVERTED_AT_ONCE * 8];
 };
 
-/* read_converted - reads COUNT elements of tensor I from FIRST on and converts them by C. */
-static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct conversion *c, uint64_t first,
-                                  uint64_t count, unsigned char *out, ckpt_error *err)
+/* read_converted - reads COUNT elements of tensor INDEX from FIRST on and converts them by CONVERSION. */
+static ckpt_status read_converted(ckpt_file *f, uint32_t index, const struct conversion *conversion,
+                                  uint64_t first, uint64_t count, unsigned char *out, ckpt_error *err)
 {
     struct convert_tally ignored = {0};
     struct conversion_buffers *b = count ? malloc(sizeof *b) : NULL;
     ckpt_status st = b || !count ? CKPT_OK : fail_memory(err);
-    uint64_t units = c->in_elems > 1 ? c->in_width : 1; /* in a block, as stream_read counts them */
+    uint64_t units = conversion->in_elems > 1 ? conversion->in_width
+                                              : 1; /* in a block, as stream_read counts them */
     while (st == CKPT_OK && count) {
-        uint64_t block = first / c->in_elems, skip = first % c->in_elems;
+        uint64_t block = first / conversion->in_elems, skip = first % conversion->in_elems;
         uint64_t n = CONVERTED_AT_ONCE - skip < count ? CONVERTED_AT_ONCE - skip : count;
-        uint64_t blocks = (skip + n + c->in_elems - 1) / c->in_elems;
-        st = stream_read(&f->table, i, block * units, blocks * units, b->in, err);
+        uint64_t blocks = (skip + n + conversion->in_elems - 1) / conversion->in_elems;
+        st = stream_read(&f->table, index, block * units, blocks * units, b->in, err);
         if (st != CKPT_OK)
             break;
-        convert_run(c, b->in, (size_t)(blocks * c->in_elems), b->out, &ignored);
-        memcpy(out, b->out + skip * c->out_width, (size_t)(n * c->out_width));
-        out += n * c->out_width;
+        convert_run(conversion, b->in, (size_t)(blocks * conversion->in_elems), b->out, &ignored);
+        memcpy(out, b->out + skip * conversion->out_width, (size_t)(n * conversion->out_width));
+        out += n * conversion->out_width;
         first += n;
         count -= n;
     }
@@ -98,14 +100,14 @@ static ckpt_status read_converted(ckpt_file *f, uint32_t i, const struct convers
     return st;
 }
 
-ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint64_t first, uint64_t count,
-                                void *out, ckpt_error *err)
+ckpt_status ckpt_tensor_read_as(ckpt_file *file, uint32_t index, ckpt_dtype dtype, uint64_t first,
+                                uint64_t count, void *out, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     struct conversion c;
-    CKPT_REQUIRE(err, f && (out || !count) && (!dtype || *ckpt_dtype_name(dtype)));
-    CKPT_TRY(check_has_data(f, i, err));
-    const ckpt_tensor t = table_tensor(&f->table, i);
+    CKPT_REQUIRE(err, file && (out || !count) && (!dtype || *ckpt_dtype_name(dtype)));
+    CKPT_TRY(check_has_data(file, index, err));
+    const ckpt_tensor t = table_tensor(&file->table, index);
     ckpt_status st;
     if (!conversion_init(&c, (ckpt_dtype)t.dtype, dtype))
         st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot become %s", ckpt_tensor_dtype_name(&t),
@@ -115,31 +117,33 @@ ckpt_status ckpt_tensor_read_as(ckpt_file *f, uint32_t i, ckpt_dtype dtype, uint
                   "{%llu elements from element %llu on} are requested; the tensor has {=%llu}",
                   (unsigned long long)count, (unsigned long long)first, (unsigned long long)t.elements);
     else
-        st = file_status_after_read(f, read_converted(f, i, &c, first, count, out, err), err);
-    return name_tensor_if_failed(f, i, st, err);
+        st = file_status_after_read(file, read_converted(file, index, &c, first, count, out, err), err);
+    return name_tensor_if_failed(file, index, st, err);
 }
 
-ckpt_status ckpt_tensor_borrow(ckpt_file *f, uint32_t i, const void **bytes, size_t *n, ckpt_error *err)
+ckpt_status ckpt_tensor_borrow(ckpt_file *file, uint32_t index, const void **bytes, size_t *nbytes,
+                               ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     if (bytes)
         *bytes = NULL;
-    if (n)
-        *n = 0;
-    CKPT_REQUIRE(err, f && bytes && n);
-    CKPT_TRY(check_has_data(f, i, err));
-    ckpt_status st = file_status_after_read(f, stream_borrow(&f->table, i, bytes, n, err), err);
+    if (nbytes)
+        *nbytes = 0;
+    CKPT_REQUIRE(err, file && bytes && nbytes);
+    CKPT_TRY(check_has_data(file, index, err));
+    ckpt_status st = file_status_after_read(file, stream_borrow(&file->table, index, bytes, nbytes, err),
+                                            err);
     if (st == CKPT_OK)
         return st;
     *bytes = NULL;
-    *n = 0;
+    *nbytes = 0;
     if (st == CKPT_EUNSUPPORTED)
         error_add_hint(err, "ckpt_tensor_read copies it");
-    return name_tensor_if_failed(f, i, st, err);
+    return name_tensor_if_failed(file, index, st, err);
 }
 
-/* pass_chunks - passes all bytes of S, of which there are at most NBYTES, to TAKE. */
-static ckpt_status pass_chunks(stream *s, uint64_t nbytes,
+/* pass_chunks - passes all bytes of IN, of which there are at most NBYTES, to TAKE. */
+static ckpt_status pass_chunks(stream *in, uint64_t nbytes,
                                int (*take)(void *user, const void *bytes, size_t n), void *user,
                                ckpt_error *err)
 {
@@ -148,7 +152,7 @@ static ckpt_status pass_chunks(stream *s, uint64_t nbytes,
     unsigned char *chunk = malloc(cap);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     while (st == CKPT_OK && got) {
-        st = stream_next(s, chunk, cap, &got, err);
+        st = stream_next(in, chunk, cap, &got, err);
         if (st == CKPT_OK && got && take(user, chunk, got))
             st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
     }
@@ -156,31 +160,32 @@ static ckpt_status pass_chunks(stream *s, uint64_t nbytes,
     return st;
 }
 
-ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user, const void *bytes, size_t n),
-                               void *user, ckpt_error *err)
+ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t index,
+                               int (*take)(void *user, const void *bytes, size_t n), void *user,
+                               ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     stream *s = NULL;
-    CKPT_REQUIRE(err, f && take);
-    struct stream_options o = tensor_stream_options(f);
-    CKPT_TRY(check_has_data(f, i, err));
-    ckpt_status st = stream_open(&f->table, i, &o, &s, err);
+    CKPT_REQUIRE(err, file && take);
+    struct stream_options o = tensor_stream_options(file);
+    CKPT_TRY(check_has_data(file, index, err));
+    ckpt_status st = stream_open(&file->table, index, &o, &s, err);
     if (st == CKPT_OK)
-        st = pass_chunks(s, table_tensor(&f->table, i).nbytes, take, user, err);
+        st = pass_chunks(s, table_tensor(&file->table, index).nbytes, take, user, err);
     stream_close(s);
-    return name_tensor_if_failed(f, i, st, err);
+    return name_tensor_if_failed(file, index, st, err);
 }
 
-ckpt_status tensor_stream_range(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, uint32_t *crc,
+ckpt_status tensor_stream_range(ckpt_file *f, uint32_t index, uint64_t first, uint64_t count, uint32_t *crc,
                                 int (*take)(void *user, const void *bytes, size_t n), void *user,
                                 ckpt_error *err)
 {
     stream *s = NULL;
-    ckpt_status st = stream_open_range(&f->table, i, first, count, &s, err);
+    ckpt_status st = stream_open_range(&f->table, index, first, count, &s, err);
     if (st == CKPT_OK)
-        st = pass_chunks(s, table_tensor(&f->table, i).nbytes, take, user, err);
+        st = pass_chunks(s, table_tensor(&f->table, index).nbytes, take, user, err);
     if (st == CKPT_OK)
         *crc = stream_crc(s);
     stream_close(s);
-    return name_tensor_if_failed(f, i, st, err);
+    return name_tensor_if_failed(f, index, st, err);
 }

@@ -107,17 +107,17 @@ struct trace_end {
     uint64_t first_use[256]; /* offset of each opcode's first use; UINT64_MAX: none */
 };
 
-static inline const struct trace_node *trace_node(trace_ref r)
+static inline const struct trace_node *trace_node(trace_ref ref)
 {
-    return r & 1 ? (const struct trace_node *)(uintptr_t)(r & ~UINT64_C(1)) : NULL;
+    return ref & 1 ? (const struct trace_node *)(uintptr_t)(ref & ~UINT64_C(1)) : NULL;
 }
-static inline const struct trace_global *trace_global(trace_ref r)
+static inline const struct trace_global *trace_global(trace_ref ref)
 {
-    const struct trace_node *n = trace_node(r);
+    const struct trace_node *n = trace_node(ref);
     return n && n->kind == TRACE_GLOBAL ? (const struct trace_global *)n : NULL;
 }
 /* trace_opcode, trace_offset - return the opcode of a constant, and its offset. */
-static inline uint8_t trace_opcode(trace_ref r) { return (uint8_t)(r >> 1); }
-static inline uint64_t trace_offset(trace_ref r) { return r >> 9; }
+static inline uint8_t trace_opcode(trace_ref ref) { return (uint8_t)(ref >> 1); }
+static inline uint64_t trace_offset(trace_ref ref) { return ref >> 9; }
 
 #endif

@@ -36,52 +36,52 @@ struct dtype_check {
     size_t nwaiting, nchecked;
 };
 
-const struct trace_node *trace_as_call_of(trace_ref r, const char *module, const char *name)
+const struct trace_node *trace_as_call_of(trace_ref ref, const char *module, const char *name)
 {
-    const struct trace_node *n = trace_node(r);
+    const struct trace_node *n = trace_node(ref);
     const struct trace_global *g = n && n->kind == TRACE_CALL ? trace_global(n->items[0]) : NULL;
     return g && g->has_constant_name && str_is(g->module, module) && str_is(g->name, name) ? n : NULL;
 }
 
-/* as_tuple - returns the node of R if R is a tuple all of whose items are kept, or NULL. */
-static const struct trace_node *as_tuple(trace_ref r)
+/* as_tuple - returns the node of REF if REF is a tuple all of whose items are kept, or NULL. */
+static const struct trace_node *as_tuple(trace_ref ref)
 {
-    const struct trace_node *n = trace_node(r);
+    const struct trace_node *n = trace_node(ref);
     return n && n->kind == TRACE_TUPLE && n->nitems == n->nkept ? n : NULL;
 }
 
-static ckpt_value *read_constant(struct dtype_check *c, trace_ref r)
+static ckpt_value *read_constant(struct dtype_check *check, trace_ref ref)
 {
-    if (!r || trace_node(r) || c->status != CKPT_OK)
+    if (!ref || trace_node(ref) || check->status != CKPT_OK)
         return NULL;
-    ckpt_value *v = c->t->value(c->t, r, c->a, 1, c->err);
+    ckpt_value *v = check->t->value(check->t, ref, check->a, 1, check->err);
     if (!v)
-        c->status = c->err->status;
+        check->status = check->err->status;
     return v;
 }
 
-static bool is_none(struct dtype_check *c, trace_ref r)
+static bool is_none(struct dtype_check *check, trace_ref ref)
 {
-    ckpt_value *v = read_constant(c, r);
+    ckpt_value *v = read_constant(check, ref);
     return v && v->type == CKPT_V_NONE;
 }
 
-static bool read_integer(struct dtype_check *c, trace_ref r, int64_t *out)
+static bool read_integer(struct dtype_check *check, trace_ref ref, int64_t *out)
 {
-    ckpt_value *v = read_constant(c, r);
+    ckpt_value *v = read_constant(check, ref);
     return v && v->type == CKPT_V_INT && value_integer(v, out);
 }
 
 /* parse_type_code - parses a type code: a letter and a size, such as "f8". */
-static bool parse_type_code(ckpt_str s, struct shallow_dtype *out)
+static bool parse_type_code(ckpt_str text, struct shallow_dtype *out)
 {
-    if (!s.len || !s.ptr[0] || !strchr("biufcmMSUVO?", s.ptr[0]))
+    if (!text.len || !text.ptr[0] || !strchr("biufcmMSUVO?", text.ptr[0]))
         return false;
     out->size = UINT64_MAX;
-    if (s.len > 1 && !str_uint(str_skip(s, 1), &out->size))
+    if (text.len > 1 && !str_uint(str_skip(text, 1), &out->size))
         return false;
-    out->kind = s.ptr[0];
-    if (s.ptr[0] == 'U' && s.len > 1 && !checked_mul(out->size, 4, &out->size))
+    out->kind = text.ptr[0];
+    if (text.ptr[0] == 'U' && text.len > 1 && !checked_mul(out->size, 4, &out->size))
         return false;
     out->flags = out->kind == 'O' ? (int64_t)OBJECT_FLAGS : 0;
     return true;
@@ -108,9 +108,9 @@ static uint64_t get_extended_size(ckpt_str name)
 }
 
 /* read_spelling - reads the first argument of numpy.dtype. */
-static void read_spelling(struct dtype_check *c, trace_ref spelling, struct shallow_dtype *out)
+static void read_spelling(struct dtype_check *check, trace_ref spelling, struct shallow_dtype *out)
 {
-    ckpt_value *v = read_constant(c, spelling);
+    ckpt_value *v = read_constant(check, spelling);
     const struct trace_global *g = trace_global(spelling);
     ckpt_str text;
     if (v && value_text(v, &text) && parse_type_code(text, out))
@@ -126,18 +126,18 @@ static void read_spelling(struct dtype_check *c, trace_ref spelling, struct shal
 }
 
 /* apply_state - changes OUT as BUILD with STATE does. */
-static void apply_state(struct dtype_check *c, trace_ref state, struct shallow_dtype *out)
+static void apply_state(struct dtype_check *check, trace_ref state, struct shallow_dtype *out)
 {
     const struct trace_node *s = as_tuple(state), *sub;
     int64_t version = 0, size = 0;
-    if (!s || s->nitems < 8 || s->nitems > 9 || !read_integer(c, s->items[0], &version) ||
-        !read_integer(c, s->items[5], &size) || !read_integer(c, s->items[7], &out->flags)) {
+    if (!s || s->nitems < 8 || s->nitems > 9 || !read_integer(check, s->items[0], &version) ||
+        !read_integer(check, s->items[5], &size) || !read_integer(check, s->items[7], &out->flags)) {
         out->contradiction = "its state is not a tuple of constants as numpy writes it";
         return;
     }
-    bool has_names = !is_none(c, s->items[3]), has_fields = !is_none(c, s->items[4]);
+    bool has_names = !is_none(check, s->items[3]), has_fields = !is_none(check, s->items[4]);
     out->fields = has_fields ? trace_node(s->items[4]) : NULL;
-    out->subarray_dtype = is_none(c, s->items[2]) ? 0 : s->items[2];
+    out->subarray_dtype = is_none(check, s->items[2]) ? 0 : s->items[2];
     if (version < 3 || version > 4)
         out->contradiction = "its state has a version for which numpy computes the flags";
     else if (out->kind == 0)
@@ -159,69 +159,71 @@ static void apply_state(struct dtype_check *c, trace_ref state, struct shallow_d
     }
 }
 
-/* read_dtype - reads the dtype R, but not its fields. STATE: as of trace_dtype. */
-static void read_dtype(struct dtype_check *c, trace_ref r, trace_ref state, struct shallow_dtype *out)
+/* read_dtype - reads the dtype REF, but not its fields. STATE: as of trace_dtype. */
+static void read_dtype(struct dtype_check *check, trace_ref ref, trace_ref state, struct shallow_dtype *out)
 {
-    const struct trace_node *d = trace_as_call_of(r, "numpy", "dtype");
+    const struct trace_node *d = trace_as_call_of(ref, "numpy", "dtype");
     const struct trace_node *args = d ? as_tuple(d->items[1]) : NULL;
     *out = (struct shallow_dtype){.size = UINT64_MAX};
     if (!args || !args->nitems)
         return;
-    read_spelling(c, args->items[0], out);
+    read_spelling(check, args->items[0], out);
     if (d->nitems > 4 || (d->nitems > 3 && state))
         out->contradiction = "it has two states";
     else if (d->nitems > 3 || state)
-        apply_state(c, state ? state : d->items[3], out);
+        apply_state(check, state ? state : d->items[3], out);
 }
 
-/* check_field - checks the field R of S at OFFSET, adds its flags to *FLAGS and queues it. Returns the
+/* check_field - checks the field REF of DTYPE at OFFSET, adds its flags to *FLAGS and queues it. Returns the
  * contradiction, or NULL. */
-static const char *check_field(struct dtype_check *c, const struct shallow_dtype *s, trace_ref r,
+static const char *check_field(struct dtype_check *check, const struct shallow_dtype *dtype, trace_ref ref,
                                int64_t offset, int64_t *flags)
 {
     struct shallow_dtype f;
     uint64_t end;
-    read_dtype(c, r, 0, &f);
+    read_dtype(check, ref, 0, &f);
     *flags |= f.flags;
     if (f.kind == 0)
         return "the type of a field is unknown";
     if (offset < 0 ||
-        (f.size != UINT64_MAX && (!checked_add((uint64_t)offset, f.size, &end) || end > s->size)))
+        (f.size != UINT64_MAX && (!checked_add((uint64_t)offset, f.size, &end) || end > dtype->size)))
         return "a field is outside of the item";
-    if (c->nwaiting == MAX_WAITING || ++c->nchecked > 4 * MAX_WAITING)
+    if (check->nwaiting == MAX_WAITING || ++check->nchecked > 4 * MAX_WAITING)
         return "it has too many fields to check";
-    c->waiting[c->nwaiting++] = r;
+    check->waiting[check->nwaiting++] = ref;
     return NULL;
 }
 
-/* check_fields - checks all fields of S and its own flags. Returns the contradiction, or NULL. */
-static const char *check_fields(struct dtype_check *c, const struct shallow_dtype *s)
+/* check_fields - checks all fields of DTYPE and its own flags. Returns the contradiction, or NULL. */
+static const char *check_fields(struct dtype_check *check, const struct shallow_dtype *dtype)
 {
     int64_t flags = 0, offset;
-    const char *contradiction = s->subarray_dtype ? check_field(c, s, s->subarray_dtype, 0, &flags) : NULL;
-    for (uint32_t i = 0; !contradiction && s->fields && i + 1 < s->fields->nkept; i += 2) {
-        const struct trace_node *f = as_tuple(s->fields->items[i + 1]);
-        contradiction = f && f->nitems >= 2 && read_integer(c, f->items[1], &offset)
-                            ? check_field(c, s, f->items[0], offset, &flags)
+    const char *contradiction = dtype->subarray_dtype
+                                    ? check_field(check, dtype, dtype->subarray_dtype, 0, &flags)
+                                    : NULL;
+    for (uint32_t i = 0; !contradiction && dtype->fields && i + 1 < dtype->fields->nkept; i += 2) {
+        const struct trace_node *f = as_tuple(dtype->fields->items[i + 1]);
+        contradiction = f && f->nitems >= 2 && read_integer(check, f->items[1], &offset)
+                            ? check_field(check, dtype, f->items[0], offset, &flags)
                             : "its fields are not dtypes and offsets";
     }
-    bool has_objects = s->kind == 'O' || flags & 1;
+    bool has_objects = dtype->kind == 'O' || flags & 1;
     int64_t mask = has_objects ? OBJECT_FLAGS : NON_NUMBER_FLAGS, wanted_flags = has_objects ? mask : 0;
-    if (contradiction || (s->flags & mask) == wanted_flags)
+    if (contradiction || (dtype->flags & mask) == wanted_flags)
         return contradiction;
     return has_objects ? "its flags deny that it holds objects: numpy would use bytes of the file as pointers"
                        : "its flags claim objects, but it holds none";
 }
 
-ckpt_status trace_dtype(const struct trace *t, trace_ref r, trace_ref state, arena *a,
+ckpt_status trace_dtype(const struct trace *trace, trace_ref ref, trace_ref state, arena *a,
                         struct trace_dtype *out, ckpt_error *err)
 {
     struct dtype_check *c = a ? arena_alloc(a, sizeof *c) : NULL;
     struct shallow_dtype first, s;
     *out = (struct trace_dtype){.size = UINT64_MAX};
     CKPT_TRY_ALLOC(c, err);
-    *c = (struct dtype_check){.t = t, .a = a, .err = err, .status = CKPT_OK};
-    read_dtype(c, r, state, &first);
+    *c = (struct dtype_check){.t = trace, .a = a, .err = err, .status = CKPT_OK};
+    read_dtype(c, ref, state, &first);
     out->contradiction = first.contradiction;
     if (!first.contradiction && first.kind) {
         out->contradiction = check_fields(c, &first);

@@ -19,14 +19,14 @@ struct trace_dtype {
     const char *contradiction; /* what contradicts itself in the description; NULL: nothing */
 };
 
-/* trace_dtype - describes the dtype R in OUT. STATE: the operand of the BUILD about to run, 0: none.
+/* trace_dtype - describes the dtype REF in OUT. STATE: the operand of the BUILD about to run, 0: none.
  * Nodes are allocated in A. Fails if the pickle cannot be read or memory runs out. */
-ckpt_status trace_dtype(const struct trace *t, trace_ref r, trace_ref state, arena *a,
+ckpt_status trace_dtype(const struct trace *trace, trace_ref ref, trace_ref state, arena *a,
                         struct trace_dtype *out, ckpt_error *err);
 /* trace_is_scalar_type - returns true if NAME is a type of scalars of numpy or ml_dtypes that are no objects:
  * numpy.dtype(NAME) is then no dtype of objects, as it is for every other class. */
 bool trace_is_scalar_type(ckpt_str name);
-/* trace_as_call_of - returns the node of R if R is a call of MODULE.NAME, or NULL. */
-const struct trace_node *trace_as_call_of(trace_ref r, const char *module, const char *name);
+/* trace_as_call_of - returns the node of REF if REF is a call of MODULE.NAME, or NULL. */
+const struct trace_node *trace_as_call_of(trace_ref ref, const char *module, const char *name);
 
 #endif

@@ -26,44 +26,44 @@ static ckpt_value *copy_scalar(arena *a, ckpt_value scalar)
     return v;
 }
 
-void value_init_str(ckpt_value *v, ckpt_str s)
+void value_init_str(ckpt_value *value, ckpt_str text)
 {
-    uint8_t type = utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8;
-    *v = (ckpt_value){.type = type, .u.str = s};
+    uint8_t type = utf8_check(text, true, NULL) ? CKPT_V_STR : CKPT_V_STR8;
+    *value = (ckpt_value){.type = type, .u.str = text};
 }
 
-ckpt_value *value_str(arena *a, ckpt_str s)
+ckpt_value *value_str(arena *a, ckpt_str text)
 {
     ckpt_value *v = ARENA_NEW(a, ckpt_value);
     if (v)
-        value_init_str(v, s);
+        value_init_str(v, text);
     return v;
 }
 
-ckpt_value *value_int(arena *a, int64_t i)
+ckpt_value *value_int(arena *a, int64_t index)
 {
-    return copy_scalar(a, (ckpt_value){.type = CKPT_V_INT, .u.i = i});
+    return copy_scalar(a, (ckpt_value){.type = CKPT_V_INT, .u.i = index});
 }
 
-ckpt_value *value_uint(arena *a, uint64_t u)
+ckpt_value *value_uint(arena *a, uint64_t number)
 {
-    if (u <= INT64_MAX)
-        return value_int(a, (int64_t)u);
+    if (number <= INT64_MAX)
+        return value_int(a, (int64_t)number);
     unsigned char *le = arena_alloc(a, 9); /* the last byte is the sign */
     if (!le)
         return NULL;
-    store_u64le(le, u);
+    store_u64le(le, number);
     return copy_scalar(a, (ckpt_value){.type = CKPT_V_BIGINT, .u.str = str_of((const char *)le, 9)});
 }
 
-ckpt_value *value_float(arena *a, double f)
+ckpt_value *value_float(arena *a, double number)
 {
-    return copy_scalar(a, (ckpt_value){.type = CKPT_V_FLOAT, .u.f = f});
+    return copy_scalar(a, (ckpt_value){.type = CKPT_V_FLOAT, .u.f = number});
 }
 
-ckpt_value *value_bool(arena *a, bool b)
+ckpt_value *value_bool(arena *a, bool flag)
 {
-    return copy_scalar(a, (ckpt_value){.type = CKPT_V_BOOL, .u.b = b});
+    return copy_scalar(a, (ckpt_value){.type = CKPT_V_BOOL, .u.b = flag});
 }
 
 ckpt_value *value_number(arena *a, ckpt_dtype dt, uint64_t bits)
@@ -91,16 +91,16 @@ ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offs
     return v;
 }
 
-ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items)
+ckpt_value *value_tuple(arena *a, uint32_t count, ckpt_value *const *items)
 {
     ckpt_value *v = value_new(a, CKPT_V_TUPLE, 0);
-    if (!v || n == 0)
+    if (!v || count == 0)
         return v;
-    v->u.seq.items = arena_array(a, n, sizeof *v->u.seq.items);
+    v->u.seq.items = arena_array(a, count, sizeof *v->u.seq.items);
     if (!v->u.seq.items)
         return NULL;
-    memcpy(v->u.seq.items, items, n * sizeof *items);
-    v->u.seq.n = v->u.seq.cap = n;
+    memcpy(v->u.seq.items, items, count * sizeof *items);
+    v->u.seq.n = v->u.seq.cap = count;
     return v;
 }
 
@@ -133,21 +133,21 @@ ckpt_value *value_ordered_dict(arena *a)
     return klass && args ? value_call(a, CALL_REDUCE, klass, args, 0) : NULL;
 }
 
-/* append - appends ELEMENT, of SIZE bytes, to an array of *N elements. ARRAY is the address of the pointer to
- * it. False: out of memory. */
-static bool append(arena *a, void *array, uint32_t *n, uint32_t *cap, const void *element, size_t size)
+/* append - appends ELEMENT, of SIZE bytes, to an array of *COUNT elements. ARRAY is the address of the
+ * pointer to it. False: out of memory. */
+static bool append(arena *a, void *array, uint32_t *count, uint32_t *cap, const void *element, size_t size)
 {
-    size_t n64 = *n, cap64 = *cap;
-    if (*n == UINT32_MAX || !arena_push(a, array, &n64, &cap64, element, size))
+    size_t n64 = *count, cap64 = *cap;
+    if (*count == UINT32_MAX || !arena_push(a, array, &n64, &cap64, element, size))
         return false;
-    *n = (uint32_t)n64;
+    *count = (uint32_t)n64;
     *cap = cap64 < UINT32_MAX ? (uint32_t)cap64 : UINT32_MAX;
     return true;
 }
 
-static const struct value_call *as_call(const ckpt_value *v)
+static const struct value_call *as_call(const ckpt_value *value)
 {
-    return v && v->type == CKPT_V_CALL ? &v->u.call : NULL;
+    return value && value->type == CKPT_V_CALL ? &value->u.call : NULL;
 }
 
 /* make_pairs - makes the pairs of DICT, which has VALUE_LAZY_PAIRS, unless that was done. */
@@ -165,50 +165,52 @@ static void make_pairs(const ckpt_value *dict)
     pthread_mutex_unlock(&making);
 }
 
-bool value_append(arena *a, ckpt_value *v, ckpt_value *item)
+bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item)
 {
-    if (value_is_sequence(v))
-        return append(a, &v->u.seq.items, &v->u.seq.n, &v->u.seq.cap, &item, sizeof item);
-    struct value_extra *extra = as_call(v) ? value_make_extra(a, v) : NULL;
+    if (value_is_sequence(seq_or_call))
+        return append(a, &seq_or_call->u.seq.items, &seq_or_call->u.seq.n, &seq_or_call->u.seq.cap, &item,
+                      sizeof item);
+    struct value_extra *extra = as_call(seq_or_call) ? value_make_extra(a, seq_or_call) : NULL;
     return extra && append(a, &extra->items, &extra->nitems, &extra->cap_items, &item, sizeof item);
 }
 
-bool value_put(arena *a, ckpt_value *v, ckpt_value *key, ckpt_value *val)
+bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *val)
 {
     value_pair pair = {key, val};
-    if (v->flags & VALUE_LAZY_PAIRS) { /* the larger array will be in the arena */
-        make_pairs(v);
-        v->flags &= (uint8_t)~VALUE_LAZY_PAIRS;
+    if (dict_or_call->flags & VALUE_LAZY_PAIRS) { /* the larger array will be in the arena */
+        make_pairs(dict_or_call);
+        dict_or_call->flags &= (uint8_t)~VALUE_LAZY_PAIRS;
     }
-    if (v->type == CKPT_V_DICT)
-        return append(a, &v->u.dict.pairs, &v->u.dict.n, &v->u.dict.cap, &pair, sizeof pair);
-    struct value_extra *extra = as_call(v) ? value_make_extra(a, v) : NULL;
+    if (dict_or_call->type == CKPT_V_DICT)
+        return append(a, &dict_or_call->u.dict.pairs, &dict_or_call->u.dict.n, &dict_or_call->u.dict.cap,
+                      &pair, sizeof pair);
+    struct value_extra *extra = as_call(dict_or_call) ? value_make_extra(a, dict_or_call) : NULL;
     return extra && append(a, &extra->pairs, &extra->npairs, &extra->cap_pairs, &pair, sizeof pair);
 }
 
-bool value_put_first(arena *a, ckpt_value *v, const value_pair *pairs, uint32_t n)
+bool value_put_first(arena *a, ckpt_value *call, const value_pair *pairs, uint32_t count)
 {
-    struct value_extra *extra = as_call(v) ? value_make_extra(a, v) : NULL;
-    value_pair *all = extra ? arena_array(a, (size_t)n + extra->npairs, sizeof *all) : NULL;
-    if (!all || n > UINT32_MAX - extra->npairs)
+    struct value_extra *extra = as_call(call) ? value_make_extra(a, call) : NULL;
+    value_pair *all = extra ? arena_array(a, (size_t)count + extra->npairs, sizeof *all) : NULL;
+    if (!all || count > UINT32_MAX - extra->npairs)
         return false;
-    if (n)
-        memcpy(all, pairs, n * sizeof *pairs);
+    if (count)
+        memcpy(all, pairs, count * sizeof *pairs);
     if (extra->npairs)
-        memcpy(all + n, extra->pairs, extra->npairs * sizeof *all);
+        memcpy(all + count, extra->pairs, extra->npairs * sizeof *all);
     extra->pairs = all;
-    extra->npairs += n;
+    extra->npairs += count;
     extra->cap_pairs = extra->npairs;
     if (extra->nstates)
-        extra->entries_before_build = extra->entries_before_build > UINT32_MAX - n
+        extra->entries_before_build = extra->entries_before_build > UINT32_MAX - count
                                           ? UINT32_MAX
-                                          : extra->entries_before_build + n;
+                                          : extra->entries_before_build + count;
     return true;
 }
 
-bool value_add_state(arena *a, ckpt_value *v, ckpt_value *state)
+bool value_add_state(arena *a, ckpt_value *call, ckpt_value *state)
 {
-    struct value_extra *extra = as_call(v) ? value_make_extra(a, v) : NULL;
+    struct value_extra *extra = as_call(call) ? value_make_extra(a, call) : NULL;
     if (!extra)
         return false;
     if (extra->nstates == 0)
@@ -218,50 +220,51 @@ bool value_add_state(arena *a, ckpt_value *v, ckpt_value *state)
     return append(a, &extra->states, &extra->nstates, &extra->cap_states, &state, sizeof state);
 }
 
-ckpt_str value_module(const ckpt_value *v)
+ckpt_str value_module(const ckpt_value *value)
 {
-    return v && v->type == CKPT_V_GLOBAL ? v->u.global.module_name[0] : str_of("", 0);
+    return value && value->type == CKPT_V_GLOBAL ? value->u.global.module_name[0] : str_of("", 0);
 }
 
-ckpt_str value_name(const ckpt_value *v)
+ckpt_str value_name(const ckpt_value *value)
 {
-    return v && v->type == CKPT_V_GLOBAL ? v->u.global.module_name[1] : str_of("", 0);
+    return value && value->type == CKPT_V_GLOBAL ? value->u.global.module_name[1] : str_of("", 0);
 }
 
-bool value_is_global(const ckpt_value *v, const char *module, const char *name)
+bool value_is_global(const ckpt_value *value, const char *module, const char *name)
 {
-    return v && v->type == CKPT_V_GLOBAL && str_is(value_name(v), name) && str_is(value_module(v), module);
+    return value && value->type == CKPT_V_GLOBAL && str_is(value_name(value), name) &&
+           str_is(value_module(value), module);
 }
 
-bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs)
+bool value_calls(const ckpt_value *value, const char *module, const char *name, uint32_t nargs)
 {
-    const struct value_call *c = as_call(v);
-    return c && value_nargs(v) >= nargs && value_is_global(c->callable, module, name);
+    const struct value_call *c = as_call(value);
+    return c && value_nargs(value) >= nargs && value_is_global(c->callable, module, name);
 }
 
-uint32_t value_count(const ckpt_value *v)
+uint32_t value_count(const ckpt_value *value)
 {
     uint32_t n;
-    if (value_is_sequence(v))
-        return v->u.seq.n;
-    if (v && v->type == CKPT_V_DICT)
-        return v->u.dict.n;
-    value_pairs(v, &n);
-    const struct value_call *c = as_call(v);
-    return n == 0 && c ? value_extra_of(v)->nitems : n;
+    if (value_is_sequence(value))
+        return value->u.seq.n;
+    if (value && value->type == CKPT_V_DICT)
+        return value->u.dict.n;
+    value_pairs(value, &n);
+    const struct value_call *c = as_call(value);
+    return n == 0 && c ? value_extra_of(value)->nitems : n;
 }
 
-const value_pair *value_pairs(const ckpt_value *v, uint32_t *n)
+const value_pair *value_pairs(const ckpt_value *value, uint32_t *count)
 {
-    const struct value_call *c = as_call(v);
-    if (v && v->type == CKPT_V_DICT) {
-        if (v->flags & VALUE_LAZY_PAIRS)
-            make_pairs(v);
-        *n = v->u.dict.n;
-        return v->u.dict.pairs;
+    const struct value_call *c = as_call(value);
+    if (value && value->type == CKPT_V_DICT) {
+        if (value->flags & VALUE_LAZY_PAIRS)
+            make_pairs(value);
+        *count = value->u.dict.n;
+        return value->u.dict.pairs;
     }
-    *n = c ? value_extra_of(v)->npairs : 0;
-    return *n ? value_extra_of(v)->pairs : NULL;
+    *count = c ? value_extra_of(value)->npairs : 0;
+    return *count ? value_extra_of(value)->pairs : NULL;
 }
 
 ckpt_value *value_get(const ckpt_value *mapping, const char *name)
@@ -284,10 +287,10 @@ const ckpt_value *value_source_class(const ckpt_value *pid)
     return class && class->type == CKPT_V_GLOBAL ? class : NULL;
 }
 
-ckpt_value *value_state(const ckpt_value *v)
+ckpt_value *value_state(const ckpt_value *value)
 {
-    const struct value_call *c = as_call(v);
-    const struct value_extra *extra = c ? value_extra_of(v) : &value_no_extra;
+    const struct value_call *c = as_call(value);
+    const struct value_extra *extra = c ? value_extra_of(value) : &value_no_extra;
     return extra->nstates ? extra->states[extra->nstates - 1] : NULL;
 }
 

@@ -110,40 +110,40 @@ static inline size_t value_size_of(ckpt_value_type type)
                                  : sizeof(ckpt_value);
 }
 
-/* value_offset - returns the offset of the opcode that created V in its pickle; CKPT_NO_OFFSET: it is not
+/* value_offset - returns the offset of the opcode that created VALUE in its pickle; CKPT_NO_OFFSET: it is not
  * known, or has more than 48 bits. */
-static inline uint64_t value_offset(const ckpt_value *v)
+static inline uint64_t value_offset(const ckpt_value *value)
 {
-    uint64_t offset = (uint64_t)v->offset_high << 32 | v->offset_low;
+    uint64_t offset = (uint64_t)value->offset_high << 32 | value->offset_low;
     return offset == UINT64_MAX >> 16 ? CKPT_NO_OFFSET : offset;
 }
-static inline void value_set_offset(ckpt_value *v, uint64_t offset)
+static inline void value_set_offset(ckpt_value *value, uint64_t offset)
 {
     offset = offset >> 48 ? UINT64_MAX : offset;
-    v->offset_high = (uint16_t)(offset >> 32);
-    v->offset_low = (uint32_t)offset;
+    value->offset_high = (uint16_t)(offset >> 32);
+    value->offset_low = (uint32_t)offset;
 }
 
-/* value_row - returns the number of V's tensor, or CKPT_NO_TENSOR. Only nodes of these types have one. */
-static inline uint32_t value_row(const ckpt_value *v)
+/* value_row - returns the number of VALUE's tensor, or CKPT_NO_TENSOR. Only nodes of these types have one. */
+static inline uint32_t value_row(const ckpt_value *value)
 {
-    switch (v->type) {
-    case CKPT_V_CALL: return ((const struct value_object *)(const void *)v)->row;
-    case CKPT_V_LIST: return ((const struct value_list *)(const void *)v)->row;
+    switch (value->type) {
+    case CKPT_V_CALL: return ((const struct value_object *)(const void *)value)->row;
+    case CKPT_V_LIST: return ((const struct value_list *)(const void *)value)->row;
     case CKPT_V_TENSOR:
-    case CKPT_V_PERSID: return v->u.listed.row;
+    case CKPT_V_PERSID: return value->u.listed.row;
     default: return CKPT_NO_TENSOR;
     }
 }
-/* value_set_row - sets the number of V's tensor, if it is of a type that has one. */
-static inline void value_set_row(ckpt_value *v, uint32_t row)
+/* value_set_row - sets the number of VALUE's tensor, if it is of a type that has one. */
+static inline void value_set_row(ckpt_value *value, uint32_t row)
 {
-    if (v->type == CKPT_V_CALL)
-        ((struct value_object *)(void *)v)->row = row;
-    else if (v->type == CKPT_V_LIST)
-        ((struct value_list *)(void *)v)->row = row;
-    else if (v->type == CKPT_V_TENSOR || v->type == CKPT_V_PERSID)
-        v->u.listed.row = row;
+    if (value->type == CKPT_V_CALL)
+        ((struct value_object *)(void *)value)->row = row;
+    else if (value->type == CKPT_V_LIST)
+        ((struct value_list *)(void *)value)->row = row;
+    else if (value->type == CKPT_V_TENSOR || value->type == CKPT_V_PERSID)
+        value->u.listed.row = row;
 }
 
 static inline const struct value_extra *value_extra_of(const ckpt_value *call)
@@ -151,19 +151,19 @@ static inline const struct value_extra *value_extra_of(const ckpt_value *call)
     return ((const struct value_object *)(const void *)call)->extra;
 }
 
-/* value_init - makes V, which is zeroed and has the size of TYPE, a node without a tensor. */
-static inline void value_init(ckpt_value *v, ckpt_value_type type, uint64_t offset)
+/* value_init - makes VALUE, which is zeroed and has the size of TYPE, a node without a tensor. */
+static inline void value_init(ckpt_value *value, ckpt_value_type type, uint64_t offset)
 {
-    v->type = (uint8_t)type;
-    value_set_offset(v, offset);
-    value_set_row(v, CKPT_NO_TENSOR);
+    value->type = (uint8_t)type;
+    value_set_offset(value, offset);
+    value_set_row(value, CKPT_NO_TENSOR);
 }
-/* value_become_tensor - makes V a TENSOR, which keeps its row; its other fields are no longer used. */
-static inline void value_become_tensor(ckpt_value *v)
+/* value_become_tensor - makes VALUE a TENSOR, which keeps its row; its other fields are no longer used. */
+static inline void value_become_tensor(ckpt_value *value)
 {
-    uint32_t row = value_row(v);
-    v->type = CKPT_V_TENSOR;
-    value_set_row(v, row);
+    uint32_t row = value_row(value);
+    value->type = CKPT_V_TENSOR;
+    value_set_row(value, row);
 }
 static inline enum value_call_kind value_call_kind_of(const ckpt_value *call)
 {
@@ -171,27 +171,28 @@ static inline enum value_call_kind value_call_kind_of(const ckpt_value *call)
 }
 /* value_new - returns a zeroed node of TYPE, which is not CALL, without a tensor. NULL: out of memory. */
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset);
-/* value_str - returns a STR that refers to the bytes of S; a STR8, as of Python 2, if S is not UTF-8. */
-ckpt_value *value_str(arena *a, ckpt_str s);
-void value_init_str(ckpt_value *v, ckpt_str s); /* makes V such a node */
-ckpt_value *value_int(arena *a, int64_t i);
-ckpt_value *value_uint(arena *a, uint64_t u); /* a BIGINT above INT64_MAX */
-ckpt_value *value_float(arena *a, double f);
-ckpt_value *value_bool(arena *a, bool b);
+/* value_str - returns a STR that refers to the bytes of TEXT; a STR8, as of Python 2, if TEXT is not
+ * UTF-8. */
+ckpt_value *value_str(arena *a, ckpt_str text);
+void value_init_str(ckpt_value *value, ckpt_str text); /* makes V such a node */
+ckpt_value *value_int(arena *a, int64_t index);
+ckpt_value *value_uint(arena *a, uint64_t number); /* a BIGINT above INT64_MAX */
+ckpt_value *value_float(arena *a, double number);
+ckpt_value *value_bool(arena *a, bool flag);
 /* value_number - returns the element of DT with the bits BITS as INT, BIGINT, FLOAT or BOOL. An element of DT
  * is one number of at most 64 bits. */
 ckpt_value *value_number(arena *a, ckpt_dtype dt, uint64_t bits);
 ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset);
-ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items);
+ckpt_value *value_tuple(arena *a, uint32_t count, ckpt_value *const *items);
 ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args,
                        uint64_t offset);
 /* value_no_extra - the value_extra, all empty, of the calls that have none of their own. */
 extern const struct value_extra value_no_extra;
-static inline void value_init_call(ckpt_value *v, enum value_call_kind kind, ckpt_value *callable,
+static inline void value_init_call(ckpt_value *value, enum value_call_kind kind, ckpt_value *callable,
                                    ckpt_value *args)
 {
-    struct value_object *o = (struct value_object *)(void *)v;
-    v->u.call = (struct value_call){callable, args};
+    struct value_object *o = (struct value_object *)(void *)value;
+    value->u.call = (struct value_call){callable, args};
     o->extra = &value_no_extra;
     o->kind = (uint8_t)kind;
 }
@@ -200,67 +201,72 @@ struct value_extra *value_make_extra(arena *a, ckpt_value *call);
 ckpt_value *value_ordered_dict(arena *a);
 bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item);
 bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *val);
-/* value_put_first - puts N PAIRS before all other entries of CALL, and before its BUILD. False: no memory. */
-bool value_put_first(arena *a, ckpt_value *call, const value_pair *pairs, uint32_t n);
+/* value_put_first - puts COUNT PAIRS before all other entries of CALL, and before its BUILD. False: no
+ * memory. */
+bool value_put_first(arena *a, ckpt_value *call, const value_pair *pairs, uint32_t count);
 bool value_add_state(arena *a, ckpt_value *call, ckpt_value *state);
 
 /* Reading: each of the functions below accepts any node. */
-/* value_is_sequence - returns true if V is a LIST, TUPLE, SET or FROZENSET. */
-static inline bool value_is_sequence(const ckpt_value *v)
+/* value_is_sequence - returns true if VALUE is a LIST, TUPLE, SET or FROZENSET. */
+static inline bool value_is_sequence(const ckpt_value *value)
 {
-    return v && (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_SET ||
-                 v->type == CKPT_V_FROZENSET);
+    return value && (value->type == CKPT_V_LIST || value->type == CKPT_V_TUPLE || value->type == CKPT_V_SET ||
+                     value->type == CKPT_V_FROZENSET);
 }
-ckpt_str value_module(const ckpt_value *v); /* of a GLOBAL, else empty */
-ckpt_str value_name(const ckpt_value *v);
-/* value_text_or_type - writes V to BUF for a message, as ckpt_value_text does. If nothing fits, because
- * a number is never cut off, writes V's type. */
-void value_text_or_type(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
-bool value_is_global(const ckpt_value *v, const char *module, const char *name);
-/* value_calls - returns true if V is a CALL of GLOBAL MODULE NAME with at least NARGS arguments. */
-bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs);
-/* value_item - returns item I of a sequence or CALL; NULL past the end. */
-static inline ckpt_value *value_item(const ckpt_value *v, uint32_t i)
+ckpt_str value_module(const ckpt_value *value); /* of a GLOBAL, else empty */
+ckpt_str value_name(const ckpt_value *value);
+/* value_text_or_type - writes VALUE to BUF for a message, as ckpt_value_text does. If nothing fits, because
+ * a number is never cut off, writes VALUE's type. */
+void value_text_or_type(const ckpt_value *value, size_t nodes, char *buf, size_t cap);
+bool value_is_global(const ckpt_value *value, const char *module, const char *name);
+/* value_calls - returns true if VALUE is a CALL of GLOBAL MODULE NAME with at least NARGS arguments. */
+bool value_calls(const ckpt_value *value, const char *module, const char *name, uint32_t nargs);
+/* value_item - returns item INDEX of a sequence or CALL; NULL past the end. */
+static inline ckpt_value *value_item(const ckpt_value *value, uint32_t index)
 {
-    if (value_is_sequence(v))
-        return i < v->u.seq.n ? v->u.seq.items[i] : NULL;
-    return v && v->type == CKPT_V_CALL && i < value_extra_of(v)->nitems ? value_extra_of(v)->items[i] : NULL;
+    if (value_is_sequence(value))
+        return index < value->u.seq.n ? value->u.seq.items[index] : NULL;
+    return value && value->type == CKPT_V_CALL && index < value_extra_of(value)->nitems
+               ? value_extra_of(value)->items[index]
+               : NULL;
 }
-/* value_arg - returns argument I of a CALL; NULL past the end. */
-static inline ckpt_value *value_arg(const ckpt_value *v, uint32_t i)
+/* value_arg - returns argument INDEX of a CALL; NULL past the end. */
+static inline ckpt_value *value_arg(const ckpt_value *value, uint32_t index)
 {
-    return v && v->type == CKPT_V_CALL ? value_item(v->u.call.args, i) : NULL;
+    return value && value->type == CKPT_V_CALL ? value_item(value->u.call.args, index) : NULL;
 }
-static inline uint32_t value_nargs(const ckpt_value *v)
+static inline uint32_t value_nargs(const ckpt_value *value)
 {
-    return v && v->type == CKPT_V_CALL && value_is_sequence(v->u.call.args) ? v->u.call.args->u.seq.n : 0;
+    return value && value->type == CKPT_V_CALL && value_is_sequence(value->u.call.args)
+               ? value->u.call.args->u.seq.n
+               : 0;
 }
-uint32_t value_count(const ckpt_value *v); /* items of a sequence, pairs of a mapping */
-/* value_pairs - returns the *N pairs of a DICT or, from SETITEM and SETITEMS, of a CALL; else NULL. */
-const value_pair *value_pairs(const ckpt_value *v, uint32_t *n);
+uint32_t value_count(const ckpt_value *value); /* items of a sequence, pairs of a mapping */
+/* value_pairs - returns the *COUNT pairs of a DICT or, from SETITEM and SETITEMS, of a CALL; else NULL. */
+const value_pair *value_pairs(const ckpt_value *value, uint32_t *count);
 /* value_get - returns the last value under the text key NAME (STR or STR8), or NULL. */
 ckpt_value *value_get(const ckpt_value *mapping, const char *name);
 /* value_text - sets *OUT to the text of a STR or STR8 in memory; false for other nodes. */
-static inline bool value_text(const ckpt_value *v, ckpt_str *out)
+static inline bool value_text(const ckpt_value *value, ckpt_str *out)
 {
-    if (!v || (v->type != CKPT_V_STR && v->type != CKPT_V_STR8) || v->flags & VALUE_SPAN)
+    if (!value || (value->type != CKPT_V_STR && value->type != CKPT_V_STR8) || value->flags & VALUE_SPAN)
         return false;
-    *out = v->u.str;
+    *out = value->u.str;
     return true;
 }
 /* value_integer - sets *OUT to the value of an INT or BOOL; false for other nodes. */
-static inline bool value_integer(const ckpt_value *v, int64_t *out)
+static inline bool value_integer(const ckpt_value *value, int64_t *out)
 {
-    if (!v || (v->type != CKPT_V_INT && v->type != CKPT_V_BOOL))
+    if (!value || (value->type != CKPT_V_INT && value->type != CKPT_V_BOOL))
         return false;
-    *out = v->type == CKPT_V_INT ? v->u.i : v->u.b;
+    *out = value->type == CKPT_V_INT ? value->u.i : value->u.b;
     return true;
 }
 /* value_size - sets *OUT to the value of an INT or BOOL that is not negative; false for other nodes. */
-static inline bool value_size(const ckpt_value *v, uint64_t *out)
+static inline bool value_size(const ckpt_value *value, uint64_t *out)
 {
     int64_t i;
-    if (!value_integer(v, &i) || i < 0)
+    if (!value_integer(value, &i) || i < 0)
         return false;
     *out = (uint64_t)i;
     return true;
@@ -270,7 +276,7 @@ static inline bool value_size(const ckpt_value *v, uint64_t *out)
  * id. */
 const ckpt_value *value_source_class(const ckpt_value *pid);
 /* value_state - returns the last BUILD operand of a CALL, or NULL. */
-ckpt_value *value_state(const ckpt_value *v);
+ckpt_value *value_state(const ckpt_value *value);
 /* value_index_keys - returns a map from each text key of DICT to the number of its pair; NULL: no memory. */
 map *value_index_keys(const ckpt_value *dict);
 

@@ -24,17 +24,17 @@
 
 /* ---------------------------------------------------------------- single values */
 
-static void put_float(struct text_sink *out, double x, enum repr_width width)
+static void put_float(struct text_sink *out, double number, enum repr_width width)
 {
     char text[REPR_FLOAT_ROOM];
-    text_put(out, text, repr_float(x, width, text));
+    text_put(out, text, repr_float(number, width, text));
 }
 
 /* put_complex_part - writes the real or imaginary part of a complex number: as Python, without ".0". */
-static void put_complex_part(struct text_sink *out, double x, enum repr_width width, bool with_plus)
+static void put_complex_part(struct text_sink *out, double number, enum repr_width width, bool with_plus)
 {
     char text[REPR_FLOAT_ROOM];
-    ckpt_str s = str_of(text, repr_float(x, width, text));
+    ckpt_str s = str_of(text, repr_float(number, width, text));
     if (str_ends(s, STR_LIT(".0")))
         s.len -= 2;
     if (with_plus && text[0] != '-')
@@ -53,17 +53,18 @@ static void put_complex(struct text_sink *out, double re, double im, enum repr_w
     text_put_literal(out, has_real ? "j)" : "j");
 }
 
-static void put_quoted(struct text_sink *out, ckpt_str s, enum text_style style)
+static void put_quoted(struct text_sink *out, ckpt_str text, enum text_style style)
 {
-    bool is_cut = s.len > TEXT_MAX;
+    bool is_cut = text.len > TEXT_MAX;
     if (is_cut) {
-        s.len = TEXT_MAX;
+        text.len = TEXT_MAX;
         /* no cut inside of a UTF-8 sequence, which has at most four bytes */
-        while (style == TEXT_QUOTED && s.len > TEXT_MAX - 4 && ((unsigned char)s.ptr[s.len] & 0xc0) == 0x80)
-            s.len--;
+        while (style == TEXT_QUOTED && text.len > TEXT_MAX - 4 &&
+               ((unsigned char)text.ptr[text.len] & 0xc0) == 0x80)
+            text.len--;
     }
     text_put_literal(out, style == TEXT_BYTES ? "b'" : "'");
-    text_put_escaped(out, s, style);
+    text_put_escaped(out, text, style);
     text_put_literal(out, is_cut ? "'" ELLIPSIS : "'");
 }
 
@@ -89,23 +90,23 @@ static void put_big_integer(struct text_sink *out, ckpt_str little_endian)
 }
 
 /* put_reference - writes "module.name.name…", without the module of a builtin name. */
-static void put_reference(struct text_sink *out, const struct reference *r)
+static void put_reference(struct text_sink *out, const struct reference *reference)
 {
-    if (!str_is(r->module, "builtins")) {
-        text_put_escaped(out, r->module, TEXT_NAME);
+    if (!str_is(reference->module, "builtins")) {
+        text_put_escaped(out, reference->module, TEXT_NAME);
         text_put_literal(out, ".");
     }
-    for (unsigned i = 0; i < r->n; i++) {
+    for (unsigned i = 0; i < reference->n; i++) {
         text_put_literal(out, i ? "." : "");
-        text_put_escaped(out, r->parts[i], TEXT_NAME);
+        text_put_escaped(out, reference->parts[i], TEXT_NAME);
     }
 }
 
-/* put_short_class - writes the last component of the name of view_class(V). */
-static void put_short_class(struct text_sink *out, const ckpt_value *v)
+/* put_short_class - writes the last component of the name of view_class(VALUE). */
+static void put_short_class(struct text_sink *out, const ckpt_value *value)
 {
     struct reference class;
-    const ckpt_value *class_node = view_class(v);
+    const ckpt_value *class_node = view_class(value);
     if (value_is_global(class_node, "torch", "Size"))
         text_put_literal(out, "torch.Size");
     else if (reference_of(class_node, &class))
@@ -115,17 +116,17 @@ static void put_short_class(struct text_sink *out, const ckpt_value *v)
 }
 
 /* put_numpy_text - writes a scalar of dtype "S" (bytes) or "U" (4-byte characters) without its last NULs. */
-static void put_numpy_text(struct text_sink *out, const struct numpy_dtype *d, unsigned char *bytes)
+static void put_numpy_text(struct text_sink *out, const struct numpy_dtype *dtype, unsigned char *bytes)
 {
     char text[SCALAR_MAX];
-    size_t len = 0, n = d->bytes;
-    if (d->kind == 'S') {
+    size_t len = 0, n = dtype->bytes;
+    if (dtype->kind == 'S') {
         while (n && bytes[n - 1] == 0)
             n--;
         put_quoted(out, str_of((const char *)bytes, n), TEXT_BYTES);
         return;
     }
-    if (d->big_endian)
+    if (dtype->big_endian)
         swap_bytes(bytes, n, 4);
     for (size_t i = 0; i + 4 <= n; i += 4) {
         uint32_t cp = load_u32le(bytes + i);
@@ -158,21 +159,22 @@ static void put_numpy_number(struct text_sink *out, ckpt_dtype dt, const unsigne
     }
 }
 
-static bool put_numpy(struct text_sink *out, const ckpt_value *v)
+static bool put_numpy(struct text_sink *out, const ckpt_value *value)
 {
     unsigned char bytes[SCALAR_MAX];
     struct numpy_dtype d;
-    if (numpy_dtype_of(v, &d)) {
+    if (numpy_dtype_of(value, &d)) {
         text_put_literal(out, "dtype('");
         text_put_literal(out, numpy_name(&d));
         text_put_literal(out, "')");
         return true;
     }
-    if (!numpy_scalar_of(v, &d))
+    if (!numpy_scalar_of(value, &d))
         return false;
     ckpt_dtype dt = numpy_known_dtype(&d);
     bool known = dt != CKPT_DT_NONE || d.kind == 'U' || d.kind == 'S';
-    if (!known || d.bytes > SCALAR_MAX || copy_small_bytes(value_arg(v, 1), bytes, SCALAR_MAX) != d.bytes) {
+    if (!known || d.bytes > SCALAR_MAX ||
+        copy_small_bytes(value_arg(value, 1), bytes, SCALAR_MAX) != d.bytes) {
         text_put_literal(out, "<numpy.");
         text_put_literal(out, numpy_name(&d));
         text_put_literal(out, ">");
@@ -201,15 +203,15 @@ static bool put_latin1(struct text_sink *out, ckpt_str text)
 }
 
 /* put_device - writes torch.device(type[, index]). */
-static bool put_device(struct text_sink *out, const ckpt_value *v)
+static bool put_device(struct text_sink *out, const ckpt_value *value)
 {
     ckpt_str type;
     int64_t index;
-    if (!value_calls(v, "torch", "device", 1) || !value_text(value_arg(v, 0), &type))
+    if (!value_calls(value, "torch", "device", 1) || !value_text(value_arg(value, 0), &type))
         return false;
     text_put_literal(out, "device('");
     text_put_escaped(out, type, TEXT_QUOTED);
-    if (value_integer(value_arg(v, 1), &index)) {
+    if (value_integer(value_arg(value, 1), &index)) {
         text_put_literal(out, ":");
         text_put_int(out, index);
     }
@@ -217,18 +219,18 @@ static bool put_device(struct text_sink *out, const ckpt_value *v)
     return true;
 }
 
-static bool put_known_call(struct text_sink *out, const ckpt_value *v)
+static bool put_known_call(struct text_sink *out, const ckpt_value *value)
 {
     ckpt_str text;
-    const ckpt_value *maker = v->u.call.callable, *re = value_arg(v, 0), *im = value_arg(v, 1);
-    if (latin1_of(v, &text))
+    const ckpt_value *maker = value->u.call.callable, *re = value_arg(value, 0), *im = value_arg(value, 1);
+    if (latin1_of(value, &text))
         return put_latin1(out, text);
-    if (latin1_text(v)) {
-        put_span(out, CKPT_V_BYTES, latin1_text(v)->u.span->count);
+    if (latin1_text(value)) {
+        put_span(out, CKPT_V_BYTES, latin1_text(value)->u.span->count);
         return true;
     }
     bool is_bytearray = is_builtin(maker, "bytearray");
-    bool is_empty = value_nargs(v) == 0 && value_extra_of(v) == &value_no_extra;
+    bool is_empty = value_nargs(value) == 0 && value_extra_of(value) == &value_no_extra;
     if (is_empty && (is_bytearray || is_builtin(maker, "bytes"))) {
         text_put_literal(out, is_bytearray ? "bytearray(b'')" : "b''");
         return true;
@@ -237,54 +239,56 @@ static bool put_known_call(struct text_sink *out, const ckpt_value *v)
         put_complex(out, re->u.f, im->u.f, REPR_DOUBLE);
         return true;
     }
-    if (value_calls(v, "torch.serialization", "_get_layout", 1) && value_text(re, &text)) {
+    if (value_calls(value, "torch.serialization", "_get_layout", 1) && value_text(re, &text)) {
         text_put_escaped(out, text, TEXT_NAME);
         return true;
     }
-    return put_device(out, v);
+    return put_device(out, value);
 }
 
-static bool put_text_or_bytes(struct text_sink *out, const ckpt_value *v)
+static bool put_text_or_bytes(struct text_sink *out, const ckpt_value *value)
 {
-    if (v->flags & VALUE_SPAN) {
-        put_span(out, (ckpt_value_type)v->type, v->u.span->count);
+    if (value->flags & VALUE_SPAN) {
+        put_span(out, (ckpt_value_type)value->type, value->u.span->count);
         return true;
     }
-    if (v->type == CKPT_V_BYTEARRAY)
+    if (value->type == CKPT_V_BYTEARRAY)
         text_put_literal(out, "bytearray(");
-    put_quoted(out, v->u.str, v->type == CKPT_V_STR || v->type == CKPT_V_STR8 ? TEXT_QUOTED : TEXT_BYTES);
-    if (v->type == CKPT_V_BYTEARRAY)
+    put_quoted(out, value->u.str,
+               value->type == CKPT_V_STR || value->type == CKPT_V_STR8 ? TEXT_QUOTED : TEXT_BYTES);
+    if (value->type == CKPT_V_BYTEARRAY)
         text_put_literal(out, ")");
     return true;
 }
 
-/* put_single_value - writes V as text. False: V is no single value, and its children have to be shown. */
-static bool put_single_value(struct text_sink *out, const ckpt_value *v)
+/* put_single_value - writes VALUE as text. False: VALUE is no single value, and its children have to be
+ * shown. */
+static bool put_single_value(struct text_sink *out, const ckpt_value *value)
 {
-    if (v && v->type == CKPT_V_CALL && put_numpy(out, v))
+    if (value && value->type == CKPT_V_CALL && put_numpy(out, value))
         return true;
-    if (v && value_row(v) != CKPT_NO_TENSOR) {
+    if (value && value_row(value) != CKPT_NO_TENSOR) {
         text_put_literal(out, "<tensor>");
         return true;
     }
     struct reference reference;
-    if (reference_of(v, &reference)) {
+    if (reference_of(value, &reference)) {
         put_reference(out, &reference);
         return true;
     }
-    switch (ckpt_value_get_type(v)) {
+    switch (ckpt_value_get_type(value)) {
     case CKPT_V_NONE: text_put_literal(out, "None"); return true;
-    case CKPT_V_BOOL: text_put_literal(out, v->u.b ? "True" : "False"); return true;
-    case CKPT_V_INT: text_put_int(out, v->u.i); return true;
-    case CKPT_V_BIGINT: put_big_integer(out, v->u.str); return true;
-    case CKPT_V_FLOAT: put_float(out, v->u.f, REPR_DOUBLE); return true;
+    case CKPT_V_BOOL: text_put_literal(out, value->u.b ? "True" : "False"); return true;
+    case CKPT_V_INT: text_put_int(out, value->u.i); return true;
+    case CKPT_V_BIGINT: put_big_integer(out, value->u.str); return true;
+    case CKPT_V_FLOAT: put_float(out, value->u.f, REPR_DOUBLE); return true;
     case CKPT_V_STR:
     case CKPT_V_STR8:
     case CKPT_V_BYTES:
-    case CKPT_V_BYTEARRAY: return put_text_or_bytes(out, v);
+    case CKPT_V_BYTEARRAY: return put_text_or_bytes(out, value);
     case CKPT_V_PERSID: text_put_literal(out, "<storage>"); return true;
     case CKPT_V_TENSOR: text_put_literal(out, "<tensor>"); return true;
-    case CKPT_V_CALL: return put_known_call(out, v);
+    case CKPT_V_CALL: return put_known_call(out, value);
     default: return false;
     }
 }
@@ -307,129 +311,132 @@ struct text_writer {
     struct text_frame stack[MAX_DEPTH];
 };
 
-static struct view view_to_show(const ckpt_value *v)
+static struct view view_to_show(const ckpt_value *value)
 {
-    struct view view = view_of(v);
-    return view.kind == VIEW_LEAF ? view_arguments(v) : view;
+    struct view view = view_of(value);
+    return view.kind == VIEW_LEAF ? view_arguments(value) : view;
 }
 
 /* put_builtin_opening - writes what comes before the children; returns what comes after them. */
-static const char *put_builtin_opening(struct text_writer *w, const ckpt_value *v, size_t n)
+static const char *put_builtin_opening(struct text_writer *writer, const ckpt_value *value, size_t count)
 {
-    switch ((ckpt_value_type)v->type) {
-    case CKPT_V_LIST: text_put_literal(&w->out, "["); return "]";
-    case CKPT_V_TUPLE: text_put_literal(&w->out, "("); return n == 1 ? ",)" : ")";
-    case CKPT_V_SET: text_put_literal(&w->out, n ? "{" : "set("); return n ? "}" : ")";
-    case CKPT_V_FROZENSET: text_put_literal(&w->out, n ? "frozenset({" : "frozenset("); return n ? "})" : ")";
-    default: text_put_literal(&w->out, "{"); return "}";
+    switch ((ckpt_value_type)value->type) {
+    case CKPT_V_LIST: text_put_literal(&writer->out, "["); return "]";
+    case CKPT_V_TUPLE: text_put_literal(&writer->out, "("); return count == 1 ? ",)" : ")";
+    case CKPT_V_SET: text_put_literal(&writer->out, count ? "{" : "set("); return count ? "}" : ")";
+    case CKPT_V_FROZENSET:
+        text_put_literal(&writer->out, count ? "frozenset({" : "frozenset(");
+        return count ? "})" : ")";
+    default: text_put_literal(&writer->out, "{"); return "}";
     }
 }
 
 /* put_call_opening - does the same as put_builtin_opening for a CALL. */
-static const char *put_call_opening(struct text_writer *w, const ckpt_value *v, const struct view *view)
+static const char *put_call_opening(struct text_writer *writer, const ckpt_value *value,
+                                    const struct view *view)
 {
-    if (is_builtin(view_class(v), "set") && view->n) {
-        text_put_literal(&w->out, "{");
+    if (is_builtin(view_class(value), "set") && view->n) {
+        text_put_literal(&writer->out, "{");
         return "}";
     }
-    put_short_class(&w->out, v);
+    put_short_class(&writer->out, value);
     if (view->n == 0 || view->kind == VIEW_ATTRS || view->are_arguments) {
-        text_put_literal(&w->out, "(");
+        text_put_literal(&writer->out, "(");
         return ")";
     }
-    bool has_brackets = view->kind == VIEW_ITEMS && !is_builtin(view_class(v), "frozenset");
-    text_put_literal(&w->out, has_brackets ? "([" : "({");
+    bool has_brackets = view->kind == VIEW_ITEMS && !is_builtin(view_class(value), "frozenset");
+    text_put_literal(&writer->out, has_brackets ? "([" : "({");
     return has_brackets ? "])" : "})";
 }
 
-static bool is_on_stack(const struct text_writer *w, const ckpt_value *v)
+static bool is_on_stack(const struct text_writer *writer, const ckpt_value *value)
 {
-    for (size_t i = 0; i < w->depth; i++)
-        if (w->stack[i].node == v)
+    for (size_t i = 0; i < writer->depth; i++)
+        if (writer->stack[i].node == value)
             return true;
     return false;
 }
 
-static void show_node(struct text_writer *w, const ckpt_value *v)
+static void show_node(struct text_writer *writer, const ckpt_value *value)
 {
-    if (w->nodes_left == 0) {
-        text_put_literal(&w->out, ELLIPSIS);
+    if (writer->nodes_left == 0) {
+        text_put_literal(&writer->out, ELLIPSIS);
         return;
     }
-    w->nodes_left--;
-    if (put_single_value(&w->out, v))
+    writer->nodes_left--;
+    if (put_single_value(&writer->out, value))
         return;
-    struct view view = view_to_show(v);
-    const char *closing = v->type == CKPT_V_CALL ? put_call_opening(w, v, &view)
-                                                 : put_builtin_opening(w, v, view.n);
+    struct view view = view_to_show(value);
+    const char *closing = value->type == CKPT_V_CALL ? put_call_opening(writer, value, &view)
+                                                     : put_builtin_opening(writer, value, view.n);
     if (view.n == 0) {
-        text_put_literal(&w->out, closing);
-    } else if (w->depth == MAX_DEPTH || is_on_stack(w, v)) {
-        text_put_literal(&w->out, ELLIPSIS);
-        text_put_literal(&w->out, closing);
+        text_put_literal(&writer->out, closing);
+    } else if (writer->depth == MAX_DEPTH || is_on_stack(writer, value)) {
+        text_put_literal(&writer->out, ELLIPSIS);
+        text_put_literal(&writer->out, closing);
     } else {
-        w->stack[w->depth++] = (struct text_frame){v, view, closing, 0, false};
+        writer->stack[writer->depth++] = (struct text_frame){value, view, closing, 0, false};
     }
 }
 
-/* is_identifier - returns true if S can be written before `=`. */
-static bool is_identifier(ckpt_str s)
+/* is_identifier - returns true if TEXT can be written before `=`. */
+static bool is_identifier(ckpt_str text)
 {
-    for (size_t i = 0; i < s.len; i++) {
-        char c = s.ptr[i];
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
         bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
         if (!is_letter && (i == 0 || c < '0' || c > '9'))
             return false;
     }
-    return s.len > 0 && s.len <= 200;
+    return text.len > 0 && text.len <= 200;
 }
 
-static void show_key(struct text_writer *w, const struct text_frame *f, const ckpt_value *key)
+static void show_key(struct text_writer *writer, const struct text_frame *frame, const ckpt_value *key)
 {
     ckpt_str name;
-    if (f->view.kind == VIEW_ATTRS && value_text(key, &name) && is_identifier(name))
-        text_put(&w->out, name.ptr, name.len);
+    if (frame->view.kind == VIEW_ATTRS && value_text(key, &name) && is_identifier(name))
+        text_put(&writer->out, name.ptr, name.len);
     else
-        show_node(w, key);
+        show_node(writer, key);
 }
 
-static void show_next(struct text_writer *w)
+static void show_next(struct text_writer *writer)
 {
-    struct text_frame *f = &w->stack[w->depth - 1];
+    struct text_frame *f = &writer->stack[writer->depth - 1];
     const ckpt_value *key = NULL, *val = NULL;
     bool has_item = view_item(&f->view, f->next_child, &key, &val);
     if (f->is_key_written) {
         f->is_key_written = false;
         f->next_child++;
-        text_put_literal(&w->out, f->view.kind == VIEW_ATTRS ? "=" : ": ");
-        show_node(w, val);
+        text_put_literal(&writer->out, f->view.kind == VIEW_ATTRS ? "=" : ": ");
+        show_node(writer, val);
         return;
     }
     if (has_item && f->next_child)
-        text_put_literal(&w->out, ", ");
-    if (has_item && w->nodes_left) {
+        text_put_literal(&writer->out, ", ");
+    if (has_item && writer->nodes_left) {
         f->is_key_written = key != NULL;
         f->next_child += key == NULL;
         if (key)
-            show_key(w, f, key);
+            show_key(writer, f, key);
         else
-            show_node(w, val);
+            show_node(writer, val);
         return;
     }
     if (has_item)
-        text_put_literal(&w->out, ELLIPSIS);
-    text_put_literal(&w->out, f->closing);
-    w->depth--;
-    if (has_item && w->depth == 0)
-        w->total_items = f->view.n;
+        text_put_literal(&writer->out, ELLIPSIS);
+    text_put_literal(&writer->out, f->closing);
+    writer->depth--;
+    if (has_item && writer->depth == 0)
+        writer->total_items = f->view.n;
 }
 
-size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap)
+size_t ckpt_value_text(const ckpt_value *value, size_t nodes, char *buf, size_t cap)
 {
     struct text_writer w = {.out = {buf, buf ? cap : 0, 0, 0},
                             .nodes_left = nodes < MAX_NODES ? nodes : MAX_NODES};
     w.nodes_left += w.nodes_left == 0;
-    show_node(&w, v);
+    show_node(&w, value);
     while (w.depth)
         show_next(&w);
     if (w.total_items) {
@@ -439,10 +446,10 @@ size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap)
     return text_end(&w.out);
 }
 
-void value_text_or_type(const ckpt_value *v, size_t nodes, char *buf, size_t cap)
+void value_text_or_type(const ckpt_value *value, size_t nodes, char *buf, size_t cap)
 {
-    if (ckpt_value_text(v, nodes, buf, cap) >= cap && !buf[0])
-        (void)ckpt_value_type_name(v, buf, cap);
+    if (ckpt_value_text(value, nodes, buf, cap) >= cap && !buf[0])
+        (void)ckpt_value_type_name(value, buf, cap);
 }
 
 /* ------------------------------------------------------------------------ types */
@@ -479,36 +486,36 @@ static bool is_dtype(ckpt_str name)
     return is_narrow_int || dtype_by_name(name) != CKPT_DT_NONE;
 }
 
-/* put_reference_type - writes the type of the Python object that R names. A member may be anything: a nested
- * class, a static method, a member of an enum. */
-static void put_reference_type(struct text_sink *out, struct reference *r)
+/* put_reference_type - writes the type of the Python object that REFERENCE names. A member may be anything: a
+ * nested class, a static method, a member of an enum. */
+static void put_reference_type(struct text_sink *out, struct reference *reference)
 {
-    bool is_torch = str_is(r->module, "torch") && r->n == 1;
-    if (is_torch && is_dtype(r->parts[0])) {
+    bool is_torch = str_is(reference->module, "torch") && reference->n == 1;
+    if (is_torch && is_dtype(reference->parts[0])) {
         text_put_literal(out, "torch.dtype");
-    } else if (is_torch && str_starts(r->parts[0], STR_LIT("per_"))) {
+    } else if (is_torch && str_starts(reference->parts[0], STR_LIT("per_"))) {
         text_put_literal(out, "torch.qscheme");
-    } else if (reference_is_memory_format(r)) {
+    } else if (reference_is_memory_format(reference)) {
         text_put_literal(out, "torch.memory_format");
-    } else if (str_is(r->module, "builtins") && str_is(r->parts[0], "Ellipsis")) {
+    } else if (str_is(reference->module, "builtins") && str_is(reference->parts[0], "Ellipsis")) {
         text_put_literal(out, "ellipsis");
     } else {
-        text_put_literal(out, reference_is_member(r) ? "member " : "type or function ");
-        put_reference(out, r);
+        text_put_literal(out, reference_is_member(reference) ? "member " : "type or function ");
+        put_reference(out, reference);
     }
 }
 
-/* put_full_class - writes the module and name of the class that K names. */
-static void put_full_class(struct text_sink *out, const ckpt_value *k)
+/* put_full_class - writes the module and name of the class that VALUE names. */
+static void put_full_class(struct text_sink *out, const ckpt_value *value)
 {
     struct reference class;
-    if (reference_of(k, &class))
+    if (reference_of(value, &class))
         put_reference(out, &class);
     else
         text_put_literal(out, "object");
 }
 
-static bool put_result_type(struct text_sink *out, const ckpt_value *v, const ckpt_value *maker)
+static bool put_result_type(struct text_sink *out, const ckpt_value *value, const ckpt_value *maker)
 {
     for (size_t i = 0; i < sizeof known_functions / sizeof *known_functions; i++) {
         if (value_is_global(maker, known_functions[i].module, known_functions[i].name)) {
@@ -516,8 +523,8 @@ static bool put_result_type(struct text_sink *out, const ckpt_value *v, const ck
             return true;
         }
     }
-    if (str_starts(value_name(maker), STR_LIT("_rebuild_from_type")) && value_nargs(v) > 1) {
-        put_full_class(out, value_arg(v, 1));
+    if (str_starts(value_name(maker), STR_LIT("_rebuild_from_type")) && value_nargs(value) > 1) {
+        put_full_class(out, value_arg(value, 1));
         return true;
     }
     if (str_is(value_module(maker), "torch._utils") && str_starts(value_name(maker), STR_LIT("_rebuild_"))) {
@@ -527,29 +534,29 @@ static bool put_result_type(struct text_sink *out, const ckpt_value *v, const ck
     return false;
 }
 
-static void put_call_type(struct text_sink *out, const ckpt_value *v)
+static void put_call_type(struct text_sink *out, const ckpt_value *value)
 {
     struct numpy_dtype d;
-    if (numpy_scalar_of(v, &d)) {
+    if (numpy_scalar_of(value, &d)) {
         text_put_literal(out, "numpy.");
         text_put_literal(out, numpy_name(&d));
         return;
     }
-    if (!put_result_type(out, v, v->u.call.callable))
-        put_full_class(out, view_class(v));
+    if (!put_result_type(out, value, value->u.call.callable))
+        put_full_class(out, view_class(value));
 }
 
-const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap)
+const char *ckpt_value_type_name(const ckpt_value *value, char *buf, size_t cap)
 {
     struct text_sink out = {buf, buf ? cap : 0, 0, 0};
-    ckpt_value_type type = ckpt_value_get_type(v);
+    ckpt_value_type type = ckpt_value_get_type(value);
     struct reference reference;
-    if (reference_of(v, &reference)) {
+    if (reference_of(value, &reference)) {
         put_reference_type(&out, &reference);
     } else if (type == CKPT_V_CALL) {
-        put_call_type(&out, v);
+        put_call_type(&out, value);
     } else if (type == CKPT_V_PERSID) {
-        if (reference_of(value_item(v->u.pid, 1), &reference))
+        if (reference_of(value_item(value->u.pid, 1), &reference))
             put_reference(&out, &reference);
         else
             text_put_literal(&out, "persistent id");

@@ -20,16 +20,16 @@
 
 #include "core/reference.h"
 
-static bool is_call(const ckpt_value *v) { return v && v->type == CKPT_V_CALL; }
+static bool is_call(const ckpt_value *value) { return value && value->type == CKPT_V_CALL; }
 
-bool is_builtin(const ckpt_value *v, const char *name)
+bool is_builtin(const ckpt_value *value, const char *name)
 {
-    return value_is_global(v, "builtins", name) || value_is_global(v, "__builtin__", name);
+    return value_is_global(value, "builtins", name) || value_is_global(value, "__builtin__", name);
 }
 
-static bool calls_copyreg(const ckpt_value *v, const char *name, uint32_t nargs)
+static bool calls_copyreg(const ckpt_value *value, const char *name, uint32_t nargs)
 {
-    return value_calls(v, "copyreg", name, nargs) || value_calls(v, "copy_reg", name, nargs);
+    return value_calls(value, "copyreg", name, nargs) || value_calls(value, "copy_reg", name, nargs);
 }
 
 static const ckpt_value *none_if_empty(const ckpt_value *kwargs)
@@ -38,12 +38,13 @@ static const ckpt_value *none_if_empty(const ckpt_value *kwargs)
     return is_empty ? NULL : kwargs;
 }
 
-/* read_partial_new - sets *OUT if V calls functools.partial(cls.__new__, cls, …) with no arguments. */
-static bool read_partial_new(const ckpt_value *v, struct creation *out)
+/* read_partial_new - sets *OUT if VALUE calls functools.partial(cls.__new__, cls, …) with no arguments. */
+static bool read_partial_new(const ckpt_value *value, struct creation *out)
 {
     struct reference function;
-    const ckpt_value *maker = v->u.call.callable, *state = value_state(maker), *args = value_item(state, 1);
-    if (!value_calls(maker, "functools", "partial", 1) || value_nargs(v) || value_count(args) == 0 ||
+    const ckpt_value *maker = value->u.call.callable, *state = value_state(maker),
+                     *args = value_item(state, 1);
+    if (!value_calls(maker, "functools", "partial", 1) || value_nargs(value) || value_count(args) == 0 ||
         args->type != CKPT_V_TUPLE || !reference_of(value_item(state, 0), &function) ||
         !str_is(reference_last(&function), "__new__"))
         return false;
@@ -55,12 +56,12 @@ static bool read_partial_new(const ckpt_value *v, struct creation *out)
     return true;
 }
 
-/* read_reconstructor - returns what V, copyreg._reconstructor(class, base, base(object)), creates. Classes
- * with the base tuple, str, int, float or bytes have base(object) as arguments in later protocols. */
-static struct creation read_reconstructor(const ckpt_value *v)
+/* read_reconstructor - returns what VALUE, copyreg._reconstructor(class, base, base(object)), creates.
+ * Classes with the base tuple, str, int, float or bytes have base(object) as arguments in later protocols. */
+static struct creation read_reconstructor(const ckpt_value *value)
 {
-    const ckpt_value *base = value_arg(v, 1), *content = value_arg(v, 2);
-    struct creation made = {.class_node = value_arg(v, 0), .base = base, .by_new = true};
+    const ckpt_value *base = value_arg(value, 1), *content = value_arg(value, 2);
+    struct creation made = {.class_node = value_arg(value, 0), .base = base, .by_new = true};
     bool is_value = is_builtin(base, "str") || is_builtin(base, "int") || is_builtin(base, "float") ||
                     is_builtin(base, "bytes") || is_builtin(base, "unicode") || is_builtin(base, "long");
     if (is_builtin(base, "tuple") && content->type == CKPT_V_TUPLE) {
@@ -69,7 +70,7 @@ static struct creation read_reconstructor(const ckpt_value *v)
                is_builtin(content->u.call.callable, "complex")) {
         made.args = content->u.call.args;
     } else if (is_value) {
-        made.args = v->u.call.args;
+        made.args = value->u.call.args;
         made.first_arg = 2;
     } else if (content->type != CKPT_V_NONE) {
         made.content = content;
@@ -77,69 +78,73 @@ static struct creation read_reconstructor(const ckpt_value *v)
     return made;
 }
 
-/* copies_dict - returns true if V calls a mapping class, which keeps a copy of its argument, with a dict. */
-static bool copies_dict(const ckpt_value *v)
+/* copies_dict - returns true if VALUE calls a mapping class, which keeps a copy of its argument, with a
+ * dict. */
+static bool copies_dict(const ckpt_value *value)
 {
-    bool is_mapping = value_calls(v, "collections", "Counter", 1) ||
-                      value_calls(v, "flax.core.frozen_dict", "FrozenDict", 1) ||
-                      value_calls(v, "haiku._src.data_structures", "FlatMapping", 1);
-    return is_mapping && value_arg(v, 0)->type == CKPT_V_DICT;
+    bool is_mapping = value_calls(value, "collections", "Counter", 1) ||
+                      value_calls(value, "flax.core.frozen_dict", "FrozenDict", 1) ||
+                      value_calls(value, "haiku._src.data_structures", "FlatMapping", 1);
+    return is_mapping && value_arg(value, 0)->type == CKPT_V_DICT;
 }
 
-struct creation creation_of(const ckpt_value *v)
+struct creation creation_of(const ckpt_value *value)
 {
-    struct creation made = {.class_node = v->u.call.callable, .args = v->u.call.args};
-    if (value_call_kind_of(v) != CALL_REDUCE) {
+    struct creation made = {.class_node = value->u.call.callable, .args = value->u.call.args};
+    if (value_call_kind_of(value) != CALL_REDUCE) {
         made.by_new = true;
-        made.kwargs = none_if_empty(value_extra_of(v)->kwargs);
-    } else if (calls_copyreg(v, "_reconstructor", 3)) {
-        return read_reconstructor(v);
-    } else if (calls_copyreg(v, "__newobj__", 1)) {
+        made.kwargs = none_if_empty(value_extra_of(value)->kwargs);
+    } else if (calls_copyreg(value, "_reconstructor", 3)) {
+        return read_reconstructor(value);
+    } else if (calls_copyreg(value, "__newobj__", 1)) {
         made = (struct creation){
-            .class_node = value_arg(v, 0), .args = v->u.call.args, .first_arg = 1, .by_new = true};
-    } else if (calls_copyreg(v, "__newobj_ex__", 3)) {
-        made = (struct creation){.class_node = value_arg(v, 0),
-                                 .args = value_arg(v, 1),
-                                 .kwargs = none_if_empty(value_arg(v, 2)),
+            .class_node = value_arg(value, 0), .args = value->u.call.args, .first_arg = 1, .by_new = true};
+    } else if (calls_copyreg(value, "__newobj_ex__", 3)) {
+        made = (struct creation){.class_node = value_arg(value, 0),
+                                 .args = value_arg(value, 1),
+                                 .kwargs = none_if_empty(value_arg(value, 2)),
                                  .by_new = true};
-    } else if (!read_partial_new(v, &made) && copies_dict(v)) {
-        made.content = value_arg(v, 0);
+    } else if (!read_partial_new(value, &made) && copies_dict(value)) {
+        made.content = value_arg(value, 0);
     }
     return made;
 }
 
-const ckpt_value *view_class(const ckpt_value *v) { return is_call(v) ? creation_of(v).class_node : NULL; }
-
-const ckpt_value *view_ordered_dict_argument(const ckpt_value *v)
+const ckpt_value *view_class(const ckpt_value *value)
 {
-    const ckpt_value *arg = value_calls(v, "collections", "OrderedDict", 1) ? value_arg(v, 0) : NULL;
+    return is_call(value) ? creation_of(value).class_node : NULL;
+}
+
+const ckpt_value *view_ordered_dict_argument(const ckpt_value *value)
+{
+    const ckpt_value *arg = value_calls(value, "collections", "OrderedDict", 1) ? value_arg(value, 0) : NULL;
     return arg && (arg->type == CKPT_V_LIST || arg->type == CKPT_V_TUPLE) ? arg : NULL;
 }
 
-/* add_array - adds N children to VIEW: PAIRS, or ITEMS, which are [key, value] sequences if OF_PAIRS. */
+/* add_array - adds COUNT children to VIEW: PAIRS, or ITEMS, which are [key, value] sequences if OF_PAIRS. */
 static void add_array(struct view *view, const value_pair *pairs, ckpt_value *const *items, bool of_pairs,
-                      uint32_t n)
+                      uint32_t count)
 {
-    if (n == 0)
+    if (count == 0)
         return;
-    view->arrays[view->arrays[0].n ? 1 : 0] = (struct view_array){pairs, items, of_pairs, n};
-    view->n += n;
+    view->arrays[view->arrays[0].n ? 1 : 0] = (struct view_array){pairs, items, of_pairs, count};
+    view->n += count;
 }
 
-static struct view view_sequence(const ckpt_value *v, bool of_pairs)
+static struct view view_sequence(const ckpt_value *value, bool of_pairs)
 {
     struct view view = {of_pairs ? VIEW_PAIRS : VIEW_ITEMS, false, {{0}}, 0};
-    if (value_is_sequence(v))
-        add_array(&view, NULL, v->u.seq.items, of_pairs, v->u.seq.n);
+    if (value_is_sequence(value))
+        add_array(&view, NULL, value->u.seq.items, of_pairs, value->u.seq.n);
     return view;
 }
 
-static struct view view_mapping(const ckpt_value *v, enum view_kind kind)
+static struct view view_mapping(const ckpt_value *value, enum view_kind kind)
 {
     struct view view = {kind, false, {{0}}, 0};
     uint32_t n;
-    if (v && v->type == CKPT_V_DICT)
-        add_array(&view, value_pairs(v, &n), NULL, false, v->u.dict.n);
+    if (value && value->type == CKPT_V_DICT)
+        add_array(&view, value_pairs(value, &n), NULL, false, value->u.dict.n);
     return view;
 }
 
@@ -192,9 +197,9 @@ static struct view view_creation_arguments(const struct creation *made)
     return view;
 }
 
-struct view view_arguments(const ckpt_value *v)
+struct view view_arguments(const ckpt_value *value)
 {
-    const struct creation made = creation_of(v);
+    const struct creation made = creation_of(value);
     return view_creation_arguments(&made);
 }
 
@@ -223,39 +228,39 @@ static const ckpt_value *get_tensordict_entries(const ckpt_value *attrs, const c
     return entries ? entries : value_get(attrs, other);
 }
 
-/* unwrap - returns the value directly in the call V, or NULL. */
-static const ckpt_value *unwrap(const ckpt_value *v)
+/* unwrap - returns the value directly in the call VALUE, or NULL. */
+static const ckpt_value *unwrap(const ckpt_value *value)
 {
-    if (!is_call(v))
+    if (!is_call(value))
         return NULL;
-    const ckpt_value *name = view_class(v);
+    const ckpt_value *name = view_class(value);
     ckpt_str module = value_module(name);
     if (!str_starts(module, STR_LIT("torch.jit._pickle")) && !str_starts(module, STR_LIT("tensordict.")))
         return NULL;
     for (size_t i = 0; i < sizeof wrapper_calls / sizeof *wrapper_calls; i++) {
-        if (!value_calls(v, wrapper_calls[i].module, wrapper_calls[i].name, wrapper_calls[i].content + 1))
+        if (!value_calls(value, wrapper_calls[i].module, wrapper_calls[i].name, wrapper_calls[i].content + 1))
             continue;
-        const ckpt_value *arg = value_arg(v, wrapper_calls[i].content);
+        const ckpt_value *arg = value_arg(value, wrapper_calls[i].content);
         return wrapper_calls[i].key
                    ? get_tensordict_entries(arg, wrapper_calls[i].key, wrapper_calls[i].other_key)
                    : arg;
     }
     bool was_built = str_is(value_name(name), "TensorDict"); /* by NEWOBJ and BUILD, before _make_td */
-    return was_built ? get_tensordict_entries(value_state(v), "_tensordict", "tensordicts") : NULL;
+    return was_built ? get_tensordict_entries(value_state(value), "_tensordict", "tensordicts") : NULL;
 }
 
-const ckpt_value *view_content(const ckpt_value *v)
+const ckpt_value *view_content(const ckpt_value *value)
 {
-    const ckpt_value *content = NULL, *inner = v;
+    const ckpt_value *content = NULL, *inner = value;
     for (unsigned i = 0; i < MAX_WRAPPER_CALLS && (inner = unwrap(inner)); i++)
         content = inner;
     return inner ? NULL : content;
 }
 
-static struct view view_call(const ckpt_value *v)
+static struct view view_call(const ckpt_value *value)
 {
-    const struct value_extra *extra = value_extra_of(v);
-    const struct creation made = creation_of(v);
+    const struct value_extra *extra = value_extra_of(value);
+    const struct creation made = creation_of(value);
     struct view view = view_constructor_argument(&made);
     if (extra->npairs) {
         if (view.kind != VIEW_PAIRS)
@@ -266,7 +271,7 @@ static struct view view_call(const ckpt_value *v)
         add_array(&view, NULL, extra->items, false, extra->nitems);
     }
     if (view.kind == VIEW_LEAF)
-        view = view_attributes(value_state(v));
+        view = view_attributes(value_state(value));
     if (view.kind == VIEW_LEAF && made.by_new) {
         struct view args = view_creation_arguments(&made);
         if (args.n)
@@ -275,45 +280,45 @@ static struct view view_call(const ckpt_value *v)
     return view;
 }
 
-static struct view view_of_itself(const ckpt_value *v)
+static struct view view_of_itself(const ckpt_value *value)
 {
     static const struct view leaf = {VIEW_LEAF, false, {{0}}, 0};
-    if (!v || value_row(v) != CKPT_NO_TENSOR)
+    if (!value || value_row(value) != CKPT_NO_TENSOR)
         return leaf;
-    switch ((ckpt_value_type)v->type) {
+    switch ((ckpt_value_type)value->type) {
     case CKPT_V_LIST:
     case CKPT_V_TUPLE:
     case CKPT_V_SET:
-    case CKPT_V_FROZENSET: return view_sequence(v, false);
-    case CKPT_V_DICT: return view_mapping(v, VIEW_PAIRS);
-    case CKPT_V_CALL: return view_call(v);
+    case CKPT_V_FROZENSET: return view_sequence(value, false);
+    case CKPT_V_DICT: return view_mapping(value, VIEW_PAIRS);
+    case CKPT_V_CALL: return view_call(value);
     default: return leaf;
     }
 }
 
-struct view view_of(const ckpt_value *v)
+struct view view_of(const ckpt_value *value)
 {
-    const ckpt_value *content = view_content(v);
-    return view_of_itself(content ? content : v);
+    const ckpt_value *content = view_content(value);
+    return view_of_itself(content ? content : value);
 }
 
-bool view_is_empty_mapping(const ckpt_value *v)
+bool view_is_empty_mapping(const ckpt_value *value)
 {
-    return v && (v->type == CKPT_V_DICT || value_calls(v, "collections", "OrderedDict", 0)) &&
-           view_of(v).n == 0;
+    return value && (value->type == CKPT_V_DICT || value_calls(value, "collections", "OrderedDict", 0)) &&
+           view_of(value).n == 0;
 }
 
-bool view_item(const struct view *view, size_t i, const ckpt_value **key, const ckpt_value **val)
+bool view_item(const struct view *view, size_t index, const ckpt_value **key, const ckpt_value **val)
 {
     const struct view_array *array = view->arrays;
-    if (i >= array->n) {
-        i -= array->n;
+    if (index >= array->n) {
+        index -= array->n;
         array++;
     }
-    if (i >= array->n)
+    if (index >= array->n)
         return false;
-    const ckpt_value *item = array->pairs ? array->pairs[i].val : array->items[i];
-    *key = array->pairs ? array->pairs[i].key : NULL;
+    const ckpt_value *item = array->pairs ? array->pairs[index].val : array->items[index];
+    *key = array->pairs ? array->pairs[index].key : NULL;
     *val = item;
     if (array->of_pairs && value_is_sequence(item) && item->u.seq.n == 2) {
         *key = item->u.seq.items[0];
@@ -322,45 +327,45 @@ bool view_item(const struct view *view, size_t i, const ckpt_value **key, const 
     return true;
 }
 
-size_t ckpt_value_count(const ckpt_value *v) { return view_of(v).n; }
+size_t ckpt_value_count(const ckpt_value *value) { return view_of(value).n; }
 
-bool ckpt_value_item(const ckpt_value *v, size_t i, const ckpt_value **key, const ckpt_value **val)
+bool ckpt_value_item(const ckpt_value *value, size_t index, const ckpt_value **key, const ckpt_value **val)
 {
     if (!key || !val)
         return false;
     *key = *val = NULL;
-    struct view view = view_of(v);
-    return view_item(&view, i, key, val);
+    struct view view = view_of(value);
+    return view_item(&view, index, key, val);
 }
 
-ckpt_value_type ckpt_value_get_type(const ckpt_value *v)
+ckpt_value_type ckpt_value_get_type(const ckpt_value *value)
 {
-    return v ? (ckpt_value_type)v->type : CKPT_V_NONE;
+    return value ? (ckpt_value_type)value->type : CKPT_V_NONE;
 }
 
-bool ckpt_value_bool(const ckpt_value *v) { return v && v->type == CKPT_V_BOOL && v->u.b; }
+bool ckpt_value_bool(const ckpt_value *value) { return value && value->type == CKPT_V_BOOL && value->u.b; }
 
-int64_t ckpt_value_int(const ckpt_value *v)
-{
-    int64_t i;
-    return value_integer(v, &i) ? i : 0;
-}
-
-double ckpt_value_float(const ckpt_value *v)
+int64_t ckpt_value_int(const ckpt_value *value)
 {
     int64_t i;
-    if (v && v->type == CKPT_V_FLOAT)
-        return v->u.f;
-    return value_integer(v, &i) ? (double)i : 0.0;
+    return value_integer(value, &i) ? i : 0;
 }
 
-ckpt_str ckpt_value_str(const ckpt_value *v)
+double ckpt_value_float(const ckpt_value *value)
 {
-    bool is_text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES ||
-                         v->type == CKPT_V_BYTEARRAY);
-    return is_text && !(v->flags & VALUE_SPAN) ? v->u.str : str_of("", 0);
+    int64_t i;
+    if (value && value->type == CKPT_V_FLOAT)
+        return value->u.f;
+    return value_integer(value, &i) ? (double)i : 0.0;
 }
 
-uint32_t ckpt_value_tensor(const ckpt_value *v) { return v ? value_row(v) : CKPT_NO_TENSOR; }
+ckpt_str ckpt_value_str(const ckpt_value *value)
+{
+    bool is_text = value && (value->type == CKPT_V_STR || value->type == CKPT_V_STR8 ||
+                             value->type == CKPT_V_BYTES || value->type == CKPT_V_BYTEARRAY);
+    return is_text && !(value->flags & VALUE_SPAN) ? value->u.str : str_of("", 0);
+}
 
-uint64_t ckpt_value_offset(const ckpt_value *v) { return v ? value_offset(v) : 0; }
+uint32_t ckpt_value_tensor(const ckpt_value *value) { return value ? value_row(value) : CKPT_NO_TENSOR; }
+
+uint64_t ckpt_value_offset(const ckpt_value *value) { return value ? value_offset(value) : 0; }

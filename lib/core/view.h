@@ -39,30 +39,30 @@ struct creation {
     bool by_new;               /* by class.__new__, which does not call class.__init__ */
 };
 
-/* creation_of - returns how the CALL V creates its object, in constant time. */
-struct creation creation_of(const ckpt_value *v);
+/* creation_of - returns how the CALL VALUE creates its object, in constant time. */
+struct creation creation_of(const ckpt_value *value);
 
-/* view_content - returns the value that V is read as, if V is a call around it. A C++ program's
+/* view_content - returns the value that VALUE is read as, if VALUE is a call around it. A C++ program's
  * torch::pickle_save calls torch.jit._pickle.restore_type_tag(value, type), build_intlist(list) and others,
  * which return their argument (torch/jit/_pickle.py); a TensorDict has its entries in a dict or list
- * (tensordict/_reductions.py). NULL: V is read as itself. */
-const ckpt_value *view_content(const ckpt_value *v);
-/* view_of - returns the view of V, in constant time. */
-struct view view_of(const ckpt_value *v);
-/* view_is_empty_mapping - returns true if V is a dict or an OrderedDict without entries. */
-bool view_is_empty_mapping(const ckpt_value *v);
-/* view_item - sets *VAL to child I and *KEY to its key, NULL in a sequence. False: past the end. */
-bool view_item(const struct view *view, size_t i, const ckpt_value **key, const ckpt_value **val);
+ * (tensordict/_reductions.py). NULL: VALUE is read as itself. */
+const ckpt_value *view_content(const ckpt_value *value);
+/* view_of - returns the view of VALUE, in constant time. */
+struct view view_of(const ckpt_value *value);
+/* view_is_empty_mapping - returns true if VALUE is a dict or an OrderedDict without entries. */
+bool view_is_empty_mapping(const ckpt_value *value);
+/* view_item - sets *VAL to child INDEX and *KEY to its key, NULL in a sequence. False: past the end. */
+bool view_item(const struct view *view, size_t index, const ckpt_value **key, const ckpt_value **val);
 /* view_arguments - returns the arguments of a CALL, without those of copyreg's functions, as a sequence. */
-struct view view_arguments(const ckpt_value *v);
+struct view view_arguments(const ckpt_value *value);
 
 /* view_ordered_dict_argument - returns the sequence of [key, value] that OrderedDict is called with, as
  * Python 2 pickles it (CPython 2.7, Lib/collections.py, OrderedDict.__reduce__), or NULL. */
-const ckpt_value *view_ordered_dict_argument(const ckpt_value *v);
-/* view_class - returns the node that names the class of the object that the CALL V creates, usually a GLOBAL.
- * NULL: V is not a CALL. */
-const ckpt_value *view_class(const ckpt_value *v);
-/* is_builtin - returns true if V is the global NAME of module builtins, in Python 2 __builtin__. */
-bool is_builtin(const ckpt_value *v, const char *name);
+const ckpt_value *view_ordered_dict_argument(const ckpt_value *value);
+/* view_class - returns the node that names the class of the object that the CALL VALUE creates, usually a
+ * GLOBAL. NULL: VALUE is not a CALL. */
+const ckpt_value *view_class(const ckpt_value *value);
+/* is_builtin - returns true if VALUE is the global NAME of module builtins, in Python 2 __builtin__. */
+bool is_builtin(const ckpt_value *value, const char *name);
 
 #endif

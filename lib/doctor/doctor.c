@@ -47,30 +47,30 @@ static const char *get_suffix(const ckpt_file *f, const char *path)
     return f->format->write || f->loading.by ? NULL : ".pt";
 }
 
-static ckpt_status try_salvage(struct doctor *d, const ckpt_fix *fix, ckpt_error *err)
+static ckpt_status try_salvage(struct doctor *doctor, const ckpt_fix *fix, ckpt_error *err)
 {
     ckpt_file *f;
-    const struct opening o = {.path = d->path,
-                              .src = d->src && !d->is_folder ? source_ref(d->src) : NULL,
-                              .limits = d->check.opts->limits,
+    const struct opening o = {.path = doctor->path,
+                              .src = doctor->src && !doctor->is_folder ? source_ref(doctor->src) : NULL,
+                              .limits = doctor->check.opts->limits,
                               .how = OPEN_SALVAGE};
     CKPT_TRY(format_open(&o, &f, err));
-    ckpt_status st = plan_fix(f, fix, d->path, err);
-    d->salvage_suffix = get_suffix(f, d->path);
+    ckpt_status st = plan_fix(f, fix, doctor->path, err);
+    doctor->salvage_suffix = get_suffix(f, doctor->path);
     file_free(f);
     return st;
 }
 
 /* try_fix - rehearses FIX, and sets *WHY to what stops it. Fails if memory or disk fails or files changed. */
-static ckpt_status try_fix(struct doctor *d, const ckpt_fix *fix, ckpt_error *why, ckpt_error *err)
+static ckpt_status try_fix(struct doctor *doctor, const ckpt_fix *fix, ckpt_error *why, ckpt_error *err)
 {
     if (fix->action == CKPT_FIX_SALVAGE) {
-        if (!d->salvage_tried)
-            d->salvage_error.status = try_salvage(d, fix, &d->salvage_error);
-        d->salvage_tried = true;
-        *why = d->salvage_error;
+        if (!doctor->salvage_tried)
+            doctor->salvage_error.status = try_salvage(doctor, fix, &doctor->salvage_error);
+        doctor->salvage_tried = true;
+        *why = doctor->salvage_error;
     } else {
-        why->status = plan_fix(d->f, fix, fix->suffix ? fix->suffix : d->path, why);
+        why->status = plan_fix(doctor->f, fix, fix->suffix ? fix->suffix : doctor->path, why);
     }
     if (why->status != CKPT_ENOMEM && why->status != CKPT_EIO && why->status != CKPT_ECHANGED)
         return CKPT_OK;
@@ -91,7 +91,7 @@ static void drop_salvage_hint(const char *hint, char *out, size_t size)
 
 /* drop_useless_fix - removes a fix that would fail from DIAGNOSIS, whose hint becomes that of WHY: what of it
  * is still true, or if nothing is, the reason. */
-static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *diagnosis, ckpt_error *why,
+static ckpt_status drop_useless_fix(struct doctor *doctor, ckpt_diagnosis *diagnosis, ckpt_error *why,
                                     ckpt_error *err)
 {
     static const char *const commands[] = {[CKPT_FIX_SALVAGE] = "salvage",
@@ -100,7 +100,7 @@ static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *diagnosis,
                                            [CKPT_FIX_CONVERT] = "convert"};
     if (!diagnosis->fix || diagnosis->fix->action > CKPT_FIX_CONVERT)
         return CKPT_OK;
-    CKPT_TRY(try_fix(d, diagnosis->fix, why, err));
+    CKPT_TRY(try_fix(doctor, diagnosis->fix, why, err));
     if (why->status == CKPT_OK)
         return CKPT_OK;
     uint32_t action = diagnosis->fix->action;
@@ -114,37 +114,37 @@ static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *diagnosis,
     return CKPT_OK;
 }
 
-void doctor_drop_file_name(const struct doctor *d, ckpt_error *e)
+void doctor_drop_file_name(const struct doctor *doctor, ckpt_error *error)
 {
-    char shown[sizeof e->file];
-    text_fit(str_c(d->path), shown, sizeof shown);
-    if (strcmp(e->file, shown) == 0)
-        e->file[0] = 0;
+    char shown[sizeof error->file];
+    text_fit(str_c(doctor->path), shown, sizeof shown);
+    if (strcmp(error->file, shown) == 0)
+        error->file[0] = 0;
 }
 
-static ckpt_status report_diagnosis(struct doctor *d, const struct diagnosis *given, const char *text,
+static ckpt_status report_diagnosis(struct doctor *doctor, const struct diagnosis *given, const char *text,
                                     const char *hint, ckpt_error *err)
 {
     ckpt_error why = {.status = CKPT_OK};
     ckpt_fix fix = given->fix;
-    if (!fix.suffix && d->f)
-        fix.suffix = get_suffix(d->f, d->path);
+    if (!fix.suffix && doctor->f)
+        fix.suffix = get_suffix(doctor->f, doctor->path);
     ckpt_diagnosis diagnosis = {.id = given->id,
                                 .text = text,
                                 .problem = !given->is_note,
                                 .fix = fix.action ? &fix : NULL,
                                 .hint = hint};
-    CKPT_TRY(drop_useless_fix(d, &diagnosis, &why, err));
+    CKPT_TRY(drop_useless_fix(doctor, &diagnosis, &why, err));
     diagnosis.first = diagnosis.fix && given->first ? given->first : "";
     if (!fix.suffix && fix.action == CKPT_FIX_SALVAGE)
-        fix.suffix = d->salvage_suffix;
-    ++*(diagnosis.problem ? &d->result->problems : &d->result->notes);
-    if (!d->cancelled && d->report)
-        d->cancelled = d->report(d->user, &diagnosis) != 0;
-    return d->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
+        fix.suffix = doctor->salvage_suffix;
+    ++*(diagnosis.problem ? &doctor->result->problems : &doctor->result->notes);
+    if (!doctor->cancelled && doctor->report)
+        doctor->cancelled = doctor->report(doctor->user, &diagnosis) != 0;
+    return doctor->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
 }
 
-ckpt_status doctor_report(struct doctor *d, const struct diagnosis *diagnosis, ckpt_error *err,
+ckpt_status doctor_report(struct doctor *doctor, const struct diagnosis *diagnosis, ckpt_error *err,
                           const char *fmt, ...)
 {
     char raw[1024], safe[2048];
@@ -153,26 +153,26 @@ ckpt_status doctor_report(struct doctor *d, const struct diagnosis *diagnosis, c
     (void)vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
     text_fit(str_c(raw), safe, sizeof safe);
-    return report_diagnosis(d, diagnosis, safe, diagnosis->hint ? diagnosis->hint : "", err);
+    return report_diagnosis(doctor, diagnosis, safe, diagnosis->hint ? diagnosis->hint : "", err);
 }
 
-ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *diagnosis, const ckpt_error *e,
-                                ckpt_error *err)
+ckpt_status doctor_report_error(struct doctor *doctor, const struct diagnosis *diagnosis,
+                                const ckpt_error *error, ckpt_error *err)
 {
     char text[2048];
-    ckpt_error error_copy = *e;
-    doctor_drop_file_name(d, &error_copy);
+    ckpt_error error_copy = *error;
+    doctor_drop_file_name(doctor, &error_copy);
     (void)ckpt_error_text(&error_copy, text, sizeof text);
-    return report_diagnosis(d, diagnosis, text, error_copy.hint, err);
+    return report_diagnosis(doctor, diagnosis, text, error_copy.hint, err);
 }
 
 /* count_finding - counts findings by rule and keeps the first of each, as the callback of verifying. */
-static int count_finding(void *user, const ckpt_finding *f)
+static int count_finding(void *user, const ckpt_finding *finding)
 {
     struct doctor *d = user;
-    struct symptom *s = &d->symptoms[find_check_rule(f->id)];
+    struct symptom *s = &d->symptoms[find_check_rule(finding->id)];
     if (s->n++ == 0)
-        s->first = *f->error;
+        s->first = *finding->error;
     return 0;
 }
 
@@ -184,42 +184,43 @@ static bool is_no_checkpoint(ckpt_status st)
 /* is_data_file - returns true if the file is a data file of a Distributed Checkpoint, which may be
  * compressed. One with a single item opens as an archive, but its tensor has no name; one with several
  * items does not. */
-static bool is_data_file(const struct doctor *d)
+static bool is_data_file(const struct doctor *doctor)
 {
-    ckpt_str path = str_c(d->path);
+    ckpt_str path = str_c(doctor->path);
     ckpt_str unpacked = str_of(path.ptr, path.len - str_after_last(path, '.').len);
     bool is_packed = str_ends(unpacked, STR_LIT(".distcp."));
     bool is_damaged = false;
-    for (size_t i = 0; i < CHECK_RULES && is_packed && !d->f; i++)
-        is_damaged |= d->symptoms[i].n &&
-                      str_starts(str_c(d->symptoms[i].first.where), STR_LIT("compressed data"));
-    bool may_open = d->f ? d->f->loading.by != NULL : is_packed && d->src && !is_damaged;
-    return may_open && !d->is_folder && (is_packed || (d->f && folder_is_data_file(path)));
+    for (size_t i = 0; i < CHECK_RULES && is_packed && !doctor->f; i++)
+        is_damaged |= doctor->symptoms[i].n &&
+                      str_starts(str_c(doctor->symptoms[i].first.where), STR_LIT("compressed data"));
+    bool may_open = doctor->f ? doctor->f->loading.by != NULL : is_packed && doctor->src && !is_damaged;
+    return may_open && !doctor->is_folder && (is_packed || (doctor->f && folder_is_data_file(path)));
 }
 
 /* report_outcome - reports all diagnoses. ST is the status of verifying, *ERR its error. */
-static ckpt_status report_outcome(struct doctor *d, ckpt_status st, ckpt_error *err)
+static ckpt_status report_outcome(struct doctor *doctor, ckpt_status st, ckpt_error *err)
 {
     ckpt_error e = *err;
-    CKPT_TRY(check_unchanged(&d->check, err));     /* of a file that changed, the findings mean nothing */
-    if (st != CKPT_OK && library_is_missing(&e)) { /* that is no fault of the file */
+    CKPT_TRY(check_unchanged(&doctor->check, err)); /* of a file that changed, the findings mean nothing */
+    if (st != CKPT_OK && library_is_missing(&e)) {  /* that is no fault of the file */
         *err = e;
         return st;
     }
     if (is_no_checkpoint(st) &&
-        !(d->f && st == CKPT_ELIMIT)) /* if the file was opened, the limit is about one of its views */
-        return doctor_report_foreign(d, &e, err);
+        !(doctor->f && st == CKPT_ELIMIT)) /* if the file was opened, the limit is about one of its views */
+        return doctor_report_foreign(doctor, &e, err);
     if (st == CKPT_ECHANGED) /* the files are unchanged, so it is an unfinished edit in place */
-        return doctor_report_error(d, &(struct diagnosis){.id = "interrupted-edit"}, &e, err);
+        return doctor_report_error(doctor, &(struct diagnosis){.id = "interrupted-edit"}, &e, err);
     *err = e;
     CKPT_TRY(st);
-    CKPT_TRY(is_data_file(d) ? doctor_report_data_file(d, err) : doctor_report_compressed(d, err));
-    if (d->check.hint)
-        CKPT_TRY(doctor_report(d, &(struct diagnosis){.id = "undo-journal", .is_note = true}, err, "%s",
-                               d->check.hint));
-    CKPT_TRY(doctor_report_damage(d, err));
-    CKPT_TRY(doctor_report_unread(d, err));
-    return d->result->problems || !d->f ? CKPT_OK : doctor_report_refusals(d, err);
+    CKPT_TRY(is_data_file(doctor) ? doctor_report_data_file(doctor, err)
+                                  : doctor_report_compressed(doctor, err));
+    if (doctor->check.hint)
+        CKPT_TRY(doctor_report(doctor, &(struct diagnosis){.id = "undo-journal", .is_note = true}, err, "%s",
+                               doctor->check.hint));
+    CKPT_TRY(doctor_report_damage(doctor, err));
+    CKPT_TRY(doctor_report_unread(doctor, err));
+    return doctor->result->problems || !doctor->f ? CKPT_OK : doctor_report_refusals(doctor, err);
 }
 
 ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,

@@ -36,25 +36,25 @@ struct diagnosis {
 };
 
 /* doctor_report - reports DIAGNOSIS with the text FMT. A fix that ckpt would fail to apply is left out. */
-ckpt_status doctor_report(struct doctor *d, const struct diagnosis *diagnosis, ckpt_error *err,
+ckpt_status doctor_report(struct doctor *doctor, const struct diagnosis *diagnosis, ckpt_error *err,
                           const char *fmt, ...) CKPT_PRINTF(4, 5);
-/* doctor_report_error - reports DIAGNOSIS with the text and the hint of E. */
-ckpt_status doctor_report_error(struct doctor *d, const struct diagnosis *diagnosis, const ckpt_error *e,
-                                ckpt_error *err);
-/* doctor_drop_file_name - removes the name of the diagnosed file from E: it is above each diagnosis. */
-void doctor_drop_file_name(const struct doctor *d, ckpt_error *e);
+/* doctor_report_error - reports DIAGNOSIS with the text and the hint of ERROR. */
+ckpt_status doctor_report_error(struct doctor *doctor, const struct diagnosis *diagnosis,
+                                const ckpt_error *error, ckpt_error *err);
+/* doctor_drop_file_name - removes the name of the diagnosed file from ERROR: it is above each diagnosis. */
+void doctor_drop_file_name(const struct doctor *doctor, ckpt_error *error);
 
-/* doctor_report_foreign - reports that the file is not a checkpoint, for the reason E. */
-ckpt_status doctor_report_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err);
+/* doctor_report_foreign - reports that the file is not a checkpoint, for the reason ERROR. */
+ckpt_status doctor_report_foreign(struct doctor *doctor, const ckpt_error *error, ckpt_error *err);
 /* doctor_report_data_file - reports that the file is one of the data files of a Distributed Checkpoint. */
-ckpt_status doctor_report_data_file(struct doctor *d, ckpt_error *err);
+ckpt_status doctor_report_data_file(struct doctor *doctor, ckpt_error *err);
 /* doctor_report_compressed - reports a checkpoint that is compressed, which torch.load does not unpack. */
-ckpt_status doctor_report_compressed(struct doctor *d, ckpt_error *err);
+ckpt_status doctor_report_compressed(struct doctor *doctor, ckpt_error *err);
 /* doctor_report_damage - reports what verifying found. */
-ckpt_status doctor_report_damage(struct doctor *d, ckpt_error *err);
+ckpt_status doctor_report_damage(struct doctor *doctor, ckpt_error *err);
 /* doctor_report_unread - notes how many tensors cannot be read, so that their data were not checked. */
-ckpt_status doctor_report_unread(struct doctor *d, ckpt_error *err);
+ckpt_status doctor_report_unread(struct doctor *doctor, ckpt_error *err);
 /* doctor_report_refusals - reports what torch.load and load_state_dict will refuse in an intact file. */
-ckpt_status doctor_report_refusals(struct doctor *d, ckpt_error *err);
+ckpt_status doctor_report_refusals(struct doctor *doctor, ckpt_error *err);
 
 #endif

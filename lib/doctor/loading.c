@@ -27,21 +27,21 @@ static ckpt_str find_import(const ckpt_file *f, const char *prefix, ckpt_str *na
     return str_of("", 0);
 }
 
-static ckpt_status check_numpy(struct doctor *d, ckpt_error *err)
+static ckpt_status check_numpy(struct doctor *doctor, ckpt_error *err)
 {
     struct diagnosis diagnosis = {.id = "numpy-names", .fix = sanitize};
-    ckpt_str name, module = find_import(d->f, "numpy._core", &name);
+    ckpt_str name, module = find_import(doctor->f, "numpy._core", &name);
     if (module.len)
         return doctor_report(
-            d, &diagnosis, err,
+            doctor, &diagnosis, err,
             "saved with numpy 2: numpy 1 fails with No module named 'numpy._core' (imported: "
             "%.*s.%.*s)",
             STR_ARG(module), STR_ARG(name));
-    module = find_import(d->f, "numpy.core", &name);
+    module = find_import(doctor->f, "numpy.core", &name);
     if (!module.len)
         return CKPT_OK;
     diagnosis.is_note = true;
-    return doctor_report(d, &diagnosis, err,
+    return doctor_report(doctor, &diagnosis, err,
                          "saved with numpy 1 (%.*s.%.*s): numpy 2 warns that this name is deprecated",
                          STR_ARG(module), STR_ARG(name));
 }
@@ -59,27 +59,28 @@ static bool has_only_allowed_imports(const ckpt_file *f)
 }
 
 /* check_folder - reports a folder of torch.distributed.checkpoint, which torch.load does not read. */
-static ckpt_status check_folder(struct doctor *d, ckpt_error *err)
+static ckpt_status check_folder(struct doctor *doctor, ckpt_error *err)
 {
     const struct diagnosis diagnosis = {
         .id = "dcp-folder", .fix = {.action = CKPT_FIX_CONVERT, .suffix = ".pt"}, .is_note = true};
-    if (!d->f->format->is_folder)
+    if (!doctor->f->format->is_folder)
         return CKPT_OK;
-    return doctor_report(d, &diagnosis, err,
+    return doctor_report(doctor, &diagnosis, err,
                          "torch.distributed.checkpoint loads %s folder, torch.load does not",
-                         d->f->archive ? "the unpacked" : "this");
+                         doctor->f->archive ? "the unpacked" : "this");
 }
 
 /* check_index - notes that a set of shards, which the folder shows, has no index. */
-static ckpt_status check_index(struct doctor *d, ckpt_error *err)
+static ckpt_status check_index(struct doctor *doctor, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX], hint[SHELL_WORD_MAX + 64];
-    if (d->f->format != format_by_name("hf-shards") || d->f->archive || !source_is_folder(d->f->path))
+    if (doctor->f->format != format_by_name("hf-shards") || doctor->f->archive ||
+        !source_is_folder(doctor->f->path))
         return CKPT_OK; /* with an index, that is the path */
     (void)snprintf(hint, sizeof hint, "ckpt convert %s -o DIR copies the set and writes an index",
-                   shell_path(d->path, word));
+                   shell_path(doctor->path, word));
     const struct diagnosis diagnosis = {.id = "no-index", .hint = hint, .is_note = true};
-    return doctor_report(d, &diagnosis, err,
+    return doctor_report(doctor, &diagnosis, err,
                          "these shards have no index, without which transformers does not load them");
 }
 
@@ -92,9 +93,9 @@ static bool has_wide_integer(const ckpt_file *f)
     return false;
 }
 
-static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
+static ckpt_status check_weights_only(struct doctor *doctor, ckpt_error *err)
 {
-    ckpt_file *f = d->f;
+    ckpt_file *f = doctor->f;
     struct weights_only loading;
     CKPT_TRY(weights_only_check(f, f->a, &loading, err));
     if (loading.verdict != 0)
@@ -102,7 +103,7 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
     char word[SHELL_WORD_MAX], hint[256];
     (void)snprintf(hint, sizeof hint,
                    "weights_only=False runs whatever the file holds; `ckpt scan %s` lists that",
-                   shell_path(d->path, word));
+                   shell_path(doctor->path, word));
     struct diagnosis diagnosis = {.fix = convert, .hint = hint};
     const char *what = "torch.load(weights_only=True) refuses it";
     if (f->loading.refusal.len) {
@@ -119,10 +120,10 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
         diagnosis.id = "weights-only";
         diagnosis.fix = sanitize;
     }
-    return doctor_report(d, &diagnosis, err, "%s: %.*s", what, STR_ARG(loading.why));
+    return doctor_report(doctor, &diagnosis, err, "%s: %.*s", what, STR_ARG(loading.why));
 }
 
-static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
+static ckpt_status check_wrappers(struct doctor *doctor, ckpt_error *err)
 {
     ckpt_info info = CKPT_INIT(ckpt_info);
     const struct diagnosis prefix_diagnosis = {.id = "prefix", .fix = {.action = CKPT_FIX_STRIP}};
@@ -130,46 +131,49 @@ static ckpt_status check_wrappers(struct doctor *d, ckpt_error *err)
         .id = "nested-weights", .fix = {.action = CKPT_FIX_CONVERT, .root = "auto"}, .is_note = true};
     const struct diagnosis adapter_diagnosis = {
         .id = "lora-adapter", .hint = "load it by the library that made it, such as peft", .is_note = true};
-    CKPT_TRY(ckpt_inspect(d->f, &info, err));
+    CKPT_TRY(ckpt_inspect(doctor->f, &info, err));
     for (size_t i = 0; i < info.nwrappers; i++) {
-        const ckpt_wrapper *w = ckpt_wrapper_at(d->f, i);
+        const ckpt_wrapper *w = ckpt_wrapper_at(doctor->f, i);
         if (!w->certain)
             continue;
         CKPT_TRY(doctor_report(
-            d, &prefix_diagnosis, err,
+            doctor, &prefix_diagnosis, err,
             "%llu of %llu keys%s%.*s contain \"%.*s\", left by a wrapper: the bare model has no such keys",
             (unsigned long long)w->tensors, (unsigned long long)w->of, w->where.len ? " of " : "",
             STR_ARG(w->where), STR_ARG(w->prefix)));
         break;
     }
     if (info.adapter)
-        CKPT_TRY(doctor_report(
-            d, &adapter_diagnosis, err, "LoRA weights for %llu module%s: the base model has no such keys",
-            (unsigned long long)info.adapter->modules, info.adapter->modules == 1 ? "" : "s"));
+        CKPT_TRY(doctor_report(doctor, &adapter_diagnosis, err,
+                               "LoRA weights for %llu module%s: the base model has no such keys",
+                               (unsigned long long)info.adapter->modules,
+                               info.adapter->modules == 1 ? "" : "s"));
     if (info.has_weights && info.weights_root.len)
-        return doctor_report(d, &nested_diagnosis, err,
+        return doctor_report(doctor, &nested_diagnosis, err,
                              "the weights are below \"%.*s\": load_state_dict takes only that mapping",
                              STR_ARG(info.weights_root));
     return CKPT_OK;
 }
 
-/* get_storage_key - sets *KEY to the number in the name of R, if R is a storage. False: it is none. */
-static bool get_storage_key(const struct check_record *r, uint64_t *key)
+/* get_storage_key - sets *KEY to the number in the name of RECORD, if RECORD is a storage. False: it is
+ * none. */
+static bool get_storage_key(const struct check_record *record, uint64_t *key)
 {
-    size_t at = str_find(r->name, STR_LIT("/data/"), 0);
-    return at != SIZE_MAX && str_uint(str_skip(r->name, at + strlen("/data/")), key);
+    size_t at = str_find(record->name, STR_LIT("/data/"), 0);
+    return at != SIZE_MAX && str_uint(str_skip(record->name, at + strlen("/data/")), key);
 }
 
 /* read_storage_alignment - returns the number in the record .storage_alignment; 0: there is none. */
-static uint64_t read_storage_alignment(const struct check *c)
+static uint64_t read_storage_alignment(const struct check *check)
 {
     ckpt_error ignored;
     char text[16] = "";
     uint64_t n = 0;
-    for (size_t i = 0; i < c->nrecords; i++)
-        if (str_ends(c->records[i].name, STR_LIT("/.storage_alignment")) &&
-            c->records[i].src->size < sizeof text &&
-            source_read(c->records[i].src, 0, text, (size_t)c->records[i].src->size, &ignored) == CKPT_OK)
+    for (size_t i = 0; i < check->nrecords; i++)
+        if (str_ends(check->records[i].name, STR_LIT("/.storage_alignment")) &&
+            check->records[i].src->size < sizeof text &&
+            source_read(check->records[i].src, 0, text, (size_t)check->records[i].src->size, &ignored) ==
+                CKPT_OK)
             return str_uint(str_c(text), &n) ? n : 0;
     return 0;
 }
@@ -188,9 +192,9 @@ static uint64_t predict_offset(uint64_t end, uint64_t name_len, uint64_t align)
 
 /* check_offsets - reports a repacked archive that still has .format_version: with it, torch computes the
  * offsets of storages as if they were in the order of their numbers and aligned. */
-static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
+static ckpt_status check_offsets(struct doctor *doctor, ckpt_error *err)
 {
-    const struct check *c = &d->check;
+    const struct check *c = &doctor->check;
     const struct diagnosis diagnosis = {.id = "stale-format-version", .fix = convert};
     uint64_t align = read_storage_alignment(c), end = 0, next_key = 0, key;
     bool has_version = false;
@@ -206,7 +210,7 @@ static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
             return CKPT_OK; /* torch does not compute offsets in such archives */
         uint64_t expected = end ? predict_offset(end, r->name.len, align) : r->file_offset;
         if (expected && expected != r->file_offset)
-            return doctor_report(d, &diagnosis, err,
+            return doctor_report(doctor, &diagnosis, err,
                                  "repacked, but .format_version is still there: torch may look for %.*s at "
                                  "byte %llu, it is at %llu",
                                  STR_ARG(r->name), (unsigned long long)expected,
@@ -217,12 +221,12 @@ static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
 }
 
 /* check_imports - reports the first import that is known to run code. */
-static ckpt_status check_imports(struct doctor *d, ckpt_error *err)
+static ckpt_status check_imports(struct doctor *doctor, ckpt_error *err)
 {
-    const ckpt_file *f = d->f;
+    const ckpt_file *f = doctor->f;
     char word[SHELL_WORD_MAX], hint[256];
     (void)snprintf(hint, sizeof hint, "do not load it; `ckpt scan %s` lists what it would do",
-                   shell_path(d->path, word));
+                   shell_path(doctor->path, word));
     const struct diagnosis diagnosis = {.id = "runs-code", .fix = sanitize, .hint = hint, .first = hint};
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
@@ -230,7 +234,7 @@ static ckpt_status check_imports(struct doctor *d, ckpt_error *err)
             ckpt_str module = value_module(g), name = value_name(g), new_module = module, new_name = name;
             (void)python2_translate(&new_module, &new_name);
             if (name_verdict(new_module, new_name) == CKPT_SCAN_KNOWN_EXEC)
-                return doctor_report(d, &diagnosis, err, "loading it runs code: it imports %.*s.%.*s",
+                return doctor_report(doctor, &diagnosis, err, "loading it runs code: it imports %.*s.%.*s",
                                      STR_ARG(module), STR_ARG(name));
         }
     return CKPT_OK;
@@ -238,36 +242,36 @@ static ckpt_status check_imports(struct doctor *d, ckpt_error *err)
 
 /* check_suffix - reports a suffix that belongs to the format of a different loader. Some formats use the same
  * suffix as torch. */
-static ckpt_status check_suffix(struct doctor *d, ckpt_error *err)
+static ckpt_status check_suffix(struct doctor *doctor, ckpt_error *err)
 {
-    const ckpt_file *f = d->f;
+    const ckpt_file *f = doctor->f;
     struct diagnosis diagnosis = {.id = "wrong-extension", .fix = convert};
-    const struct format *format_of_name = d->is_folder ? NULL : format_by_suffix(d->path);
+    const struct format *format_of_name = doctor->is_folder ? NULL : format_by_suffix(doctor->path);
     const char *usual = f->format->suffixes;
     if (!format_of_name || format_of_name->flat == f->format->flat ||
-        (usual && str_matches_word(str_c(d->path), usual, str_ends_any_case)))
+        (usual && str_matches_word(str_c(doctor->path), usual, str_ends_any_case)))
         return CKPT_OK;
     if (format_of_name->flat && f->loading.by) {
         diagnosis.fix.suffix = ".safetensors";
-        return doctor_report(d, &diagnosis, err,
-                             "named %s, but it is a %s: loaders that go by the name refuse it",
-                             strrchr(d->path, '.'), f->format->title); /* format_by_suffix found a suffix */
+        return doctor_report(
+            doctor, &diagnosis, err, "named %s, but it is a %s: loaders that go by the name refuse it",
+            strrchr(doctor->path, '.'), f->format->title); /* format_by_suffix found a suffix */
     }
     diagnosis.fix.format = format_of_name->name;
-    return f->format->flat ? doctor_report(d, &diagnosis, err,
+    return f->format->flat ? doctor_report(doctor, &diagnosis, err,
                                            "named like a torch file, but it is %s: torch.load refuses it",
                                            f->format->title)
                            : CKPT_OK;
 }
 
-ckpt_status doctor_report_refusals(struct doctor *d, ckpt_error *err)
+ckpt_status doctor_report_refusals(struct doctor *doctor, ckpt_error *err)
 {
-    CKPT_TRY(check_suffix(d, err));
-    CKPT_TRY(check_imports(d, err));
-    CKPT_TRY(check_folder(d, err));
-    CKPT_TRY(check_index(d, err));
-    CKPT_TRY(check_weights_only(d, err));
-    CKPT_TRY(check_numpy(d, err));
-    CKPT_TRY(check_offsets(d, err));
-    return check_wrappers(d, err);
+    CKPT_TRY(check_suffix(doctor, err));
+    CKPT_TRY(check_imports(doctor, err));
+    CKPT_TRY(check_folder(doctor, err));
+    CKPT_TRY(check_index(doctor, err));
+    CKPT_TRY(check_weights_only(doctor, err));
+    CKPT_TRY(check_numpy(doctor, err));
+    CKPT_TRY(check_offsets(doctor, err));
+    return check_wrappers(doctor, err);
 }

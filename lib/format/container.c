@@ -83,11 +83,12 @@ struct candidates {
     ckpt_str last;
 };
 
-/* find_folder - sets *FOLDER to the outermost of the folders of C that NAME is in. False: it is in none. */
-static bool find_folder(const struct candidates *c, ckpt_str name, ckpt_str *folder)
+/* find_folder - sets *FOLDER to the outermost of the folders of CANDIDATES that NAME is in. False: it is in
+ * none. */
+static bool find_folder(const struct candidates *candidates, ckpt_str name, ckpt_str *folder)
 {
     *folder = str_of(name.ptr, 0);
-    while (map_get(c->folders, *folder) == MAP_NONE) {
+    while (map_get(candidates->folders, *folder) == MAP_NONE) {
         size_t slash = str_find(name, STR_LIT("/"), folder->len + (folder->len > 0));
         if (slash == SIZE_MAX)
             return false;
@@ -96,30 +97,30 @@ static bool find_folder(const struct candidates *c, ckpt_str name, ckpt_str *fol
     return true;
 }
 
-static ckpt_status begin(struct candidates *c, const source *archive, ckpt_error *err)
+static ckpt_status begin(struct candidates *candidates, const source *archive, ckpt_error *err)
 {
     ckpt_str folder;
-    *c = (struct candidates){.archive = archive, .folders = map_new(0)};
-    bool ok = c->folders != NULL;
+    *candidates = (struct candidates){.archive = archive, .folders = map_new(0)};
+    bool ok = candidates->folders != NULL;
     for (size_t i = 0; ok && i < members_count(archive); i++)
         if (get_folder(members_name(archive, i), &folder))
-            ok = map_put(c->folders, folder, 0, NULL);
+            ok = map_put(candidates->folders, folder, 0, NULL);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* next_candidate - sets *NAME to the next folder or member that may be a checkpoint; of a folder, the files
  * in it do not count. False: there are no more. */
-static bool next_candidate(struct candidates *c, ckpt_str *name)
+static bool next_candidate(struct candidates *candidates, ckpt_str *name)
 {
-    while (c->next < members_count(c->archive)) {
-        ckpt_str member = members_name(c->archive, c->next++);
-        bool is_folder = find_folder(c, member, name);
+    while (candidates->next < members_count(candidates->archive)) {
+        ckpt_str member = members_name(candidates->archive, candidates->next++);
+        bool is_folder = find_folder(candidates, member, name);
         if (!is_folder)
             *name = member;
         /* the files in a folder come one after the other */
         bool may_be_one = is_folder || (is_checkpoint(member) && !is_apple_double(member));
-        if (may_be_one && !(c->last.ptr && str_eq(c->last, *name))) {
-            c->last = *name;
+        if (may_be_one && !(candidates->last.ptr && str_eq(candidates->last, *name))) {
+            candidates->last = *name;
             return true;
         }
     }
@@ -162,17 +163,17 @@ struct shown {
     size_t used, shown, n;
 };
 
-static void show(struct shown *s, arena *a, const char *path, ckpt_str name)
+static void show(struct shown *shown, arena *a, const char *path, ckpt_str name)
 {
     char word[SHELL_WORD_MAX];
     ckpt_str full = join_member(a, path, name);
     const char *text = full.ptr ? shell_path(full.ptr, word) : "FILE!MEMBER";
-    s->n++;
-    if (s->shown + 1 != s->n || strlen(text) + 3 > sizeof s->text - s->used)
+    shown->n++;
+    if (shown->shown + 1 != shown->n || strlen(text) + 3 > sizeof shown->text - shown->used)
         return;
-    s->used += (size_t)snprintf(s->text + s->used, sizeof s->text - s->used, "%s%s", s->shown ? ", " : "",
-                                text);
-    s->shown++;
+    shown->used += (size_t)snprintf(shown->text + shown->used, sizeof shown->text - shown->used, "%s%s",
+                                    shown->shown ? ", " : "", text);
+    shown->shown++;
 }
 
 /* hint_members - sets the hint of ERR to the members of ARCHIVE, of the name PATH: its checkpoints or, if
@@ -274,20 +275,20 @@ ckpt_status container_open_path(const char *path, source **out, ckpt_error *err)
 
 /* ------------------------------------------------------------------------- format */
 
-static bool probe(const struct probe *p)
+static bool probe(const struct probe *this_probe)
 {
     source *archive;
     ckpt_error why;
     struct choice choice = {.n = 0};
-    if (p->is_folder || (!p->zip && !recognize_as(p, SIGN_TAR)))
+    if (this_probe->is_folder || (!this_probe->zip && !recognize_as(this_probe, SIGN_TAR)))
         return false;
-    ckpt_status st = members_open(p->src, p->path, 0, &archive, &why);
+    ckpt_status st = members_open(this_probe->src, this_probe->path, 0, &archive, &why);
     if (st == CKPT_OK) {
         st = choose(archive, &choice, &why);
         source_unref(archive);
     }
     if (st == CKPT_ENOMEM)
-        *p->no_memory = true;
+        *this_probe->no_memory = true;
     return choice.n > 0;
 }
 

@@ -15,15 +15,15 @@
 #include "format/salvage.h"
 #include "format/ties.h"
 
-ckpt_tensor flat_get_tensor(const struct flat_writer *w, const struct flat_item *x)
+ckpt_tensor flat_get_tensor(const struct flat_writer *writer, const struct flat_item *item)
 {
-    return table_tensor(&w->p->file->table, x->row);
+    return table_tensor(&writer->p->file->table, item->row);
 }
 
-uint64_t flat_item_nbytes(const struct flat_writer *w, const struct flat_item *x)
+uint64_t flat_item_nbytes(const struct flat_writer *writer, const struct flat_item *item)
 {
     uint64_t n = 0;
-    (void)plan_nbytes(w->p, x->row, &n);
+    (void)plan_nbytes(writer->p, item->row, &n);
     return n;
 }
 
@@ -32,91 +32,94 @@ ckpt_status flat_fail_too_large(ckpt_error *err)
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have {more} than {=2^64 bytes}");
 }
 
-ckpt_status flat_lay_out_item(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err)
+ckpt_status flat_lay_out_item(struct flat_writer *writer, struct flat_item *item, uint64_t align,
+                              ckpt_error *err)
 {
-    uint64_t nbytes, excess = w->nbytes % align, padding = excess ? align - excess : 0;
-    bool ok = checked_add(w->nbytes, padding, &x->begin) && plan_nbytes(w->p, x->row, &nbytes) &&
-              checked_add(x->begin, nbytes, &w->nbytes);
+    uint64_t nbytes, excess = writer->nbytes % align, padding = excess ? align - excess : 0;
+    bool ok = checked_add(writer->nbytes, padding, &item->begin) &&
+              plan_nbytes(writer->p, item->row, &nbytes) && checked_add(item->begin, nbytes, &writer->nbytes);
     return ok ? CKPT_OK : flat_fail_too_large(err);
 }
 
 /* ------------------------------------------------------- what is written */
 
-static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
+static const char *find_unfit_reason(const struct flat_writer *writer, const struct flat_item *item)
 {
-    const struct table *t = &w->p->file->table;
-    ckpt_kind kind = table_kind_of(t, x->row);
+    const struct table *t = &writer->p->file->table;
+    ckpt_kind kind = table_kind_of(t, item->row);
     if (kind != CKPT_DENSE && kind != CKPT_NDARRAY)
         return "is not a dense tensor";
-    if (!table_has_data(t, x->row) || !table_has_shape(t, x->row))
+    if (!table_has_data(t, item->row) || !table_has_shape(t, item->row))
         return "has no bytes";
-    return w->rules->find_unfit_reason(w, x);
+    return writer->rules->find_unfit_reason(writer, item);
 }
 
 /* find_castable_dtype - returns the dtype that tensors of DT can be cast to for writing, or NULL. */
-static const char *find_castable_dtype(const struct flat_writer *w, ckpt_dtype dt)
+static const char *find_castable_dtype(const struct flat_writer *writer, ckpt_dtype dt)
 {
     if (dequantize_supports(dt))
         return "float32";
     if (dtype_info(dt)->klass != 'f')
         return NULL;
-    return dtype_is_foreign(dt) ? "float32" : w->rules->float_dtype;
+    return dtype_is_foreign(dt) ? "float32" : writer->rules->float_dtype;
 }
 
-static ckpt_status refuse_unfit_tensors(const struct flat_writer *w, const struct flat_item *first,
+static ckpt_status refuse_unfit_tensors(const struct flat_writer *writer, const struct flat_item *first,
                                         size_t nothers, ckpt_error *err)
 {
-    const ckpt_tensor t = flat_get_tensor(w, first);
-    const char *cast = find_castable_dtype(w, (ckpt_dtype)t.dtype);
-    bool torch_keeps = !dtype_is_foreign((ckpt_dtype)t.dtype) && (t.has_data || !w->p->file->format->flat);
+    const ckpt_tensor t = flat_get_tensor(writer, first);
+    const char *cast = find_castable_dtype(writer, (ckpt_dtype)t.dtype);
+    bool torch_keeps = !dtype_is_foreign((ckpt_dtype)t.dtype) &&
+                       (t.has_data || !writer->p->file->format->flat);
     char more[48] = "";
     if (nothers)
         (void)snprintf(more, sizeof more, ", and %zu other%s likewise", nothers, nothers == 1 ? "" : "s");
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%s cannot hold \"%.*s\" (%s, %s): it %s%s",
-               w->rules->format_name, STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t.kind),
-               t.dtype ? ckpt_tensor_dtype_name(&t) : "no dtype", find_unfit_reason(w, first), more);
+               writer->rules->format_name, STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t.kind),
+               t.dtype ? ckpt_tensor_dtype_name(&t) : "no dtype", find_unfit_reason(writer, first), more);
     if (cast && strcmp(cast, ckpt_tensor_dtype_name(&t)) != 0)
-        error_add_hint(err, "--cast '*=%s' makes it a type that %s has", cast, w->rules->format_name);
+        error_add_hint(err, "--cast '*=%s' makes it a type that %s has", cast, writer->rules->format_name);
     else
-        format_hint_leave_out(w->p->file, &t, first->name, torch_keeps ? "; a .pth output keeps it" : "",
+        format_hint_leave_out(writer->p->file, &t, first->name, torch_keeps ? "; a .pth output keeps it" : "",
                               err);
     return CKPT_ELOSSY;
 }
 
-/* drop_orphan - reports X, a component, as dropped if the plan leaves out its composite. */
-static ckpt_status drop_orphan(const struct flat_writer *w, const struct flat_item *x, ckpt_error *err)
+/* drop_orphan - reports ITEM, a component, as dropped if the plan leaves out its composite. */
+static ckpt_status drop_orphan(const struct flat_writer *writer, const struct flat_item *item,
+                               ckpt_error *err)
 {
-    if (w->p->keep[table_part_of(&w->p->file->table, x->row)])
+    if (writer->p->keep[table_part_of(&writer->p->file->table, item->row)])
         return CKPT_OK;
-    const ckpt_path_elem flat = {.str = x->name};
-    const ckpt_leaf component = {.name = x->name, .path = &flat, .npath = 1};
-    return plan_note_dropped(w->p, &component, "part of a tensor that is left out", err);
+    const ckpt_path_elem flat = {.str = item->name};
+    const ckpt_leaf component = {.name = item->name, .path = &flat, .npath = 1};
+    return plan_note_dropped(writer->p, &component, "part of a tensor that is left out", err);
 }
 
 /* collect_items - adds the entries that are not in DROP as items, and refuses unfit ones. */
-static ckpt_status collect_items(struct flat_writer *w, const bool *drop, ckpt_error *err)
+static ckpt_status collect_items(struct flat_writer *writer, const bool *drop, ckpt_error *err)
 {
     struct flat_item unfit;
     size_t nunfit = 0;
-    for (size_t i = 0; i < w->p->nentries; i++) {
-        const struct plan_entry *e = &w->p->entries[i];
+    for (size_t i = 0; i < writer->p->nentries; i++) {
+        const struct plan_entry *e = &writer->p->entries[i];
         const struct flat_item x = {.name = e->name, .row = e->row};
         if (drop[i])
             continue;
-        if (table_part_of(&w->p->file->table, x.row) != CKPT_NO_TENSOR)
-            CKPT_TRY(drop_orphan(w, &x, err));
-        else if (!find_unfit_reason(w, &x))
-            w->items[w->n++] = x;
+        if (table_part_of(&writer->p->file->table, x.row) != CKPT_NO_TENSOR)
+            CKPT_TRY(drop_orphan(writer, &x, err));
+        else if (!find_unfit_reason(writer, &x))
+            writer->items[writer->n++] = x;
         else if (nunfit++ == 0)
             unfit = x;
     }
-    return nunfit ? refuse_unfit_tensors(w, &unfit, nunfit - 1, err) : CKPT_OK;
+    return nunfit ? refuse_unfit_tensors(writer, &unfit, nunfit - 1, err) : CKPT_OK;
 }
 
 /* make_path_text - returns the path of ROW, such as ["model"][0], or empty text if memory ran out. */
-static ckpt_str make_path_text(const struct flat_writer *w, uint32_t row)
+static ckpt_str make_path_text(const struct flat_writer *writer, uint32_t row)
 {
-    const ckpt_tensor t = table_tensor(&w->p->file->table, row);
+    const ckpt_tensor t = table_tensor(&writer->p->file->table, row);
     buf b;
     buf_init(&b, 4096);
     for (uint32_t k = 0; k < t.npath; k++) {
@@ -127,25 +130,25 @@ static ckpt_str make_path_text(const struct flat_writer *w, uint32_t row)
             json_quote(&b, t.path[k].str);
         buf_byte(&b, ']');
     }
-    ckpt_str text = arena_str(w->p->a, buf_view(&b));
+    ckpt_str text = arena_str(writer->p->a, buf_view(&b));
     buf_free(&b);
     return text.ptr ? text : str_of("", 0);
 }
 
-static ckpt_status fail_collision(const struct flat_writer *w, const struct plan_entry *a,
-                                  const struct plan_entry *b, ckpt_error *err)
+static ckpt_status fail_collision(const struct flat_writer *writer, const struct plan_entry *left,
+                                  const struct plan_entry *right, ckpt_error *err)
 {
-    ckpt_str path_a = make_path_text(w, a->row), path_b = make_path_text(w, b->row);
+    ckpt_str path_a = make_path_text(writer, left->row), path_b = make_path_text(writer, right->row);
     return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                 "two tensors would both be called \"%.*s\": %.*s and %.*s\n"
                 "--root picks one of several mappings, ckpt rename changes one of the names",
-                STR_ARG(a->name), STR_ARG(path_a), STR_ARG(path_b));
+                STR_ARG(left->name), STR_ARG(path_a), STR_ARG(path_b));
 }
 
 /* check_collisions - refuses equal names among all entries, including recorded ties. */
-static ckpt_status check_collisions(const struct flat_writer *w, ckpt_error *err)
+static ckpt_status check_collisions(const struct flat_writer *writer, ckpt_error *err)
 {
-    const ckpt_plan *p = w->p;
+    const ckpt_plan *p = writer->p;
     map *seen = map_new(p->nentries);
     ckpt_status st = seen ? CKPT_OK : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < p->nentries; i++) {
@@ -153,74 +156,75 @@ static ckpt_status check_collisions(const struct flat_writer *w, ckpt_error *err
         if (!map_put(seen, p->entries[i].name, (uint32_t)i, &other))
             st = fail_memory(err);
         else if (other != MAP_NONE)
-            st = fail_collision(w, &p->entries[other], &p->entries[i], err);
+            st = fail_collision(writer, &p->entries[other], &p->entries[i], err);
     }
     map_free(seen);
     return st;
 }
 
 /* drop_leaves - reports values that are not tensors as dropped; with --strict refuses them. */
-static ckpt_status drop_leaves(const struct flat_writer *w, ckpt_error *err)
+static ckpt_status drop_leaves(const struct flat_writer *writer, ckpt_error *err)
 {
-    ckpt_plan *p = w->p;
+    ckpt_plan *p = writer->p;
     size_t before = p->report.ndropped;
     for (size_t i = 0; i < p->file->nleaves; i++) {
         const ckpt_leaf *leaf = &p->file->leaves[i];
         if (plan_includes_leaf(p, leaf))
             CKPT_TRY(plan_note_dropped(p, leaf, "not a tensor", err));
     }
-    if (p->report.ndropped == before || !w->job->opts->strict)
+    if (p->report.ndropped == before || !writer->job->opts->strict)
         return CKPT_OK;
     const ckpt_dropped *d = &p->report.dropped[before];
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\" (%.*s) is not a tensor, nor are %zu others; %s\n"
                 "without --strict they are left out and listed",
-                STR_ARG(d->name), STR_ARG(d->type), p->report.ndropped - before - 1, w->rules->contents_rule);
+                STR_ARG(d->name), STR_ARG(d->type), p->report.ndropped - before - 1,
+                writer->rules->contents_rule);
 }
 
-static bool keeps_values(const struct flat_writer *w)
+static bool keeps_values(const struct flat_writer *writer)
 {
-    return w->rules->keeps_values && w->rules->keeps_values(w);
+    return writer->rules->keeps_values && writer->rules->keeps_values(writer);
 }
 
 /* check_not_empty - fails if no tensor is written, unless the input is an empty mapping, or one of values
  * that are written. */
-static ckpt_status check_not_empty(const struct flat_writer *w, ckpt_error *err)
+static ckpt_status check_not_empty(const struct flat_writer *writer, ckpt_error *err)
 {
-    const ckpt_file *f = w->p->file;
-    bool was_empty = f->table.nrows == 0 && w->p->report.ndropped == 0 && !salvage_left_nothing(f) &&
-                     (view_is_empty_mapping(f->root) || (f->root && keeps_values(w)));
-    return w->n || was_empty ? CKPT_OK : plan_fail_no_tensors(w->p, err);
+    const ckpt_file *f = writer->p->file;
+    bool was_empty = f->table.nrows == 0 && writer->p->report.ndropped == 0 && !salvage_left_nothing(f) &&
+                     (view_is_empty_mapping(f->root) || (f->root && keeps_values(writer)));
+    return writer->n || was_empty ? CKPT_OK : plan_fail_no_tensors(writer->p, err);
 }
 
-static ckpt_status choose_items(struct flat_writer *w, ckpt_error *err)
+static ckpt_status choose_items(struct flat_writer *writer, ckpt_error *err)
 {
-    ckpt_plan *p = w->p;
-    ckpt_ties ties = w->job->opts->ties;
-    if (!w->rules->records_ties && ties == CKPT_TIES_DROP)
+    ckpt_plan *p = writer->p;
+    ckpt_ties ties = writer->job->opts->ties;
+    if (!writer->rules->records_ties && ties == CKPT_TIES_DROP)
         ties = CKPT_TIES_COPY;
     bool *drop = calloc(p->nentries + 1, sizeof *drop);
-    w->items = calloc(p->nentries + 1, sizeof *w->items);
-    ckpt_status st = drop && w->items ? CKPT_OK : fail_memory(err);
+    writer->items = calloc(p->nentries + 1, sizeof *writer->items);
+    ckpt_status st = drop && writer->items ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK)
         st = ties_resolve(p, ties, drop, err);
     if (st == CKPT_OK)
-        st = collect_items(w, drop, err);
+        st = collect_items(writer, drop, err);
     free(drop);
     CKPT_TRY(st);
-    if (!keeps_values(w)) {
-        CKPT_TRY(check_collisions(w, err));
-        CKPT_TRY(drop_leaves(w, err));
+    if (!keeps_values(writer)) {
+        CKPT_TRY(check_collisions(writer, err));
+        CKPT_TRY(drop_leaves(writer, err));
     }
-    return check_not_empty(w, err);
+    return check_not_empty(writer, err);
 }
 
 /* ------------------------------------------------------------------ bytes */
 
-static struct copy_item get_copy_item(const void *user, size_t i)
+static struct copy_item get_copy_item(const void *user, size_t index)
 {
     const struct flat_writer *w = user;
-    const struct flat_item *x = &w->items[i];
+    const struct flat_item *x = &w->items[index];
     return (struct copy_item){.row = x->row,
                               .from = table_dtype_of(&w->p->file->table, x->row),
                               .to = plan_dtype(w->p, x->row),
@@ -228,100 +232,101 @@ static struct copy_item get_copy_item(const void *user, size_t i)
                               .name = x->name};
 }
 
-ckpt_status flat_copy_items(const struct flat_writer *w, sink *out, ckpt_error *err)
+ckpt_status flat_copy_items(const struct flat_writer *writer, sink *out, ckpt_error *err)
 {
-    const struct copy_job job = {.file = w->p->file,
-                                 .read_options = plan_stream_options(w->p),
+    const struct copy_job job = {.file = writer->p->file,
+                                 .read_options = plan_stream_options(writer->p),
                                  .out = out,
-                                 .n = w->n,
+                                 .n = writer->n,
                                  .get_item = get_copy_item,
-                                 .user = w,
-                                 .crcs = w->crcs,
-                                 .tallies = w->tallies,
-                                 .nbytes = w->nbytes,
-                                 .options = w->job->opts};
+                                 .user = writer,
+                                 .crcs = writer->crcs,
+                                 .tallies = writer->tallies,
+                                 .nbytes = writer->nbytes,
+                                 .options = writer->job->opts};
     return copy_items(&job, err);
 }
 
 /* rehearse_copy - for a dry run: checks checksums, overflow of casts, and the limit for expanded views. */
-static ckpt_status rehearse_copy(const struct flat_writer *w, ckpt_error *err)
+static ckpt_status rehearse_copy(const struct flat_writer *writer, ckpt_error *err)
 {
-    struct stream_options o = plan_stream_options(w->p);
-    for (size_t i = 0; i < w->n; i++) {
-        const ckpt_tensor t = flat_get_tensor(w, &w->items[i]);
-        ckpt_status st = stream_check_limit(&w->p->file->table, &t, err);
+    struct stream_options o = plan_stream_options(writer->p);
+    for (size_t i = 0; i < writer->n; i++) {
+        const ckpt_tensor t = flat_get_tensor(writer, &writer->items[i]);
+        ckpt_status st = stream_check_limit(&writer->p->file->table, &t, err);
         if (st != CKPT_OK) {
-            error_add_where(err, "%.*s", STR_ARG(w->items[i].name));
+            error_add_where(err, "%.*s", STR_ARG(writer->items[i].name));
             return st;
         }
-        if (t.dtype == plan_dtype(w->p, w->items[i].row) && t.storage != CKPT_NO_STORAGE)
-            CKPT_TRY(storage_check_crc(&w->p->file->table, t.storage, &o, err));
+        if (t.dtype == plan_dtype(writer->p, writer->items[i].row) && t.storage != CKPT_NO_STORAGE)
+            CKPT_TRY(storage_check_crc(&writer->p->file->table, t.storage, &o, err));
     }
-    return flat_copy_items(w, NULL, err);
+    return flat_copy_items(writer, NULL, err);
 }
 
 /* record_casts - records the casts for the report, in the order of the file. */
-static ckpt_status record_casts(const struct flat_writer *w, ckpt_error *err)
+static ckpt_status record_casts(const struct flat_writer *writer, ckpt_error *err)
 {
-    size_t before = w->p->report.ncasts;
-    for (size_t i = 0; i < w->n; i++) {
-        const struct flat_item *x = &w->items[i];
-        const struct table *t = &w->p->file->table;
-        if (table_dtype_of(t, x->row) != plan_dtype(w->p, x->row))
-            CKPT_TRY(plan_note_cast(w->p, x->name, x->row, table_elements_of(t, x->row),
-                                    w->tallies[i].overflowed, err));
+    size_t before = writer->p->report.ncasts;
+    for (size_t i = 0; i < writer->n; i++) {
+        const struct flat_item *x = &writer->items[i];
+        const struct table *t = &writer->p->file->table;
+        if (table_dtype_of(t, x->row) != plan_dtype(writer->p, x->row))
+            CKPT_TRY(plan_note_cast(writer->p, x->name, x->row, table_elements_of(t, x->row),
+                                    writer->tallies[i].overflowed, err));
     }
-    return w->job->opts->strict ? plan_check_lossless(w->p, before, err) : CKPT_OK;
+    return writer->job->opts->strict ? plan_check_lossless(writer->p, before, err) : CKPT_OK;
 }
 
-static ckpt_status put_output(struct flat_writer *w, sink *out, ckpt_error *err)
+static ckpt_status put_output(struct flat_writer *writer, sink *out, ckpt_error *err)
 {
-    if (!w->rules->size_unknown)
-        CKPT_TRY(sink_reserve(out, w->size, err));
-    CKPT_TRY(w->rules->put_contents(w, out, err));
-    CKPT_TRY(record_casts(w, err));
-    if (w->job->has_index) /* then the writer of the shards checks once, after the last */
+    if (!writer->rules->size_unknown)
+        CKPT_TRY(sink_reserve(out, writer->size, err));
+    CKPT_TRY(writer->rules->put_contents(writer, out, err));
+    CKPT_TRY(record_casts(writer, err));
+    if (writer->job->has_index) /* then the writer of the shards checks once, after the last */
         return CKPT_OK;
-    return file_check_unchanged(w->p->file, err);
+    return file_check_unchanged(writer->p->file, err);
 }
 
-static ckpt_status write_output(struct flat_writer *w, ckpt_error *err)
+static ckpt_status write_output(struct flat_writer *writer, ckpt_error *err)
 {
     sink *out;
-    w->tallies = w->p->casts.to ? calloc(w->n + 1, sizeof *w->tallies) : NULL;
-    w->crcs = w->rules->needs_crcs ? calloc(w->n + 1, sizeof *w->crcs) : NULL;
-    if ((w->p->casts.to && !w->tallies) || (w->rules->needs_crcs && !w->crcs))
+    writer->tallies = writer->p->casts.to ? calloc(writer->n + 1, sizeof *writer->tallies) : NULL;
+    writer->crcs = writer->rules->needs_crcs ? calloc(writer->n + 1, sizeof *writer->crcs) : NULL;
+    if ((writer->p->casts.to && !writer->tallies) || (writer->rules->needs_crcs && !writer->crcs))
         return fail_memory(err);
-    if (w->job->opts->dry_run) {
-        CKPT_TRY(rehearse_copy(w, err));
-        return record_casts(w, err);
+    if (writer->job->opts->dry_run) {
+        CKPT_TRY(rehearse_copy(writer, err));
+        return record_casts(writer, err);
     }
-    CKPT_TRY(plan_open_sink(w->p, w->job, &out, err));
-    return sink_end(out, put_output(w, out, err), err);
+    CKPT_TRY(plan_open_sink(writer->p, writer->job, &out, err));
+    return sink_end(out, put_output(writer, out, err), err);
 }
 
-static ckpt_status write_plan(struct flat_writer *w, ckpt_error *err)
+static ckpt_status write_plan(struct flat_writer *writer, ckpt_error *err)
 {
-    const struct write_job *job = w->job;
-    CKPT_TRY(plan_update_entries(w->p, err));
-    arena_trim(w->p->a);
-    CKPT_TRY(choose_items(w, err));
-    CKPT_TRY(w->rules->lay_out(w, err));
+    const struct write_job *job = writer->job;
+    CKPT_TRY(plan_update_entries(writer->p, err));
+    arena_trim(writer->p->a);
+    CKPT_TRY(choose_items(writer, err));
+    CKPT_TRY(writer->rules->lay_out(writer, err));
     if (!job->layout_only)
-        CKPT_TRY(write_output(w, err));
+        CKPT_TRY(write_output(writer, err));
     if (job->path)
-        CKPT_TRY(plan_note_output(w->p, job->path, err));
-    job->result->tensors += w->n + (w->p->report.naliases - w->first_alias); /* recorded ties count, too */
-    job->result->bytes += w->size;
+        CKPT_TRY(plan_note_output(writer->p, job->path, err));
+    job->result->tensors += writer->n +
+                            (writer->p->report.naliases - writer->first_alias); /* recorded ties count, too */
+    job->result->bytes += writer->size;
     return CKPT_OK;
 }
 
-ckpt_status flat_write(struct flat_writer *w, ckpt_error *err)
+ckpt_status flat_write(struct flat_writer *writer, ckpt_error *err)
 {
-    w->first_alias = w->p->report.naliases;
-    ckpt_status st = write_plan(w, err);
-    free(w->items);
-    free(w->crcs);
-    free(w->tallies);
+    writer->first_alias = writer->p->report.naliases;
+    ckpt_status st = write_plan(writer, err);
+    free(writer->items);
+    free(writer->crcs);
+    free(writer->tallies);
     return st;
 }

@@ -46,16 +46,18 @@ struct flat_rules {
     ckpt_status (*put_contents)(struct flat_writer *w, sink *out, ckpt_error *err);
 };
 
-/* flat_write - writes the plan of W as the `write` of a format does. The caller sets p, job, rules and user
- * of W. The report of the plan lists what was left out. */
-ckpt_status flat_write(struct flat_writer *w, ckpt_error *err);
-ckpt_tensor flat_get_tensor(const struct flat_writer *w, const struct flat_item *x);
-/* flat_item_nbytes - returns the bytes of X in the output. lay_out has checked the sum over all items. */
-uint64_t flat_item_nbytes(const struct flat_writer *w, const struct flat_item *x);
-/* flat_lay_out_item - sets x->begin to w->nbytes aligned up to ALIGN, and w->nbytes to the end of X. */
-ckpt_status flat_lay_out_item(struct flat_writer *w, struct flat_item *x, uint64_t align, ckpt_error *err);
+/* flat_write - writes the plan of WRITER as the `write` of a format does. The caller sets p, job, rules and
+ * user of WRITER. The report of the plan lists what was left out. */
+ckpt_status flat_write(struct flat_writer *writer, ckpt_error *err);
+ckpt_tensor flat_get_tensor(const struct flat_writer *writer, const struct flat_item *item);
+/* flat_item_nbytes - returns the bytes of ITEM in the output. lay_out has checked the sum over all items. */
+uint64_t flat_item_nbytes(const struct flat_writer *writer, const struct flat_item *item);
+/* flat_lay_out_item - sets item->begin to writer->nbytes aligned up to ALIGN, and writer->nbytes to the end
+ * of ITEM. */
+ckpt_status flat_lay_out_item(struct flat_writer *writer, struct flat_item *item, uint64_t align,
+                              ckpt_error *err);
 ckpt_status flat_fail_too_large(ckpt_error *err);
 /* flat_copy_items - copies all items to OUT, where the caller has skipped their ranges. */
-ckpt_status flat_copy_items(const struct flat_writer *w, sink *out, ckpt_error *err);
+ckpt_status flat_copy_items(const struct flat_writer *writer, sink *out, ckpt_error *err);
 
 #endif

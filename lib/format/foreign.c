@@ -30,10 +30,10 @@ static ckpt_str get_pointer_value(ckpt_str text, const char *key)
     return v;
 }
 
-static ckpt_status refuse_lfs_pointer(const struct probe *p, ckpt_error *err)
+static ckpt_status refuse_lfs_pointer(const struct probe *probe, ckpt_error *err)
 {
-    ckpt_str oid = get_pointer_value(probe_head(p), "\noid "),
-             size = get_pointer_value(probe_head(p), "\nsize ");
+    ckpt_str oid = get_pointer_value(probe_head(probe), "\noid "),
+             size = get_pointer_value(probe_head(probe), "\nsize ");
     if (oid.len && size.len)
         (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                    "{Git LFS pointer}, not {=a checkpoint} (the real file has %.*s bytes, %.*s)",
@@ -42,58 +42,61 @@ static ckpt_status refuse_lfs_pointer(const struct probe *p, ckpt_error *err)
         (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                    "{Git LFS pointer} without its %s line, not {=a checkpoint}", oid.len ? "size" : "oid");
     char word[SHELL_WORD_MAX]; /* "FILE" if the path has wildcards: --include takes patterns */
-    error_add_hint(err, "git lfs pull --include %s", shell_word(str_c(p->path), "*?[]!\\,", "FILE", word));
+    error_add_hint(err, "git lfs pull --include %s",
+                   shell_word(str_c(probe->path), "*?[]!\\,", "FILE", word));
     return CKPT_EUNKNOWN;
 }
 
-/* refuse_zip - refuses P, a zip archive that no format recognizes; the error names what P may be. */
-static ckpt_status refuse_zip(const struct probe *p, ckpt_error *err)
+/* refuse_zip - refuses PROBE, a zip archive that no format recognizes; the error names what PROBE may be. */
+static ckpt_status refuse_zip(const struct probe *probe, ckpt_error *err)
 {
     size_t npy = 0;
     bool has_saved_model = false, has_serialization_id = false;
-    for (size_t i = 0; i < p->zip->n; i++) {
-        ckpt_str n = p->zip->entries[i].name;
+    for (size_t i = 0; i < probe->zip->n; i++) {
+        ckpt_str n = probe->zip->entries[i].name;
         npy += str_ends(n, STR_LIT(".npy"));
         has_saved_model |= str_ends(n, STR_LIT("saved_model.pb"));
         has_serialization_id |= str_ends(n, STR_LIT("/.data/serialization_id"));
     }
-    if (p->zip->n && npy == p->zip->n) /* numpy/npz.c reads archives at offset 0 */
+    if (probe->zip->n && npy == probe->zip->n) /* numpy/npz.c reads archives at offset 0 */
         return refuse_as(err, "numpy archive (.npz) after other bytes, which numpy takes for a pickle");
     if (has_saved_model)
         return refuse_as(err, "zipped TensorFlow SavedModel");
     if (has_serialization_id) {
-        ckpt_status st = fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->zip->directory_at),
+        ckpt_status st = fail(err, CKPT_ETRUNCATED, source_pos(probe->src, probe->zip->directory_at),
                               "torch archive of {%zu records} without {=data.pkl}: from a torch.save that "
                               "failed\nthe tensors were never written; look for an earlier checkpoint",
-                              p->zip->n);
+                              probe->zip->n);
         return prefix_where_if_failed(st, STR_LIT("central directory"), err);
     }
     return fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                 "zip archive of {%zu member%s} without a torch checkpoint (no {=data.pkl})\n"
                 "`unzip -l` lists its members; FILE!MEMBER reads one of them",
-                p->zip->n, p->zip->n == 1 ? "" : "s");
+                probe->zip->n, probe->zip->n == 1 ? "" : "s");
 }
 
-static ckpt_status refuse_link(const struct probe *p, const struct signature *s, ckpt_error *err)
+static ckpt_status refuse_link(const struct probe *probe, const struct signature *signature, ckpt_error *err)
 {
-    return fail(err, s->status, CKPT_NO_OFFSET,
+    return fail(err, signature->status, CKPT_NO_OFFSET,
                 "{%s}, not {=a checkpoint}: it points to %.*s\n"
                 "name that file, or copy or check out again with links",
-                s->what, STR_ARG(recognize_get_link(p)));
+                signature->what, STR_ARG(recognize_get_link(probe)));
 }
 
-/* refuse_icloud_stub - refuses P, .NAME.icloud, which stands for NAME. */
-static ckpt_status refuse_icloud_stub(const struct probe *p, const struct signature *s, ckpt_error *err)
+/* refuse_icloud_stub - refuses PROBE, .NAME.icloud, which stands for NAME. */
+static ckpt_status refuse_icloud_stub(const struct probe *probe, const struct signature *signature,
+                                      ckpt_error *err)
 {
     char word[SHELL_WORD_MAX], path[4096];
-    ckpt_str name = str_after_last(str_c(p->path), '/');
-    size_t folder = strlen(p->path) - name.len;
+    ckpt_str name = str_after_last(str_c(probe->path), '/');
+    size_t folder = strlen(probe->path) - name.len;
     ckpt_str original = str_of(name.ptr + 1, name.len - strlen(".icloud") - 1);
-    int n = snprintf(path, sizeof path, "%.*s%.*s", (int)folder, p->path, (int)original.len, original.ptr);
-    (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=a checkpoint}", s->what);
+    int n = snprintf(path, sizeof path, "%.*s%.*s", (int)folder, probe->path, (int)original.len,
+                     original.ptr);
+    (void)fail(err, signature->status, CKPT_NO_OFFSET, "{%s}, not {=a checkpoint}", signature->what);
     error_add_hint(err, "`brctl download %s` fetches it",
                    (size_t)n < sizeof path ? shell_path(path, word) : "FILE");
-    return s->status;
+    return signature->status;
 }
 
 /* find_new_archive - writes to OUT a name, such as NAME and SUFFIX, for an archive in the folder PARENT; zip
@@ -112,89 +115,95 @@ static const char *find_new_archive(ckpt_str parent, ckpt_str name, const char *
     return "NAME.pt";
 }
 
-/* refuse_unpacked - refuses P, the folder of the members of a torch archive. torch reads archives whose
+/* refuse_unpacked - refuses PROBE, the folder of the members of a torch archive. torch reads archives whose
  * members are in one folder; to torch.export, an entry for the folder `models` itself would be a model. */
-static ckpt_status refuse_unpacked(const struct probe *p, const struct signature *s, ckpt_error *err)
+static ckpt_status refuse_unpacked(const struct probe *probe, const struct signature *signature,
+                                   ckpt_error *err)
 {
     char folder[SHELL_WORD_MAX], word[SHELL_WORD_MAX], archive[SHELL_WORD_MAX];
-    ckpt_str path = str_c(p->path);
+    ckpt_str path = str_c(probe->path);
     while (path.len > 1 && path.ptr[path.len - 1] == '/')
         path.len--;
     ckpt_str last = str_after_last(path, '/'), parent = str_of(path.ptr, path.len - last.len);
     const char *name = shell_word(last, "", "NAME", word);
-    const char *out = find_new_archive(parent, last, s->hint, archive);
-    (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=the archive}", s->what);
+    const char *out = find_new_archive(parent, last, signature->hint, archive);
+    (void)fail(err, signature->status, CKPT_NO_OFFSET, "{%s}, not {=the archive}", signature->what);
     if (parent.len)
         error_add_hint(err, "zip it again: (cd %s && zip -0Dqr %s %s)",
                        shell_word(parent, "", "FOLDER", folder), out, name);
     else
         error_add_hint(err, "zip it again: zip -0Dqr %s %s", out, name);
-    return s->status;
+    return signature->status;
 }
 
-/* refuse_hub_cache - refuses P, models--NAME of the Hub's cache; names the revision that `main` refers to. */
-static ckpt_status refuse_hub_cache(const struct probe *p, const struct signature *s, ckpt_error *err)
+/* refuse_hub_cache - refuses PROBE, models--NAME of the Hub's cache; names the revision that `main` refers
+ * to. */
+static ckpt_status refuse_hub_cache(const struct probe *probe, const struct signature *signature,
+                                    ckpt_error *err)
 {
     ckpt_error ignored;
     char word[SHELL_WORD_MAX], path[4096], revision[64];
-    int n = snprintf(path, sizeof path, "%s/refs/main", p->path);
+    int n = snprintf(path, sizeof path, "%s/refs/main", probe->path);
     source *src = NULL;
     size_t length = 0;
-    if ((size_t)n < sizeof path && source_open_in(p->archive, path, &src, &ignored) == CKPT_OK &&
+    if ((size_t)n < sizeof path && source_open_in(probe->archive, path, &src, &ignored) == CKPT_OK &&
         src->size <= sizeof revision && source_read(src, 0, revision, (size_t)src->size, &ignored) == CKPT_OK)
         length = (size_t)src->size;
     source_unref(src);
-    n = snprintf(path, sizeof path, "%s/snapshots/%.*s", p->path, (int)length, revision);
-    (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=the folder of a revision}", s->what);
-    bool found = length && (size_t)n < sizeof path && path_is_folder(p->archive, path);
+    n = snprintf(path, sizeof path, "%s/snapshots/%.*s", probe->path, (int)length, revision);
+    (void)fail(err, signature->status, CKPT_NO_OFFSET, "{%s}, not {=the folder of a revision}",
+               signature->what);
+    bool found = length && (size_t)n < sizeof path && path_is_folder(probe->archive, path);
     error_add_hint(err, found ? "name its revision: %s" : "name a folder in %s/snapshots",
-                   shell_path(found ? path : p->path, word));
-    return s->status;
+                   shell_path(found ? path : probe->path, word));
+    return signature->status;
 }
 
-/* find_unpacked - sets PATH to the only folder in P if that is the folder of a torch archive: `unzip -d P`
- * makes it. Returns its signature, or NULL. */
-static const struct signature *find_unpacked(const struct probe *p, char path[4096])
+/* find_unpacked - sets PATH to the only folder in PROBE if that is the folder of a torch archive: `unzip -d
+ * PROBE` makes it. Returns its signature, or NULL. */
+static const struct signature *find_unpacked(const struct probe *probe, char path[4096])
 {
-    if (p->nnames != 1 || p->names[0].len > 255)
+    if (probe->nnames != 1 || probe->names[0].len > 255)
         return NULL;
-    int n = snprintf(path, 4096, "%s/%.*s", p->path, (int)p->names[0].len, p->names[0].ptr);
-    const struct signature *s = n < 4096 ? recognize_folder(p->archive, path) : NULL;
+    int n = snprintf(path, 4096, "%s/%.*s", probe->path, (int)probe->names[0].len, probe->names[0].ptr);
+    const struct signature *s = n < 4096 ? recognize_folder(probe->archive, path) : NULL;
     return s && s->kind == SIGN_UNPACKED ? s : NULL;
 }
 
-static ckpt_status refuse_folder(const struct probe *p, ckpt_error *err)
+static ckpt_status refuse_folder(const struct probe *probe, ckpt_error *err)
 {
     char inner_path[4096];
-    const struct signature *s = recognize_folder(p->archive, p->path), *inner = find_unpacked(p, inner_path);
+    const struct signature *s = recognize_folder(probe->archive, probe->path),
+                           *inner = find_unpacked(probe, inner_path);
     if (!s && inner) {
-        struct probe unpacked = *p;
+        struct probe unpacked = *probe;
         unpacked.path = inner_path;
         return refuse_unpacked(&unpacked, inner, err);
     }
     if (s && s->kind == SIGN_UNPACKED)
-        return refuse_unpacked(p, s, err);
+        return refuse_unpacked(probe, s, err);
     if (s && s->kind == SIGN_HUB_CACHE)
-        return refuse_hub_cache(p, s, err);
+        return refuse_hub_cache(probe, s, err);
     if (s) {
         (void)fail(err, s->status, CKPT_NO_OFFSET, "%s, which this version does not read", s->what);
-        recognize_add_hint(s, p->path, err);
+        recognize_add_hint(s, probe->path, err);
         return s->status;
     }
     struct folder d;
-    folder_scan(p->names, p->nnames, &d);
+    folder_scan(probe->names, probe->nnames, &d);
     if (d.nothers || d.nsteps)
-        return folder_fail_ambiguous(p->archive, p->path, d.nlisted, folder_is_checkpoint, err);
+        return folder_fail_ambiguous(probe->archive, probe->path, d.nlisted, folder_is_checkpoint, err);
     (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "directory without a recognized checkpoint");
-    folder_hint(p->archive, p->path, folder_is_checkpoint, err);
+    folder_hint(probe->archive, probe->path, folder_is_checkpoint, err);
     return CKPT_EUNKNOWN;
 }
 
-/* quote_beginning - returns the first N bytes of PATH, followed by END, as shell_path quotes them. */
-static const char *quote_beginning(const char *path, size_t n, const char *end, char word[SHELL_WORD_MAX])
+/* quote_beginning - returns the first NBYTES bytes of PATH, followed by END, as shell_path quotes them. */
+static const char *quote_beginning(const char *path, size_t nbytes, const char *end,
+                                   char word[SHELL_WORD_MAX])
 {
     char text[4096];
-    int length = snprintf(text, sizeof text, "%.*s%s", (int)n, path, end);
+    int length = snprintf(text, sizeof text, "%.*s%s", (int)nbytes, path, end);
     return (size_t)length < sizeof text ? shell_path(text, word) : "FILE";
 }
 
@@ -235,12 +244,12 @@ static bool hint_description(const char *path, ckpt_error *err)
     return true;
 }
 
-static ckpt_status refuse_unknown(const struct probe *p, ckpt_error *err)
+static ckpt_status refuse_unknown(const struct probe *probe, ckpt_error *err)
 {
     char found[TEXT_BYTES_SIZE];
     (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a recognized checkpoint format}; it begins with {%s}",
-               text_describe_bytes(p->head, p->nhead, found));
-    if (!hint_index(p->path, err) && !hint_description(p->path, err))
+               text_describe_bytes(probe->head, probe->nhead, found));
+    if (!hint_index(probe->path, err) && !hint_description(probe->path, err))
         error_add_hint(err, "`man ckpt-formats` lists what is read");
     return CKPT_EUNKNOWN;
 }
@@ -292,24 +301,24 @@ void format_hint_missing(const char *path, ckpt_error *err)
         error_add_hint(err, "it is only in iCloud: `brctl download %s` fetches it", shell_path(path, word));
 }
 
-ckpt_status format_fail_unrecognized(const struct probe *p, ckpt_error *err)
+ckpt_status format_fail_unrecognized(const struct probe *probe, ckpt_error *err)
 {
-    if (p->is_folder)
-        return refuse_folder(p, err);
-    const struct signature *s = recognize(p);
+    if (probe->is_folder)
+        return refuse_folder(probe, err);
+    const struct signature *s = recognize(probe);
     if (s && s->kind == SIGN_POINTER)
-        return refuse_lfs_pointer(p, err);
+        return refuse_lfs_pointer(probe, err);
     if (s && s->kind == SIGN_LINK)
-        return refuse_link(p, s, err);
+        return refuse_link(probe, s, err);
     if (s && s->kind == SIGN_ICLOUD)
-        return refuse_icloud_stub(p, s, err);
-    if (p->zip)
-        return refuse_zip(p, err);
-    if (p->zip_err.status != CKPT_OK && folder_is_data_file(str_c(p->path)))
-        return format_refuse_data_file(p->path, err);
-    if (p->zip_err.status != CKPT_OK) {
-        *err = p->zip_err;
-        return p->zip_err.status;
+        return refuse_icloud_stub(probe, s, err);
+    if (probe->zip)
+        return refuse_zip(probe, err);
+    if (probe->zip_err.status != CKPT_OK && folder_is_data_file(str_c(probe->path)))
+        return format_refuse_data_file(probe->path, err);
+    if (probe->zip_err.status != CKPT_OK) {
+        *err = probe->zip_err;
+        return probe->zip_err.status;
     }
-    return s ? recognize_refuse(s, p->path, err) : refuse_unknown(p, err);
+    return s ? recognize_refuse(s, probe->path, err) : refuse_unknown(probe, err);
 }

@@ -42,11 +42,11 @@ struct journal_judge format_journal_judge(const char *path)
     return (struct journal_judge){.user = (void *)(uintptr_t)path, .accepts_undo = journal_accepts_undo};
 }
 
-struct journal_options format_journal_options(const ckpt_write_options *o, ckpt_file *f)
+struct journal_options format_journal_options(const ckpt_write_options *options, ckpt_file *f)
 {
-    return (struct journal_options){.follow_links = o->follow_links,
-                                    .no_sync = o->no_sync,
-                                    .dry_run = o->dry_run,
+    return (struct journal_options){.follow_links = options->follow_links,
+                                    .no_sync = options->no_sync,
+                                    .dry_run = options->dry_run,
                                     .judge = {.user = f, .check_unchanged = check_unchanged}};
 }
 
@@ -90,11 +90,11 @@ static ckpt_status check_only_names(const ckpt_plan *p, ckpt_error *err)
     return CKPT_OK;
 }
 
-static bool has_same_storages(const struct table *a, const struct table *b)
+static bool has_same_storages(const struct table *left, const struct table *right)
 {
-    bool same = a->nstorages == b->nstorages;
-    for (size_t i = 0; same && i < a->nstorages; i++) {
-        const struct storage *s = &a->storages[i], *t = &b->storages[i];
+    bool same = left->nstorages == right->nstorages;
+    for (size_t i = 0; same && i < left->nstorages; i++) {
+        const struct storage *s = &left->storages[i], *t = &right->storages[i];
         same = s->nbytes == t->nbytes && s->dtype == t->dtype && s->has_crc == t->has_crc && s->crc == t->crc;
     }
     return same;
@@ -128,7 +128,7 @@ static ckpt_status check_result(const ckpt_plan *p, const struct patches *patche
                        "the edited file would not read back as the same tensors");
 }
 
-static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *o, struct patches *patches,
+static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *options, struct patches *patches,
                                  ckpt_error *err)
 {
     ckpt_status st = check_only_names(p, err);
@@ -144,32 +144,32 @@ static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *o, 
             error_add_hint(err, "-o OUT writes a copy with the new names");
         return st;
     }
-    return journal_apply(p->file->path, patches, o, err);
+    return journal_apply(p->file->path, patches, options, err);
 }
 
-ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opts, ckpt_write_result *out,
+ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts, ckpt_write_result *out,
                                      ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     ckpt_write_options given;
     CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
-    CKPT_REQUIRE(err, p);
+    CKPT_REQUIRE(err, plan);
     CKPT_TRY(sized_struct_copy_in(opts, &given, sizeof given, err));
-    const struct journal_options o = format_journal_options(&given, p->file);
+    const struct journal_options o = format_journal_options(&given, plan->file);
     struct patches patches = {0};
-    p->report.ndropped = p->report.naliases = p->report.noutputs = p->report.ncasts = 0;
-    CKPT_TRY(plan_update_entries(p, err));
-    ckpt_status st = p->renames.n ? edit_in_place(p, &o, &patches, err) : check_only_names(p, err);
+    plan->report.ndropped = plan->report.naliases = plan->report.noutputs = plan->report.ncasts = 0;
+    CKPT_TRY(plan_update_entries(plan, err));
+    ckpt_status st = plan->renames.n ? edit_in_place(plan, &o, &patches, err) : check_only_names(plan, err);
     if (st == CKPT_OK)
-        st = plan_note_output(p, p->file->path, err);
+        st = plan_note_output(plan, plan->file->path, err);
     if (st != CKPT_OK) {
-        error_add_file(err, p->file->path);
+        error_add_file(err, plan->file->path);
         return st;
     }
-    ckpt_write_result r = {.format = p->file->format->name,
-                           .outputs = p->report.outputs,
-                           .noutputs = p->report.noutputs,
-                           .tensors = p->nentries};
+    ckpt_write_result r = {.format = plan->file->format->name,
+                           .outputs = plan->report.outputs,
+                           .noutputs = plan->report.noutputs,
+                           .tensors = plan->nentries};
     for (size_t i = 0; i < patches.n; i++)
         r.bytes += patches.patch[i].bytes.len;
     if (out)

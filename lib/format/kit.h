@@ -64,34 +64,35 @@ struct kit_tensor {
     bool has_no_shape;  /* the tensor has no shape, not even that of a scalar */
 };
 
-/* kit_read_metadata - reads the N bytes at OFF of SRC, such as a header or a JSON file, to *TEXT in the arena
- * of F, with a NUL after them. Raises the memory that F may use accordingly (file_raise_budget). Fails if SRC
- * does not have these bytes or N exceeds max_header of the limits. */
-ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t n, ckpt_str *text,
+/* kit_read_metadata - reads the NBYTES bytes at OFF of SRC, such as a header or a JSON file, to *TEXT in the
+ * arena of F, with a NUL after them. Raises the memory that F may use accordingly (file_raise_budget). Fails
+ * if SRC does not have these bytes or NBYTES exceeds max_header of the limits. */
+ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t nbytes, ckpt_str *text,
                               ckpt_error *err);
 /* kit_begin - makes ROOT the root of F and begins to fill it. ROOT NULL: fails for lack of memory. */
-ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error *err);
+ckpt_status kit_begin(struct kit *kit, ckpt_file *f, ckpt_value *root, ckpt_error *err);
 /* kit_begin_mapping - adds a new dict to the mapping of PARENT under KEY and begins to fill it. */
-ckpt_status kit_begin_mapping(struct kit *k, struct kit *parent, ckpt_str key);
-/* kit_end - ends the mapping of K and returns ST, the result of filling it, or its own failure. */
-ckpt_status kit_end(struct kit *k, ckpt_status st);
-/* kit_add_tensor - adds T to the mapping. Fails if SRC does not have the bytes, if dtype and shape take a
- * different number of bytes, if a view exceeds its storage, or if the name exists. `verify` reports a fault
+ckpt_status kit_begin_mapping(struct kit *kit, struct kit *parent, ckpt_str key);
+/* kit_end - ends the mapping of KIT and returns ST, the result of filling it, or its own failure. */
+ckpt_status kit_end(struct kit *kit, ckpt_status st);
+/* kit_add_tensor - adds TENSOR to the mapping. Fails if SRC does not have the bytes, if dtype and shape take
+ * a different number of bytes, if a view exceeds its storage, or if the name exists. `verify` reports a fault
  * of the bytes and adds a row without data instead; salvage adds a lost tensor. */
-ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *t);
-/* kit_add_faulty - handles T, which could not be parsed because of ST and k->err; adds the name of T to the
- * error. If the name could not be read, its ptr is NULL, and T is named by its described_at. If ST is a fault
- * of the file (CKPT_EFORMAT, CKPT_ETRUNCATED, CKPT_ECHECKSUM), reports it in `verify` and adds T as lost in
- * salvage; else, and in all other commands, returns ST, and reading ends. */
-ckpt_status kit_add_faulty(struct kit *k, struct kit_tensor *t, ckpt_status st);
-/* kit_add_value - adds V, which is not a tensor, under KEY. Each item of a list becomes a leaf, as in a
- * pickle. V NULL: fails for lack of memory. */
-ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v);
+ckpt_status kit_add_tensor(struct kit *kit, const struct kit_tensor *tensor);
+/* kit_add_faulty - handles TENSOR, which could not be parsed because of ST and kit->err; adds the name of
+ * TENSOR to the error. If the name could not be read, its ptr is NULL, and TENSOR is named by its
+ * described_at. If ST is a fault of the file (CKPT_EFORMAT, CKPT_ETRUNCATED, CKPT_ECHECKSUM), reports it in
+ * `verify` and adds TENSOR as lost in salvage; else, and in all other commands, returns ST, and reading
+ * ends. */
+ckpt_status kit_add_faulty(struct kit *kit, struct kit_tensor *tensor, ckpt_status st);
+/* kit_add_value - adds VALUE, which is not a tensor, under KEY. Each item of a list becomes a leaf, as in a
+ * pickle. VALUE NULL: fails for lack of memory. */
+ckpt_status kit_add_value(struct kit *kit, ckpt_str key, ckpt_value *value);
 /* kit_add_other_value - does what kit_add_value does after all tensors were added; but if one of them is
- * called KEY, only adds a notice that V is left out. */
-ckpt_status kit_add_other_value(struct kit *k, ckpt_str key, ckpt_value *v);
-/* kit_strides - returns the strides, row-major or COLUMN_MAJOR, of the N sizes SHAPE, allocated in A. The
+ * called KEY, only adds a notice that VALUE is left out. */
+ckpt_status kit_add_other_value(struct kit *kit, ckpt_str key, ckpt_value *value);
+/* kit_strides - returns the strides, row-major or COLUMN_MAJOR, of the NDIM sizes SHAPE, allocated in A. The
  * product of the sizes must fit 64 bits. NULL: no memory. */
-uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t n, bool column_major);
+uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t ndim, bool column_major);
 
 #endif

@@ -9,41 +9,41 @@
 #include "format/format.h"
 #include "format/in_place.h"
 
-size_t ckpt_metadata_count(const ckpt_file *f) { return value_count(file_or_empty(f)->metadata); }
+size_t ckpt_metadata_count(const ckpt_file *file) { return value_count(file_or_empty(file)->metadata); }
 
-bool ckpt_metadata_at(const ckpt_file *f, size_t i, ckpt_pair *out)
+bool ckpt_metadata_at(const ckpt_file *file, size_t index, ckpt_pair *out)
 {
     uint32_t n = 0;
-    const ckpt_value *all = file_or_empty(f)->metadata;
+    const ckpt_value *all = file_or_empty(file)->metadata;
     const value_pair *pairs = all ? value_pairs(all, &n) : NULL;
     if (!out)
         return false;
     *out = (ckpt_pair){0};
-    return i < n && value_text(pairs[i].key, &out->key) && value_text(pairs[i].val, &out->text);
+    return index < n && value_text(pairs[index].key, &out->key) && value_text(pairs[index].val, &out->text);
 }
 
-bool ckpt_metadata_is_tie(const ckpt_file *f, size_t i)
+bool ckpt_metadata_is_tie(const ckpt_file *file, size_t index)
 {
     ckpt_pair pair;
-    uint32_t row = file_or_empty(f)->nties && ckpt_metadata_at(f, i, &pair)
-                       ? file_find_tensor((ckpt_file *)(uintptr_t)f, pair.key)
+    uint32_t row = file_or_empty(file)->nties && ckpt_metadata_at(file, index, &pair)
+                       ? file_find_tensor((ckpt_file *)(uintptr_t)file, pair.key)
                        : CKPT_NO_TENSOR;
-    return row != CKPT_NO_TENSOR && file_row_is_tie(f, row);
+    return row != CKPT_NO_TENSOR && file_row_is_tie(file, row);
 }
 
-ckpt_status metadata_check_text(const ckpt_pair *x, ckpt_error *err)
+ckpt_status metadata_check_text(const ckpt_pair *pair, ckpt_error *err)
 {
-    if (utf8_check(x->key, false, NULL) && utf8_check(x->text, false, NULL))
+    if (utf8_check(pair->key, false, NULL) && utf8_check(pair->text, false, NULL))
         return CKPT_OK;
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" or its text is not UTF-8; metadata must be UTF-8",
-                STR_ARG(x->key));
+                STR_ARG(pair->key));
 }
 
-static ckpt_status check_keys(const ckpt_pair *pairs, size_t n, ckpt_error *err)
+static ckpt_status check_keys(const ckpt_pair *pairs, size_t count, ckpt_error *err)
 {
-    map *seen = map_new(n);
+    map *seen = map_new(count);
     ckpt_status st = seen ? CKPT_OK : fail_memory(err);
-    for (size_t i = 0; st == CKPT_OK && i < n; i++) {
+    for (size_t i = 0; st == CKPT_OK && i < count; i++) {
         uint32_t before = MAP_NONE;
         if (!map_put(seen, pairs[i].key, (uint32_t)i, &before))
             st = fail_memory(err);
@@ -74,31 +74,31 @@ static ckpt_status refuse_metadata_edit(const ckpt_file *f, ckpt_error *err)
     return CKPT_EUNSUPPORTED;
 }
 
-ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, const char *path,
+ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_pair *pairs, size_t count, const char *path,
                                 const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     ckpt_write_options o;
-    struct metadata_job job = {.pairs = pairs, .n = n, .path = path, .opts = &o};
+    struct metadata_job job = {.pairs = pairs, .n = count, .path = path, .opts = &o};
     if (bytes)
         *bytes = 0;
-    CKPT_REQUIRE(err, f && (pairs || !n));
+    CKPT_REQUIRE(err, file && (pairs || !count));
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
-    ckpt_status st = f->format->write_metadata && f->src ? check_keys(pairs, n, err)
-                                                         : refuse_metadata_edit(f, err);
+    ckpt_status st = file->format->write_metadata && file->src ? check_keys(pairs, count, err)
+                                                               : refuse_metadata_edit(file, err);
     if (st == CKPT_OK && path)
-        st = own_files_check_output(f, path, true, err);
+        st = own_files_check_output(file, path, true, err);
     if (st == CKPT_OK && !path)
-        st = format_check_own_file(f, err);
+        st = format_check_own_file(file, err);
     if (st == CKPT_OK)
-        st = f->format->write_metadata(f, &job, err);
+        st = file->format->write_metadata(file, &job, err);
     if (st == CKPT_OK && !path)
-        st = write_in_place(f, &job, err);
+        st = write_in_place(file, &job, err);
     if (bytes && st == CKPT_OK)
         *bytes = job.length;
     buf_free(&job.header);
     if (st != CKPT_OK)
-        error_add_file(err, f->path);
+        error_add_file(err, file->path);
     return st;
 }
 

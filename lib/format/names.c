@@ -44,39 +44,39 @@ struct named_shape {
     uint64_t shape[MAX_SIZES];
 };
 
-static bool take_text(ckpt_str *t, const char *text)
+static bool take_text(ckpt_str *name, const char *text)
 {
-    if (!str_starts(*t, str_c(text)))
+    if (!str_starts(*name, str_c(text)))
         return false;
-    *t = str_skip(*t, strlen(text));
+    *name = str_skip(*name, strlen(text));
     return true;
 }
 
 /* take_blanks - skips spaces and tabs; with LINES also the ends of lines. */
-static void take_blanks(ckpt_str *t, bool lines)
+static void take_blanks(ckpt_str *text, bool lines)
 {
-    while (t->len && t->ptr[0] && strchr(lines ? " \t\r\n" : " \t", t->ptr[0]))
-        *t = str_skip(*t, 1);
+    while (text->len && text->ptr[0] && strchr(lines ? " \t\r\n" : " \t", text->ptr[0]))
+        *text = str_skip(*text, 1);
 }
 
 /* take_word - skips a word such as "torch.float32"; false: there is none. */
-static bool take_word(ckpt_str *t)
+static bool take_word(ckpt_str *text)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.0123456789";
     size_t n = 0;
-    while (n < t->len && t->ptr[n] && strchr(letters, t->ptr[n]))
+    while (n < text->len && text->ptr[n] && strchr(letters, text->ptr[n]))
         n++;
-    *t = str_skip(*t, n);
+    *text = str_skip(*text, n);
     return n > 0;
 }
 
-static bool take_number(ckpt_str *t, uint64_t *n)
+static bool take_number(ckpt_str *text, uint64_t *count)
 {
     size_t digits = 0;
-    for (*n = 0; digits < t->len && str_digit(t->ptr[digits]) < 10; digits++)
-        if (!checked_mul(*n, 10, n) || !checked_add(*n, str_digit(t->ptr[digits]), n))
+    for (*count = 0; digits < text->len && str_digit(text->ptr[digits]) < 10; digits++)
+        if (!checked_mul(*count, 10, count) || !checked_add(*count, str_digit(text->ptr[digits]), count))
             return false;
-    *t = str_skip(*t, digits);
+    *text = str_skip(*text, digits);
     return digits > 0;
 }
 
@@ -85,10 +85,10 @@ static char closing_bracket(char opening)
     return opening == '(' ? ')' : opening == '[' ? ']' : opening == '{' ? '}' : '\0';
 }
 
-/* take_shape - reads a shape to OUT; false: *T begins with none, and is unchanged. */
-static bool take_shape(ckpt_str *t, struct named_shape *out)
+/* take_shape - reads a shape to OUT; false: *TEXT begins with none, and is unchanged. */
+static bool take_shape(ckpt_str *text, struct named_shape *out)
 {
-    ckpt_str rest = *t;
+    ckpt_str rest = *text;
     char closing[2] = {0};
     uint64_t size;
     bool has_call = take_text(&rest, "torch.Size(") || take_text(&rest, "TensorShape(");
@@ -103,42 +103,43 @@ static bool take_shape(ckpt_str *t, struct named_shape *out)
     }
     out->has_shape = closing[0] && take_text(&rest, closing) && (!has_call || take_text(&rest, ")"));
     if (out->has_shape)
-        *t = rest;
+        *text = rest;
     return out->has_shape;
 }
 
-/* quoted_length - returns the length of the quoted text with which T begins; 0: it does not end in its line.
+/* quoted_length - returns the length of the quoted text with which TEXT begins; 0: it does not end in its
+ * line.
  * */
-static size_t quoted_length(ckpt_str t)
+static size_t quoted_length(ckpt_str text)
 {
     size_t end = 1;
-    while (end < t.len && t.ptr[end] != t.ptr[0] && t.ptr[end] != '\n')
-        end += t.ptr[end] == '\\' ? 2 : 1;
-    return end < t.len && t.ptr[end] == t.ptr[0] ? end + 1 : 0;
+    while (end < text.len && text.ptr[end] != text.ptr[0] && text.ptr[end] != '\n')
+        end += text.ptr[end] == '\\' ? 2 : 1;
+    return end < text.len && text.ptr[end] == text.ptr[0] ? end + 1 : 0;
 }
 
-/* take_brackets - skips the bracket with which *T begins, and all up to the one that closes it. */
-static bool take_brackets(ckpt_str *t)
+/* take_brackets - skips the bracket with which *TEXT begins, and all up to the one that closes it. */
+static bool take_brackets(ckpt_str *text)
 {
     size_t depth = 0, n;
     do {
-        char c = t->len ? t->ptr[0] : '\0';
-        n = c == '\'' || c == '"' ? quoted_length(*t) : t->len ? 1 : 0;
+        char c = text->len ? text->ptr[0] : '\0';
+        n = c == '\'' || c == '"' ? quoted_length(*text) : text->len ? 1 : 0;
         if (closing_bracket(c))
             depth++;
         else if (c == ')' || c == ']' || c == '}')
             depth--;
-        *t = str_skip(*t, n);
+        *text = str_skip(*text, n);
     } while (depth && n);
     return depth == 0;
 }
 
-/* take_tensor - skips a tensor as Python prints it, and reads its shape to OUT if that is printed; false: *T
- * begins with none, and is unchanged. */
-static bool take_tensor(ckpt_str *t, struct named_shape *out)
+/* take_tensor - skips a tensor as Python prints it, and reads its shape to OUT if that is printed; false:
+ * *TEXT begins with none, and is unchanged. */
+static bool take_tensor(ckpt_str *text, struct named_shape *out)
 {
     static const char *const calls[] = {"tensor", "Parameter", "DTensor", "FakeTensor", "array", "Array"};
-    ckpt_str rest = *t, printed;
+    ckpt_str rest = *text, printed;
     if (take_text(&rest, "Parameter containing:"))
         take_blanks(&rest, true);
     bool found = take_text(&rest, "<UninitializedParameter>");
@@ -152,8 +153,8 @@ static bool take_tensor(ckpt_str *t, struct named_shape *out)
     }
     if (!found)
         return false;
-    printed = str_first(*t, t->len - rest.len);
-    *t = rest;
+    printed = str_first(*text, text->len - rest.len);
+    *text = rest;
     size_t size = str_find(printed, STR_LIT(" size=("), 0);
     if (size != SIZE_MAX) {
         printed = str_skip(printed, size + strlen(" size="));
@@ -197,29 +198,29 @@ static bool is_text_safe(ckpt_str name)
 
 /* ---------------------------------------------------------------- containers */
 
-/* begins_container - returns true if T begins with a bracket, a quote, or a call that Python prints around a
- * container; *SKIP is the length of the call's name. */
-static bool begins_container(ckpt_str t, size_t *skip)
+/* begins_container - returns true if TEXT begins with a bracket, a quote, or a call that Python prints around
+ * a container; *SKIP is the length of the call's name. */
+static bool begins_container(ckpt_str text, size_t *skip)
 {
     static const char *const calls[] = {"odict_keys(",  "dict_keys(", "odict_items(",
                                         "dict_items(",  "KeysView(",  "ItemsView(",
                                         "OrderedDict(", "frozenset(", "set("};
     *skip = 0;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (str_starts(t, str_c(calls[i])))
+        if (str_starts(text, str_c(calls[i])))
             *skip = strlen(calls[i]) - 1;
-    return *skip || (t.len && t.ptr[0] && strchr("[({'\"", t.ptr[0]));
+    return *skip || (text.len && text.ptr[0] && strchr("[({'\"", text.ptr[0]));
 }
 
 /* take_quoted - reads a quoted text, decoded in the arena of F. */
-static bool take_quoted(ckpt_file *f, ckpt_str *t, ckpt_str *out)
+static bool take_quoted(ckpt_file *f, ckpt_str *name, ckpt_str *out)
 {
     ckpt_error ignored;
     ckpt_value *text;
-    ckpt_str quoted = str_first(*t, quoted_length(*t));
+    ckpt_str quoted = str_first(*name, quoted_length(*name));
     if (!quoted.len)
         return false;
-    *t = str_skip(*t, quoted.len);
+    *name = str_skip(*name, quoted.len);
     *out = str_of(quoted.ptr + 1, quoted.len - 2);
     if (!memchr(quoted.ptr, '\\', quoted.len))
         return true;
@@ -228,9 +229,9 @@ static bool take_quoted(ckpt_file *f, ckpt_str *t, ckpt_str *out)
 }
 
 /* take_more_words - skips ", torch.float32, True" after a shape. */
-static void take_more_words(ckpt_str *t)
+static void take_more_words(ckpt_str *text)
 {
-    for (ckpt_str rest = *t; take_text(&rest, ","); *t = rest) {
+    for (ckpt_str rest = *text; take_text(&rest, ","); *text = rest) {
         take_blanks(&rest, true);
         if (!take_word(&rest))
             return;
@@ -238,21 +239,21 @@ static void take_more_words(ckpt_str *t)
 }
 
 /* take_item - reads a name in quotes, and a shape if one follows, and adds them to F. */
-static ckpt_status take_item(ckpt_file *f, ckpt_str *t)
+static ckpt_status take_item(ckpt_file *f, ckpt_str *text)
 {
     struct named_shape named = {.has_shape = false};
-    if (!take_quoted(f, t, &named.name) || !is_text_safe(named.name))
+    if (!take_quoted(f, text, &named.name) || !is_text_safe(named.name))
         return CKPT_EUNKNOWN;
-    take_blanks(t, true);
-    ckpt_str rest = *t;
+    take_blanks(text, true);
+    ckpt_str rest = *text;
     bool is_key = take_text(&rest, ":");
     if (is_key || take_text(&rest, ",")) {
         take_blanks(&rest, true);
         if (take_shape(&rest, &named)) {
-            *t = rest;
-            take_more_words(t);
+            *text = rest;
+            take_more_words(text);
         } else if (take_tensor(&rest, &named)) {
-            *t = rest;
+            *text = rest;
         } else if (is_key) {
             return CKPT_EUNKNOWN;
         }
@@ -262,32 +263,32 @@ static ckpt_status take_item(ckpt_file *f, ckpt_str *t)
 
 /* take_opening - reads what a container begins with; false: a name in quotes begins. CLOSING gets the bracket
  * that ends the container. */
-static bool take_opening(ckpt_str *t, size_t skip, char closing[2])
+static bool take_opening(ckpt_str *text, size_t skip, char closing[2])
 {
-    *t = str_skip(*t, skip);
-    closing[0] = closing_bracket(t->ptr[0]);
+    *text = str_skip(*text, skip);
+    closing[0] = closing_bracket(text->ptr[0]);
     if (closing[0])
-        *t = str_skip(*t, 1);
+        *text = str_skip(*text, 1);
     return closing[0];
 }
 
-/* take_container - adds the names of the container with which *T begins, or of one quoted name. */
-static ckpt_status take_container(ckpt_file *f, ckpt_str *t)
+/* take_container - adds the names of the container with which *TEXT begins, or of one quoted name. */
+static ckpt_status take_container(ckpt_file *f, ckpt_str *text)
 {
     char closing[MAX_BRACKETS + 1][2] = {{0}};
     size_t depth = 0, skip;
     do {
-        take_blanks(t, true);
-        if (depth && take_text(t, closing[depth - 1]))
+        take_blanks(text, true);
+        if (depth && take_text(text, closing[depth - 1]))
             depth--;
-        else if (depth == MAX_BRACKETS || !begins_container(*t, &skip))
+        else if (depth == MAX_BRACKETS || !begins_container(*text, &skip))
             return CKPT_EUNKNOWN;
-        else if (take_opening(t, skip, closing[depth]))
+        else if (take_opening(text, skip, closing[depth]))
             depth++;
         else
-            CKPT_TRY(take_item(f, t));
-        take_blanks(t, depth > 0);
-        (void)take_text(t, ",");
+            CKPT_TRY(take_item(f, text));
+        take_blanks(text, depth > 0);
+        (void)take_text(text, ",");
     } while (depth);
     return CKPT_OK;
 }
@@ -304,13 +305,13 @@ static ckpt_str take_line(ckpt_str *text)
     return line;
 }
 
-/* first_word - returns what T begins with up to a blank or the end of the line. */
-static ckpt_str first_word(ckpt_str t)
+/* first_word - returns what TEXT begins with up to a blank or the end of the line. */
+static ckpt_str first_word(ckpt_str text)
 {
     size_t n = 0;
-    while (n < t.len && !(t.ptr[n] && strchr(" \t\r\n", t.ptr[n])))
+    while (n < text.len && !(text.ptr[n] && strchr(" \t\r\n", text.ptr[n])))
         n++;
-    return str_first(t, n);
+    return str_first(text, n);
 }
 
 /* is_count_or_bool - returns true if WORD is a number, such as 1,728, or True or False. */
@@ -356,26 +357,26 @@ static void read_line(ckpt_str line, struct named_shape *out)
         out->name = str_first(line, tab < gap ? tab : gap);
 }
 
-/* take_tensor_line - reads a name that a tensor follows, and the line in which that ends; false: *T begins
+/* take_tensor_line - reads a name that a tensor follows, and the line in which that ends; false: *TEXT begins
  * with none, and is unchanged. */
-static bool take_tensor_line(ckpt_str *t, struct named_shape *out)
+static bool take_tensor_line(ckpt_str *text, struct named_shape *out)
 {
-    ckpt_str name = first_word(*t), rest = str_skip(*t, name.len);
+    ckpt_str name = first_word(*text), rest = str_skip(*text, name.len);
     take_blanks(&rest, false);
     if (!take_tensor(&rest, out))
         return false;
     out->name = name;
     (void)take_line(&rest);
-    *t = rest;
+    *text = rest;
     return true;
 }
 
 /* take_index - skips a number that enumerate() put before a name. It is not a name, because what follows is
- * no property of it. False: *T begins with none, and is unchanged. */
-static bool take_index(ckpt_str *t, uint64_t *index)
+ * no property of it. False: *TEXT begins with none, and is unchanged. */
+static bool take_index(ckpt_str *text, uint64_t *index)
 {
     struct named_shape ignored;
-    ckpt_str rest = *t, shape;
+    ckpt_str rest = *text, shape;
     if (!take_number(&rest, index))
         return false;
     if (!take_text(&rest, ":") && !take_text(&rest, "."))
@@ -388,7 +389,7 @@ static bool take_index(ckpt_str *t, uint64_t *index)
     if (!word.len || take_shape(&shape, &ignored) || take_tensor(&shape, &ignored) ||
         (is_property(word) && !is_count_or_bool(word)))
         return false;
-    *t = rest;
+    *text = rest;
     return true;
 }
 
@@ -439,13 +440,13 @@ static const char missing[] = "Missing key(s) in state_dict:",
                   missing_keys[] = "_IncompatibleKeys(missing_keys=[",
                   unexpected_keys[] = "], unexpected_keys=[";
 
-/* skip_past - skips *T up to and including TEXT; false: *T does not contain it, and is unchanged. */
-static bool skip_past(ckpt_str *t, const char *text)
+/* skip_past - skips *NAME up to and including TEXT; false: *NAME does not contain it, and is unchanged. */
+static bool skip_past(ckpt_str *name, const char *text)
 {
-    size_t at = str_find(*t, str_c(text), 0);
+    size_t at = str_find(*name, str_c(text), 0);
     if (at == SIZE_MAX)
         return false;
-    *t = str_skip(*t, at + strlen(text));
+    *name = str_skip(*name, at + strlen(text));
     return true;
 }
 

@@ -28,23 +28,23 @@ static const struct format *const formats[] = {
 
 #define NFORMATS (sizeof formats / sizeof *formats)
 
-const struct format *format_recognize(const struct probe *p)
+const struct format *format_recognize(const struct probe *probe)
 {
     for (size_t i = 0; i < NFORMATS; i++)
-        if (formats[i]->probe(p))
+        if (formats[i]->probe(probe))
             return formats[i];
     return NULL;
 }
 
-/* detect_format - sets *OUT to the format of P. Tries the format ONLY; NULL: tries all. */
-static ckpt_status detect_format(const struct probe *p, const struct format *only, const struct format **out,
-                                 ckpt_error *err)
+/* detect_format - sets *OUT to the format of PROBE. Tries the format ONLY; NULL: tries all. */
+static ckpt_status detect_format(const struct probe *probe, const struct format *only,
+                                 const struct format **out, ckpt_error *err)
 {
-    const struct format *found = !only ? format_recognize(p) : only->probe(p) ? only : NULL;
-    if (*p->no_memory)
+    const struct format *found = !only ? format_recognize(probe) : only->probe(probe) ? only : NULL;
+    if (*probe->no_memory)
         return fail_memory(err);
     *out = found;
-    return found ? CKPT_OK : format_fail_unrecognized(p, err);
+    return found ? CKPT_OK : format_fail_unrecognized(probe, err);
 }
 
 const struct format *format_by_name(const char *name)
@@ -71,10 +71,10 @@ const struct format *format_by_suffix(const char *path)
     return NULL;
 }
 
-const char *format_written_at(size_t i)
+const char *format_written_at(size_t index)
 {
     for (size_t k = 0; k < NFORMATS; k++)
-        if (formats[k]->write && formats[k]->suffixes && !COUNT_DOWN(i))
+        if (formats[k]->write && formats[k]->suffixes && !COUNT_DOWN(index))
             return formats[k]->other_name ? formats[k]->other_name : formats[k]->name;
     return NULL;
 }
@@ -89,11 +89,11 @@ static void hint_writable_formats(ckpt_error *err)
     error_add_hint(err, "formats that can be written: %s", names);
 }
 
-void format_hint_leave_out(const ckpt_file *f, const ckpt_tensor *t, ckpt_str name, const char *more,
+void format_hint_leave_out(const ckpt_file *f, const ckpt_tensor *tensor, ckpt_str name, const char *more,
                            ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
-    const char *dtype = t->dtype == CKPT_DT_NAMED ? ckpt_tensor_dtype_name(t) : "";
+    const char *dtype = tensor->dtype == CKPT_DT_NAMED ? ckpt_tensor_dtype_name(tensor) : "";
     bool is_byte = strcmp(dtype, "V1") == 0, is_of_numpy = strncmp(f->format->name, "np", 2) == 0;
     if (is_of_numpy && (is_byte || strcmp(dtype, "V2") == 0))
         error_add_hint(err, "--as %s=DTYPE, such as %s, names its type", dtype,
@@ -138,7 +138,7 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
     return check_block_casts(p, *out, err);
 }
 
-static void close_zip(void *z) { zip_close(z); }
+static void close_zip(void *data) { zip_close(data); }
 
 static ckpt_status fill_probe(ckpt_file *f, ckpt_error *err)
 {
@@ -237,44 +237,44 @@ static ckpt_status end_watch(ckpt_file *f, ckpt_status st, ckpt_error *err)
                                             : st;
 }
 
-static ckpt_status read_open_source(ckpt_file *f, struct opening *o, ckpt_error *err)
+static ckpt_status read_open_source(ckpt_file *f, struct opening *opening, ckpt_error *err)
 {
-    bool salvages_outermost = o->how == OPEN_SALVAGE;
+    bool salvages_outermost = opening->how == OPEN_SALVAGE;
     struct shard_name name;
-    f->opening = o;
-    f->check = o->check;
-    f->salvage = o->how != OPEN_WHOLE;
-    if (o->watch)
-        source_watch(f->src, o->watch);
+    f->opening = opening;
+    f->check = opening->check;
+    f->salvage = opening->how != OPEN_WHOLE;
+    if (opening->watch)
+        source_watch(f->src, opening->watch);
     ckpt_status st = check_journal(f, file_explain_full_arena(f, read_file(f, err), err), err);
     st = end_watch(f, st, err);
-    if (o->recognized)
-        *o->recognized = f->format;
+    if (opening->recognized)
+        *opening->recognized = f->format;
     if (f->src && shard_name_parse(str_after_last(str_c(f->path), '/'), &name))
         f->files_in_set = name.count;
     f->list_siblings = f->src ? shards_list_siblings : NULL;
     f->check = NULL;
-    if (st != CKPT_OK && st != CKPT_ECANCELLED && salvages_outermost && o->probe->zip)
-        salvage_hint_raw_bytes(o->probe->zip, err);
+    if (st != CKPT_OK && st != CKPT_ECANCELLED && salvages_outermost && opening->probe->zip)
+        salvage_hint_raw_bytes(opening->probe->zip, err);
     if (st == CKPT_OK && salvages_outermost)
         salvage_note_no_checksums(f);
     return st;
 }
 
-ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *err)
+ckpt_status format_open(const struct opening *opening, ckpt_file **out, ckpt_error *err)
 {
     ckpt_file *f;
-    struct opening own = *o;
+    struct opening own = *opening;
     own.probe = calloc(1, sizeof *own.probe);
     if (!own.probe) {
-        source_unref(o->src);
+        source_unref(opening->src);
         return fail_memory(err);
     }
-    source *archive = members_archive_of(o->src) ? source_ref(members_archive_of(o->src)) : NULL;
-    source *src = members_is_archive(o->src) ? NULL : o->src;
-    if (o->src != src)
-        source_unref(o->src);
-    ckpt_status st = file_new(o->path, src, o->limits, &f, err);
+    source *archive = members_archive_of(opening->src) ? source_ref(members_archive_of(opening->src)) : NULL;
+    source *src = members_is_archive(opening->src) ? NULL : opening->src;
+    if (opening->src != src)
+        source_unref(opening->src);
+    ckpt_status st = file_new(opening->path, src, opening->limits, &f, err);
     if (st != CKPT_OK)
         source_unref(archive);
     if (st == CKPT_OK) {
@@ -288,20 +288,20 @@ ckpt_status format_open(const struct opening *o, ckpt_file **out, ckpt_error *er
         }
     }
     free(own.probe);
-    return name_file_if_failed(st, o->path, err);
+    return name_file_if_failed(st, opening->path, err);
 }
 
-ckpt_status format_open_merged(const struct merging *m, const ckpt_limits *limits, ckpt_file **out,
+ckpt_status format_open_merged(const struct merging *merging, const ckpt_limits *limits, ckpt_file **out,
                                ckpt_error *err)
 {
     ckpt_error own;
     ckpt_file *f;
     err = err ? err : &own;
-    CKPT_TRY(file_new(m->paths[0], NULL, limits, &f, err));
+    CKPT_TRY(file_new(merging->paths[0], NULL, limits, &f, err));
     f->format = format_by_name("hf-shards");
     struct opening no_options = {0};
     f->opening = &no_options;
-    ckpt_status st = file_explain_full_arena(f, shards_merge_files(f, m, err), err);
+    ckpt_status st = file_explain_full_arena(f, shards_merge_files(f, merging, err), err);
     f->opening = NULL;
     if (st == CKPT_OK)
         st = finish_table(f, err);
@@ -346,27 +346,27 @@ ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, c
     return st;
 }
 
-/* open_names - after O failed to open with ERR: opens its source as a text file of names, and releases the
- * source. Returns the status of ERR if the source is not such a text. */
-static ckpt_status open_names(const struct opening *o, ckpt_file **out, const ckpt_error *err)
+/* open_names - after OPENING failed to open with ERR: opens its source as a text file of names, and releases
+ * the source. Returns the status of ERR if the source is not such a text. */
+static ckpt_status open_names(const struct opening *opening, ckpt_file **out, const ckpt_error *err)
 {
     ckpt_status why = err->status;
     bool may_be_names = why == CKPT_EUNKNOWN || why == CKPT_EFORMAT || why == CKPT_ETRUNCATED;
-    if (may_be_names && names_open(o->path, source_ref(o->src), o->limits, out) == CKPT_OK)
+    if (may_be_names && names_open(opening->path, source_ref(opening->src), opening->limits, out) == CKPT_OK)
         why = CKPT_OK;
-    source_unref(o->src);
+    source_unref(opening->src);
     return why;
 }
 
-ckpt_status format_open_or_names(const struct opening *o, ckpt_file **out, ckpt_error *err)
+ckpt_status format_open_or_names(const struct opening *opening, ckpt_file **out, ckpt_error *err)
 {
-    if (!o->src || members_is_archive(o->src)) /* a folder */
-        return format_open(o, out, err);
-    (void)source_ref(o->src);
-    ckpt_status st = format_open(o, out, err);
+    if (!opening->src || members_is_archive(opening->src)) /* a folder */
+        return format_open(opening, out, err);
+    (void)source_ref(opening->src);
+    ckpt_status st = format_open(opening, out, err);
     if (st != CKPT_OK)
-        return open_names(o, out, err);
-    source_unref(o->src);
+        return open_names(opening, out, err);
+    source_unref(opening->src);
     return st;
 }
 
@@ -386,26 +386,27 @@ static bool is_about_content(ckpt_status st)
     return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT || st == CKPT_ELOSSY;
 }
 
-ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *c,
+ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *check,
                          ckpt_file **out, ckpt_error *err)
 {
     ckpt_error reported;
     *out = NULL;
-    source *watched = c ? src : NULL;
-    uint64_t findings_before = c ? c->result->findings : 0;
-    ckpt_status st = watched ? check_watch_source(c, source_ref(watched), err) : CKPT_OK;
+    source *watched = check ? src : NULL;
+    uint64_t findings_before = check ? check->result->findings : 0;
+    ckpt_status st = watched ? check_watch_source(check, source_ref(watched), err) : CKPT_OK;
     if (st != CKPT_OK) {
         source_unref(src);
         return st;
     }
-    st = format_open(&(struct opening){.path = path, .src = src, .limits = limits, .check = c}, out, err);
-    if (c && (check_is_fault(st) || (c->result->findings && is_about_content(st)))) {
+    st = format_open(&(struct opening){.path = path, .src = src, .limits = limits, .check = check}, out, err);
+    if (check && (check_is_fault(st) || (check->result->findings && is_about_content(st)))) {
         error_add_file(err, path);
         reported = *err;
-        st = check_report_fault(c, path, &reported, err);
+        st = check_report_fault(check, path, &reported, err);
     }
     if (watched && st == CKPT_OK)
-        st = verify_records(path, watched, *out && (*out)->format->names_are_keys, findings_before, c, err);
+        st = verify_records(path, watched, *out && (*out)->format->names_are_keys, findings_before, check,
+                            err);
     if (st != CKPT_OK) {
         file_free(*out);
         *out = NULL;

@@ -38,19 +38,19 @@ static void spread_losses(ckpt_file *f)
     }
 }
 
-/* has_unwritable_dtype - returns true if no format can write the dtype of T. Of the dtypes that are known by
- * name alone, numpy has some. */
-static bool has_unwritable_dtype(const ckpt_tensor *t)
+/* has_unwritable_dtype - returns true if no format can write the dtype of TENSOR. Of the dtypes that are
+ * known by name alone, numpy has some. */
+static bool has_unwritable_dtype(const ckpt_tensor *tensor)
 {
-    return t->dtype == CKPT_DT_NAMED && !numpy_has_dtype(t);
+    return tensor->dtype == CKPT_DT_NAMED && !numpy_has_dtype(tensor);
 }
 
-/* cannot_be_written - returns true if T, a row of F, is a tensor whose data cannot be read, or whose dtype no
- * format can write. The objects of a pickle are written as they are. */
-static bool cannot_be_written(const ckpt_file *f, const ckpt_tensor *t)
+/* cannot_be_written - returns true if TENSOR, a row of F, is a tensor whose data cannot be read, or whose
+ * dtype no format can write. The objects of a pickle are written as they are. */
+static bool cannot_be_written(const ckpt_file *f, const ckpt_tensor *tensor)
 {
-    return f->format->flat && t->part_of == CKPT_NO_TENSOR &&
-           ((t->kind == CKPT_OPAQUE && !t->has_data) || has_unwritable_dtype(t));
+    return f->format->flat && tensor->part_of == CKPT_NO_TENSOR &&
+           ((tensor->kind == CKPT_OPAQUE && !tensor->has_data) || has_unwritable_dtype(tensor));
 }
 
 ckpt_status salvage_leave_out_unfit(ckpt_plan *p, const struct format *to, ckpt_error *err)
@@ -118,35 +118,37 @@ void salvage_note_no_checksums(ckpt_file *f)
                     nwithout, n);
 }
 
-void salvage_note_stray(ckpt_file *f, uint64_t n, const char *what)
+void salvage_note_stray(ckpt_file *f, uint64_t count, const char *what)
 {
     file_note_loss(f,
                    "%" PRIu64
                    " unreferenced byte%s after the last %s: if they were inserted before, the data after "
                    "them are shifted; fetch the file again",
-                   n, n == 1 ? "" : "s", what);
+                   count, count == 1 ? "" : "s", what);
 }
 
-/* must_read - returns true if only reading S shows whether its bytes are intact. The members of a zip
+/* must_read - returns true if only reading STORAGE shows whether its bytes are intact. The members of a zip
  * archive were compared with their checksums when it was opened; in a file without checksums no read can
  * fail. */
-static bool must_read(const ckpt_file *f, const struct storage *s)
+static bool must_read(const ckpt_file *f, const struct storage *storage)
 {
-    bool is_archive = f->losses.zip && s->has_crc;
-    bool is_plain = !s->has_crc && !s->checks_itself && source_pos(s->src, s->off) != CKPT_NO_OFFSET;
-    return s->nbytes && !s->crc_checked && !is_archive && !is_plain;
+    bool is_archive = f->losses.zip && storage->has_crc;
+    bool is_plain = !storage->has_crc && !storage->checks_itself &&
+                    source_pos(storage->src, storage->off) != CKPT_NO_OFFSET;
+    return storage->nbytes && !storage->crc_checked && !is_archive && !is_plain;
 }
 
-/* read_storage - reads S, and fails if its bytes cannot be read or have another checksum. */
-static ckpt_status read_storage(const struct storage *s, ckpt_error *err)
+/* read_storage - reads STORAGE, and fails if its bytes cannot be read or have another checksum. */
+static ckpt_status read_storage(const struct storage *storage, ckpt_error *err)
 {
     uint32_t crc = 0;
-    enum crc_kind kind = s->is_crc32c ? CRC_32C : CRC_32;
-    CKPT_TRY(source_crc(s->src, s->off, s->nbytes, kind, &crc, err));
-    if (!s->has_crc || crc == s->crc)
+    enum crc_kind kind = storage->is_crc32c ? CRC_32C : CRC_32;
+    CKPT_TRY(source_crc(storage->src, storage->off, storage->nbytes, kind, &crc, err));
+    if (!storage->has_crc || crc == storage->crc)
         return CKPT_OK;
-    return fail(err, CKPT_ECHECKSUM, source_pos(s->src, s->off),
-                "its %s is {%08" PRIx32 "}, the file records {=%08" PRIx32 "}", crc_name(kind), crc, s->crc);
+    return fail(err, CKPT_ECHECKSUM, source_pos(storage->src, storage->off),
+                "its %s is {%08" PRIx32 "}, the file records {=%08" PRIx32 "}", crc_name(kind), crc,
+                storage->crc);
 }
 
 /* check_storages - reads the storages of F, and makes those lost whose bytes are not intact. */
@@ -236,14 +238,14 @@ bool salvage_left_nothing(const ckpt_file *f)
     return f->losses.parts && !f->table.nrows && (f->format->flat || view_is_empty_mapping(f->root));
 }
 
-void salvage_hint_raw_bytes(const zip *z, ckpt_error *err)
+void salvage_hint_raw_bytes(const zip *archive, ckpt_error *err)
 {
     uint64_t bytes = 0;
     size_t intact = 0;
-    for (size_t i = 0; i < z->n; i++)
-        if (!z->entries[i].fault && !str_ends(z->entries[i].name, STR_LIT(".pkl"))) {
+    for (size_t i = 0; i < archive->n; i++)
+        if (!archive->entries[i].fault && !str_ends(archive->entries[i].name, STR_LIT(".pkl"))) {
             intact++;
-            bytes += z->entries[i].usize;
+            bytes += archive->entries[i].usize;
         }
     err->hint[0] = 0;
     error_add_hint(err, "without the pickle no tensor has a name; %zu other records (%llu bytes) are intact",

@@ -86,10 +86,10 @@ struct extent {
 };
 
 /* has_own_bytes - returns true if ROW has bytes and is not a component of a composite. */
-static bool has_own_bytes(const struct table *t, uint32_t row)
+static bool has_own_bytes(const struct table *table, uint32_t row)
 {
-    return table_has_data(t, row) && table_storage_of(t, row) != CKPT_NO_STORAGE &&
-           table_part_of(t, row) == CKPT_NO_TENSOR;
+    return table_has_data(table, row) && table_storage_of(table, row) != CKPT_NO_STORAGE &&
+           table_part_of(table, row) == CKPT_NO_TENSOR;
 }
 
 /* get_first_row - returns the first row with the same view as ROW, even if the plan drops it. */
@@ -113,14 +113,14 @@ static bool is_better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
     return head_a != head_b ? head_b : str_compare(a, b) < 0;
 }
 
-static ckpt_status refuse_shared_bytes(const ckpt_plan *p, size_t a, size_t b, const char *relation,
+static ckpt_status refuse_shared_bytes(const ckpt_plan *p, size_t left, size_t right, const char *relation,
                                        ckpt_error *err)
 {
     return fail(
         err, CKPT_ELOSSY, CKPT_NO_OFFSET,
         "\"%.*s\" and \"%.*s\" %s, which the target cannot express\n"
         "--ties=drop keeps one name of each tensor and records the other, --ties=copy writes both in full",
-        STR_ARG(p->entries[a].name), STR_ARG(p->entries[b].name), relation);
+        STR_ARG(p->entries[left].name), STR_ARG(p->entries[right].name), relation);
 }
 
 /* find_ties - sets DROP for all names of a tie but one. KEPT: first row with a view -> entry that stays. */
@@ -156,12 +156,12 @@ static ckpt_status note_aliases(ckpt_plan *p, const bool *drop, const map *kept,
     return CKPT_OK;
 }
 
-static bool get_extent(const ckpt_tensor *t, struct extent *x)
+static bool get_extent(const ckpt_tensor *tensor, struct extent *extent)
 {
     uint64_t end;
-    x->storage = t->storage;
-    return tensor_view_end(t, &end) && tensor_bytes(t, t->storage_offset, &x->begin) &&
-           tensor_bytes(t, end, &x->end);
+    extent->storage = tensor->storage;
+    return tensor_view_end(tensor, &end) && tensor_bytes(tensor, tensor->storage_offset, &extent->begin) &&
+           tensor_bytes(tensor, end, &extent->end);
 }
 
 static int compare_extents(const void *pa, const void *pb)
@@ -174,13 +174,13 @@ static int compare_extents(const void *pa, const void *pb)
     return (a->entry > b->entry) - (a->entry < b->entry);
 }
 
-/* find_overlaps - returns how many of the N VIEWS overlap an earlier one, and sets PAIR to the first two that
- * overlap. */
-static size_t find_overlaps(struct extent *views, size_t n, size_t pair[2])
+/* find_overlaps - returns how many of the COUNT VIEWS overlap an earlier one, and sets PAIR to the first two
+ * that overlap. */
+static size_t find_overlaps(struct extent *views, size_t count, size_t pair[2])
 {
     size_t found = 0, longest = 0; /* longest: the view that ends last so far */
-    qsort(views, n, sizeof *views, compare_extents);
-    for (size_t i = 1; i < n; i++) {
+    qsort(views, count, sizeof *views, compare_extents);
+    for (size_t i = 1; i < count; i++) {
         if (views[i].storage == views[longest].storage && views[i].begin < views[longest].end &&
             found++ == 0) {
             pair[0] = views[longest].entry;
@@ -283,61 +283,61 @@ struct recording {
 };
 
 /* update_recorded_ties - removes pairs of ties that no longer exist and updates the pairs of other ties. */
-static ckpt_status update_recorded_ties(struct recording *r, ckpt_error *err)
+static ckpt_status update_recorded_ties(struct recording *recording, ckpt_error *err)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < r->npairs; i++) {
-        struct plan_pair *pair = &r->pairs[i];
-        uint32_t alias = map_get(r->alias_index, pair->key);
+    for (size_t i = 0; i < recording->npairs; i++) {
+        struct plan_pair *pair = &recording->pairs[i];
+        uint32_t alias = map_get(recording->alias_index, pair->key);
         if (alias != MAP_NONE && !pair->tie)
             return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                         "the metadata have \"%.*s\" already: it cannot be recorded as a second name of "
                         "\"%.*s\"\n"
                         "--ties=copy writes both in full; `ckpt meta --unset` removes a text",
-                        STR_ARG(pair->key), STR_ARG(r->aliases[alias].of));
+                        STR_ARG(pair->key), STR_ARG(recording->aliases[alias].of));
         if (alias != MAP_NONE) {
-            pair->text = r->aliases[alias].of;
-            r->is_recorded[alias] = true;
+            pair->text = recording->aliases[alias].of;
+            recording->is_recorded[alias] = true;
         }
         if (alias != MAP_NONE || !pair->tie)
-            r->pairs[kept++] = *pair;
+            recording->pairs[kept++] = *pair;
     }
-    r->npairs = kept;
+    recording->npairs = kept;
     return CKPT_OK;
 }
 
-static ckpt_status merge_recorded_ties(struct recording *r, size_t *added, ckpt_error *err)
+static ckpt_status merge_recorded_ties(struct recording *recording, size_t *added, ckpt_error *err)
 {
-    bool ok = r->is_recorded && r->alias_index;
-    for (size_t i = 0; ok && i < r->naliases; i++)
-        ok = map_put(r->alias_index, r->aliases[i].name, (uint32_t)i, NULL);
+    bool ok = recording->is_recorded && recording->alias_index;
+    for (size_t i = 0; ok && i < recording->naliases; i++)
+        ok = map_put(recording->alias_index, recording->aliases[i].name, (uint32_t)i, NULL);
     CKPT_TRY_ALLOC(ok, err);
-    CKPT_TRY(update_recorded_ties(r, err));
-    *added = r->npairs;
-    for (size_t i = 0; i < r->naliases; i++)
-        if (!r->is_recorded[i])
-            r->pairs[r->npairs++] = (struct plan_pair){
-                .key = r->aliases[i].name, .text = r->aliases[i].of, .tie = true};
-    qsort(r->pairs + *added, r->npairs - *added, sizeof *r->pairs, ties_compare_keys);
+    CKPT_TRY(update_recorded_ties(recording, err));
+    *added = recording->npairs;
+    for (size_t i = 0; i < recording->naliases; i++)
+        if (!recording->is_recorded[i])
+            recording->pairs[recording->npairs++] = (struct plan_pair){
+                .key = recording->aliases[i].name, .text = recording->aliases[i].of, .tie = true};
+    qsort(recording->pairs + *added, recording->npairs - *added, sizeof *recording->pairs, ties_compare_keys);
     return CKPT_OK;
 }
 
-ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *n,
+ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *count,
                                  size_t *added, ckpt_error *err)
 {
-    struct recording r = {.npairs = *n, .naliases = p->report.naliases - from};
+    struct recording r = {.npairs = *count, .naliases = p->report.naliases - from};
     if (r.naliases)
         r.aliases = p->report.aliases + from;
-    r.pairs = arena_array(p->a, *n + r.naliases + 1, sizeof *r.pairs);
+    r.pairs = arena_array(p->a, *count + r.naliases + 1, sizeof *r.pairs);
     CKPT_TRY_ALLOC(r.pairs, err);
-    if (*n)
-        memcpy(r.pairs, *pairs, *n * sizeof *r.pairs);
+    if (*count)
+        memcpy(r.pairs, *pairs, *count * sizeof *r.pairs);
     r.is_recorded = calloc(r.naliases + 1, sizeof *r.is_recorded);
     r.alias_index = map_new(r.naliases);
     ckpt_status st = merge_recorded_ties(&r, added, err);
     free(r.is_recorded);
     map_free(r.alias_index);
     *pairs = r.pairs;
-    *n = r.npairs;
+    *count = r.npairs;
     return st;
 }

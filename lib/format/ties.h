@@ -16,11 +16,11 @@ bool ties_can_record_name(ckpt_str key);
 /* ties_add_rows - adds a row to F for each pair of its metadata that records a second name of a tensor. F
  * must have all other rows already, and a mapping with flat names as its root. Sets f->nties. */
 ckpt_status ties_add_rows(ckpt_file *f, ckpt_error *err);
-int ties_compare_keys(const void *a, const void *b);
-/* ties_update_metadata - updates *PAIRS (*N, from plan_metadata) for the aliases of P from index FROM on.
+int ties_compare_keys(const void *pa, const void *pb);
+/* ties_update_metadata - updates *PAIRS (*COUNT, from plan_metadata) for the aliases of P from index FROM on.
  * Pairs of the input keep their order; ties that no longer exist are removed. New ties are sorted and begin
  * at index *ADDED. Leaves room for one more pair. */
-ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *n,
+ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *count,
                                  size_t *added, ckpt_error *err);
 
 #endif

@@ -53,18 +53,18 @@ static const struct kind {
     {.id = "zstd", .offset = 4, .mask = 0x04, .unpack_end = unpack_end_of_zstd},
 };
 
-/* find_kind - returns the compression that S describes; NULL: it is an archive. */
-static const struct kind *find_kind(const struct signature *s)
+/* find_kind - returns the compression that SIGNATURE describes; NULL: it is an archive. */
+static const struct kind *find_kind(const struct signature *signature)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(s->id, kinds[i].id) == 0)
+        if (strcmp(signature->id, kinds[i].id) == 0)
             return &kinds[i];
     return NULL;
 }
 
-const struct signature *recognize_compression(const struct probe *p)
+const struct signature *recognize_compression(const struct probe *probe)
 {
-    const struct signature *s = recognize(p);
+    const struct signature *s = recognize(probe);
     return s && (s->kind == SIGN_COMPRESSED || s->kind == SIGN_ZLIB) && find_kind(s) ? s : NULL;
 }
 
@@ -86,10 +86,10 @@ static bool is_about_end(const char *why)
 }
 
 /* unpack_by_libarchive - unpacks the compressed file SRC. Its decoder fails only if the file is damaged. */
-static ckpt_status unpack_by_libarchive(source *src, struct unpack *u, ckpt_error *err)
+static ckpt_status unpack_by_libarchive(source *src, struct unpack *unpack, ckpt_error *err)
 {
-    ckpt_status st = unpack_archive(src, u, err);
-    bool is_decoder_failed = st == CKPT_EUNSUPPORTED && u->is_decoder_failed;
+    ckpt_status st = unpack_archive(src, unpack, err);
+    bool is_decoder_failed = st == CKPT_EUNSUPPORTED && unpack->is_decoder_failed;
     if ((st == CKPT_EFORMAT || is_decoder_failed) && is_about_end(err->what))
         return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                     "the {compressed bytes} end too early: they have no {=end mark}");
@@ -99,14 +99,14 @@ static ckpt_status unpack_by_libarchive(source *src, struct unpack *u, ckpt_erro
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "broken {=compressed data}: {%s}", why.what);
 }
 
-ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, source **out, uint64_t *used,
-                        ckpt_error *err)
+ckpt_status unpack_head(source *src, const struct signature *signature, uint64_t max, source **out,
+                        uint64_t *used, ckpt_error *err)
 {
     struct unpack u = {.max_bytes = max, .member = keep_member, .user = out};
-    bool gzip = strcmp(s->id, "gzip") == 0;
+    bool gzip = strcmp(signature->id, "gzip") == 0;
     *out = NULL;
     *used = 0;
-    if (!gzip && s->kind != SIGN_ZLIB) {
+    if (!gzip && signature->kind != SIGN_ZLIB) {
         ckpt_status failure = unpack_by_libarchive(src, &u, err);
         *used = u.bytes_read < src->size ? u.bytes_read : src->size;
         return failure;
@@ -118,11 +118,12 @@ ckpt_status unpack_head(source *src, const struct signature *s, uint64_t max, so
     return st;
 }
 
-/* unpack_to_end - replaces *OUT, which the truncated file F, compressed as S describes, was unpacked to, if
- * more of F can be unpacked. ERR is why F is truncated; it remains unless this fails. */
-static ckpt_status unpack_to_end(const ckpt_file *f, const struct signature *s, source **out, ckpt_error *err)
+/* unpack_to_end - replaces *OUT, which the truncated file F, compressed as SIGNATURE describes, was unpacked
+ * to, if more of F can be unpacked. ERR is why F is truncated; it remains unless this fails. */
+static ckpt_status unpack_to_end(const ckpt_file *f, const struct signature *signature, source **out,
+                                 ckpt_error *err)
 {
-    const struct kind *k = find_kind(s);
+    const struct kind *k = find_kind(signature);
     spool *to = k && k->unpack_end ? spool_new(file_max_unpacked(f, f->src->size)) : NULL;
     ckpt_error failure;
     if (!to)
@@ -139,14 +140,14 @@ static ckpt_status unpack_to_end(const ckpt_file *f, const struct signature *s, 
     return st == CKPT_OK ? CKPT_ETRUNCATED : st;
 }
 
-ckpt_status unpack_all(ckpt_file *f, const struct signature *s, source **out, uint64_t *stray,
+ckpt_status unpack_all(ckpt_file *f, const struct signature *signature, source **out, uint64_t *stray,
                        ckpt_error *err)
 {
     uint64_t max = file_max_unpacked(f, f->src->size), used;
     bool zero = true;
-    ckpt_status st = unpack_head(f->src, s, max, out, &used, err);
+    ckpt_status st = unpack_head(f->src, signature, max, out, &used, err);
     if (st == CKPT_ETRUNCATED)
-        st = unpack_to_end(f, s, out, err);
+        st = unpack_to_end(f, signature, out, err);
     if (st == CKPT_OK)
         st = source_is_zero(f->src, used, f->src->size - used, &zero, err);
     *stray = zero ? 0 : f->src->size - used;
@@ -174,9 +175,10 @@ ckpt_status unpack_report_stray(ckpt_file *f, struct check *check, const source 
     return check_report(check, CHECK_STRAY, f->path, &e, err);
 }
 
-static bool probe(const struct probe *p)
+static bool probe(const struct probe *this_probe)
 {
-    const struct signature *s = p->is_folder || p->zip ? NULL : recognize_compression(p);
+    const struct signature *s = this_probe->is_folder || this_probe->zip ? NULL
+                                                                         : recognize_compression(this_probe);
     return s && s->kind != SIGN_ZLIB; /* because a text may begin with the two bytes of a zlib header, too */
 }
 

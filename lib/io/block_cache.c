@@ -42,19 +42,19 @@ struct block_cache {
 
 static void list_init(struct cached_block *head) { head->prev = head->next = head; }
 
-static void list_remove(struct cached_block *b)
+static void list_remove(struct cached_block *block)
 {
-    b->prev->next = b->next;
-    b->next->prev = b->prev;
+    block->prev->next = block->next;
+    block->next->prev = block->prev;
 }
 
-/* list_add - inserts B after AFTER, which may be the head of a list. */
-static void list_add(struct cached_block *after, struct cached_block *b)
+/* list_add - inserts BLOCK after AFTER, which may be the head of a list. */
+static void list_add(struct cached_block *after, struct cached_block *block)
 {
-    b->prev = after;
-    b->next = after->next;
-    after->next->prev = b;
-    after->next = b;
+    block->prev = after;
+    block->next = after->next;
+    after->next->prev = block;
+    after->next = block;
 }
 
 block_cache *block_cache_new(uint64_t max_memory, uint64_t max_file)
@@ -73,95 +73,96 @@ block_cache *block_cache_new(uint64_t max_memory, uint64_t max_file)
     return c;
 }
 
-void block_cache_ref(block_cache *c) { c->refs++; }
+void block_cache_ref(block_cache *cache) { cache->refs++; }
 
-void block_cache_unref(block_cache *c)
+void block_cache_unref(block_cache *cache)
 {
-    if (!c || --c->refs)
+    if (!cache || --cache->refs)
         return;
-    if (c->fd >= 0)
-        close(c->fd);
-    pthread_mutex_destroy(&c->lock);
-    pthread_cond_destroy(&c->block_released);
-    free(c);
+    if (cache->fd >= 0)
+        close(cache->fd);
+    pthread_mutex_destroy(&cache->lock);
+    pthread_cond_destroy(&cache->block_released);
+    free(cache);
 }
 
 /* --------------------------------------------------------------------------- room */
 
-static bool is_free(const struct cached_block *b) { return !b->busy && !b->pins; }
+static bool is_free(const struct cached_block *block) { return !block->busy && !block->pins; }
 
-static void drop_block(block_cache *c, struct cached_block *b)
+static void drop_block(block_cache *cache, struct cached_block *block)
 {
-    list_remove(b);
-    if (!b->in_file)
-        c->memory_used -= b->size;
-    *b->slot = NULL;
-    source_unref(b->decoded);
-    free(b);
+    list_remove(block);
+    if (!block->in_file)
+        cache->memory_used -= block->size;
+    *block->slot = NULL;
+    source_unref(block->decoded);
+    free(block);
 }
 
-/* reserve_in_file - reserves room in the file for B, which is in no list; false: errno. */
-static bool reserve_in_file(block_cache *c, struct cached_block *b)
+/* reserve_in_file - reserves room in the file for BLOCK, which is in no list; false: errno. */
+static bool reserve_in_file(block_cache *cache, struct cached_block *block)
 {
-    if (c->fd < 0 && (c->fd = fd_temp(NULL)) < 0)
+    if (cache->fd < 0 && (cache->fd = fd_temp(NULL)) < 0)
         return false;
     for (;;) {
-        struct cached_block *oldest = c->file_list.next;
-        /* If B does not fit before the end of the ring, drop the blocks up to there and go on at offset 0. */
-        bool wraps = c->next_offset &&
-                     (c->next_offset > c->max_file_bytes || b->size > c->max_file_bytes - c->next_offset);
-        if (oldest != &c->file_list && oldest->file_offset >= c->next_offset &&
-            (wraps || oldest->file_offset - c->next_offset < b->size)) {
+        struct cached_block *oldest = cache->file_list.next;
+        /* If BLOCK does not fit before the end of the ring, drop the blocks up to there and go on at offset
+         * 0. */
+        bool wraps = cache->next_offset && (cache->next_offset > cache->max_file_bytes ||
+                                            block->size > cache->max_file_bytes - cache->next_offset);
+        if (oldest != &cache->file_list && oldest->file_offset >= cache->next_offset &&
+            (wraps || oldest->file_offset - cache->next_offset < block->size)) {
             if (is_free(oldest))
-                drop_block(c, oldest);
+                drop_block(cache, oldest);
             else
-                pthread_cond_wait(&c->block_released, &c->lock);
+                pthread_cond_wait(&cache->block_released, &cache->lock);
         } else if (wraps) {
-            c->next_offset = 0;
+            cache->next_offset = 0;
         } else {
             break;
         }
     }
-    b->in_file = true;
-    b->file_offset = c->next_offset;
-    c->next_offset += b->size;
-    list_add(c->file_list.prev, b);
+    block->in_file = true;
+    block->file_offset = cache->next_offset;
+    cache->next_offset += block->size;
+    list_add(cache->file_list.prev, block);
     return true;
 }
 
-/* move_to_file - moves B from memory to the file; false: B could not be written. */
-static bool move_to_file(block_cache *c, struct cached_block *b)
+/* move_to_file - moves BLOCK from memory to the file; false: BLOCK could not be written. */
+static bool move_to_file(block_cache *cache, struct cached_block *block)
 {
-    b->busy = true;
-    list_remove(b);
-    bool ok = reserve_in_file(c, b);
+    block->busy = true;
+    list_remove(block);
+    bool ok = reserve_in_file(cache, block);
     if (ok) {
-        pthread_mutex_unlock(&c->lock);
-        ok = spool_move(b->decoded, c->fd, b->file_offset);
-        pthread_mutex_lock(&c->lock);
-        c->memory_used -= b->size;
+        pthread_mutex_unlock(&cache->lock);
+        ok = spool_move(block->decoded, cache->fd, block->file_offset);
+        pthread_mutex_lock(&cache->lock);
+        cache->memory_used -= block->size;
     } else {
-        list_add(&c->memory_list, b);
+        list_add(&cache->memory_list, block);
     }
-    b->busy = false;
-    pthread_cond_broadcast(&c->block_released);
+    block->busy = false;
+    pthread_cond_broadcast(&cache->block_released);
     return ok;
 }
 
-/* reserve_in_memory - makes room for B, which is in no list. */
-static void reserve_in_memory(block_cache *c, struct cached_block *b)
+/* reserve_in_memory - makes room for BLOCK, which is in no list. */
+static void reserve_in_memory(block_cache *cache, struct cached_block *block)
 {
-    while (c->memory_used + b->size > c->max_memory_bytes) {
-        struct cached_block *leaving = c->memory_list.next;
-        while (leaving != &c->memory_list && !is_free(leaving))
+    while (cache->memory_used + block->size > cache->max_memory_bytes) {
+        struct cached_block *leaving = cache->memory_list.next;
+        while (leaving != &cache->memory_list && !is_free(leaving))
             leaving = leaving->next;
-        if (leaving == &c->memory_list)
-            pthread_cond_wait(&c->block_released, &c->lock);
-        else if (leaving->unread == 0 || !move_to_file(c, leaving))
-            drop_block(c, leaving);
+        if (leaving == &cache->memory_list)
+            pthread_cond_wait(&cache->block_released, &cache->lock);
+        else if (leaving->unread == 0 || !move_to_file(cache, leaving))
+            drop_block(cache, leaving);
     }
-    c->memory_used += b->size;
-    list_add(c->memory_list.prev, b);
+    cache->memory_used += block->size;
+    list_add(cache->memory_list.prev, block);
 }
 
 /* ------------------------------------------------------------------------- reading */
@@ -173,121 +174,122 @@ struct stored_source {
     const struct block *b;
 };
 
-static ckpt_status stored_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status stored_read(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    const struct block *b = ((struct stored_source *)s)->b;
-    return source_read(b->src, b->offset + off, out, n, err);
+    const struct block *b = ((struct stored_source *)src)->b;
+    return source_read(b->src, b->offset + off, out, nbytes, err);
 }
 
-static void stored_close(source *s) { (void)s; }
+static void stored_close(source *src) { (void)src; }
 
 static const struct source_ops stored_ops = {.read_at = stored_read, .close = stored_close};
 
-/* decode_block - decodes B by D to TO. */
-static ckpt_status decode_block(const struct block *b, const struct block_decoder *d, spool *to,
+/* decode_block - decodes BLOCK by DECODER to TO. */
+static ckpt_status decode_block(const struct block *block, const struct block_decoder *decoder, spool *to,
                                 ckpt_error *err)
 {
-    uint64_t pos = source_pos(b->src, b->offset);
-    struct stored_source stored = {{.ops = &stored_ops, .size = b->stored, .position = pos, .refs = 1}, b};
-    ckpt_status st = d->decode(d->user, &stored.source, to, err);
+    uint64_t pos = source_pos(block->src, block->offset);
+    struct stored_source stored = {{.ops = &stored_ops, .size = block->stored, .position = pos, .refs = 1},
+                                   block};
+    ckpt_status st = decoder->decode(decoder->user, &stored.source, to, err);
     if (spool_is_full(to))
         return fail(err, CKPT_EFORMAT, pos, "a block (%s) decodes to {more} than {=%" PRIu64 " bytes}",
-                    d->name, b->size);
+                    decoder->name, block->size);
     CKPT_TRY(st);
-    return spool_size(to) == b->size
+    return spool_size(to) == block->size
                ? CKPT_OK
                : fail(err, CKPT_EFORMAT, pos,
-                      "a block (%s) decodes to {%" PRIu64 "} bytes, it must have {=%" PRIu64 "}", d->name,
-                      spool_size(to), b->size);
+                      "a block (%s) decodes to {%" PRIu64 "} bytes, it must have {=%" PRIu64 "}",
+                      decoder->name, spool_size(to), block->size);
 }
 
-/* fill_block - decodes B by D into CACHED, which is busy and has room in memory or in the file. */
-static ckpt_status fill_block(block_cache *c, struct cached_block *cached, const struct block *b,
-                              const struct block_decoder *d, ckpt_error *err)
+/* fill_block - decodes BLOCK by DECODER into CACHED, which is busy and has room in memory or in the file. */
+static ckpt_status fill_block(block_cache *cache, struct cached_block *cached, const struct block *block,
+                              const struct block_decoder *decoder, ckpt_error *err)
 {
-    spool *to = cached->in_file ? spool_new_at(c->fd, cached->file_offset, b->size)
-                                : spool_new_in_memory(b->size);
+    spool *to = cached->in_file ? spool_new_at(cache->fd, cached->file_offset, block->size)
+                                : spool_new_in_memory(block->size);
     CKPT_TRY_ALLOC(to, err);
-    ckpt_status st = decode_block(b, d, to, err);
+    ckpt_status st = decode_block(block, decoder, to, err);
     cached->decoded = spool_source(to);
-    return b->file ? name_file_if_failed(st, b->file, err) : st;
+    return block->file ? name_file_if_failed(st, block->file, err) : st;
 }
 
-/* make_block - makes a cached block of B for SLOT, which has none. */
-static ckpt_status make_block(block_cache *c, struct cached_block **slot, const struct block *b,
-                              const struct block_decoder *d, ckpt_error *err)
+/* make_block - makes a cached block of BLOCK for SLOT, which has none. */
+static ckpt_status make_block(block_cache *cache, struct cached_block **slot, const struct block *block,
+                              const struct block_decoder *decoder, ckpt_error *err)
 {
     struct cached_block *made = calloc(1, sizeof *made);
     CKPT_TRY_ALLOC(made, err);
-    *made = (struct cached_block){.slot = slot, .size = b->size, .unread = b->size, .busy = true};
+    *made = (struct cached_block){.slot = slot, .size = block->size, .unread = block->size, .busy = true};
     *slot = made;
-    if (b->size <= c->max_memory_bytes / 2) {
-        reserve_in_memory(c, made);
-    } else if (!reserve_in_file(c, made)) {
+    if (block->size <= cache->max_memory_bytes / 2) {
+        reserve_in_memory(cache, made);
+    } else if (!reserve_in_file(cache, made)) {
         *slot = NULL;
         free(made);
         return fail_errno(err, CKPT_NO_OFFSET,
                           "cannot spool unpacked bytes\nset TMPDIR to a folder with room for them");
     }
-    pthread_mutex_unlock(&c->lock);
-    ckpt_status st = fill_block(c, made, b, d, err);
-    pthread_mutex_lock(&c->lock);
+    pthread_mutex_unlock(&cache->lock);
+    ckpt_status st = fill_block(cache, made, block, decoder, err);
+    pthread_mutex_lock(&cache->lock);
     made->busy = false;
     if (st != CKPT_OK)
-        drop_block(c, made);
-    pthread_cond_broadcast(&c->block_released);
+        drop_block(cache, made);
+    pthread_cond_broadcast(&cache->block_released);
     return st;
 }
 
 /* pin_block - sets *OUT to the block of SLOT, which is made if needed, and pins it. */
-static ckpt_status pin_block(block_cache *c, struct cached_block **slot, const struct block *b,
-                             const struct block_decoder *d, struct cached_block **out, ckpt_error *err)
+static ckpt_status pin_block(block_cache *cache, struct cached_block **slot, const struct block *block,
+                             const struct block_decoder *decoder, struct cached_block **out, ckpt_error *err)
 {
     while (!*slot || (*slot)->busy) {
         if (*slot)
-            pthread_cond_wait(&c->block_released, &c->lock);
+            pthread_cond_wait(&cache->block_released, &cache->lock);
         else
-            CKPT_TRY(make_block(c, slot, b, d, err));
+            CKPT_TRY(make_block(cache, slot, block, decoder, err));
     }
     *out = *slot;
     (*out)->pins++;
     return CKPT_OK;
 }
 
-/* unpin_block - unpins a block after N bytes of it were read. */
-static void unpin_block(block_cache *c, struct cached_block *b, size_t n)
+/* unpin_block - unpins a block after COUNT bytes of it were read. */
+static void unpin_block(block_cache *cache, struct cached_block *block, size_t count)
 {
-    b->pins--;
-    b->unread -= n < b->unread ? n : b->unread;
-    if (!b->in_file) {
-        list_remove(b);
-        list_add(b->unread ? c->memory_list.prev : &c->memory_list, b);
+    block->pins--;
+    block->unread -= count < block->unread ? count : block->unread;
+    if (!block->in_file) {
+        list_remove(block);
+        list_add(block->unread ? cache->memory_list.prev : &cache->memory_list, block);
     }
-    pthread_cond_broadcast(&c->block_released);
+    pthread_cond_broadcast(&cache->block_released);
 }
 
-ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, const struct block *b,
-                             const struct block_decoder *d, uint64_t off, void *out, size_t n,
+ckpt_status block_cache_read(block_cache *cache, struct cached_block **slot, const struct block *block,
+                             const struct block_decoder *decoder, uint64_t off, void *out, size_t nbytes,
                              ckpt_error *err)
 {
     struct cached_block *pinned;
-    pthread_mutex_lock(&c->lock);
-    ckpt_status st = pin_block(c, slot, b, d, &pinned, err);
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_lock(&cache->lock);
+    ckpt_status st = pin_block(cache, slot, block, decoder, &pinned, err);
+    pthread_mutex_unlock(&cache->lock);
     CKPT_TRY(st);
-    st = source_read(pinned->decoded, off, out, n, err);
-    pthread_mutex_lock(&c->lock);
-    unpin_block(c, pinned, n);
-    pthread_mutex_unlock(&c->lock);
+    st = source_read(pinned->decoded, off, out, nbytes, err);
+    pthread_mutex_lock(&cache->lock);
+    unpin_block(cache, pinned, nbytes);
+    pthread_mutex_unlock(&cache->lock);
     return st;
 }
 
-void block_cache_drop(block_cache *c, struct cached_block **slot)
+void block_cache_drop(block_cache *cache, struct cached_block **slot)
 {
-    pthread_mutex_lock(&c->lock);
+    pthread_mutex_lock(&cache->lock);
     while (*slot && !is_free(*slot))
-        pthread_cond_wait(&c->block_released, &c->lock);
+        pthread_cond_wait(&cache->block_released, &cache->lock);
     if (*slot)
-        drop_block(c, *slot);
-    pthread_mutex_unlock(&c->lock);
+        drop_block(cache, *slot);
+    pthread_mutex_unlock(&cache->lock);
 }

@@ -30,22 +30,22 @@ struct block_decoder {
 /* block_cache_new - returns a cache with one reference that keeps at most MAX_MEMORY decoded bytes in memory
  * and MAX_FILE in a file, which is made when it is needed. NULL: no memory. */
 block_cache *block_cache_new(uint64_t max_memory, uint64_t max_file);
-void block_cache_ref(block_cache *c);
-void block_cache_unref(block_cache *c); /* NULL is allowed */
-/* block_cache_read - reads N bytes at OFF of the decoded bytes of B, which D decodes if the cache does not
- * have them. Each block has a SLOT, which is NULL at first and is then used by the cache alone. A block
- * larger than half of MAX_MEMORY goes to the file, even if it is larger than MAX_FILE. */
-ckpt_status block_cache_read(block_cache *c, struct cached_block **slot, const struct block *b,
-                             const struct block_decoder *d, uint64_t off, void *out, size_t n,
+void block_cache_ref(block_cache *cache);
+void block_cache_unref(block_cache *cache); /* NULL is allowed */
+/* block_cache_read - reads NBYTES bytes at OFF of the decoded bytes of BLOCK, which DECODER decodes if the
+ * cache does not have them. Each block has a SLOT, which is NULL at first and is then used by the cache
+ * alone. A block larger than half of MAX_MEMORY goes to the file, even if it is larger than MAX_FILE. */
+ckpt_status block_cache_read(block_cache *cache, struct cached_block **slot, const struct block *block,
+                             const struct block_decoder *decoder, uint64_t off, void *out, size_t nbytes,
                              ckpt_error *err);
 /* block_cache_drop - frees the block of SLOT, which is not used any more. */
-void block_cache_drop(block_cache *c, struct cached_block **slot);
+void block_cache_drop(block_cache *cache, struct cached_block **slot);
 
-/* source_blocks - makes *OUT, a source of the decoded bytes of N blocks, one after the other. A block is
+/* source_blocks - makes *OUT, a source of the decoded bytes of COUNT blocks, one after the other. A block is
  * decoded when it is first read; if it does not decode to its size, reading fails with CKPT_EFORMAT. *OUT
- * takes references to C and to each SRC; BLOCK and D must outlive it. Fails with CKPT_ETRUNCATED if stored
- * bytes are outside of SRC. */
-ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const struct block_decoder *d,
-                          source **out, ckpt_error *err);
+ * takes references to CACHE and to each SRC; BLOCK and DECODER must outlive it. Fails with CKPT_ETRUNCATED if
+ * stored bytes are outside of SRC. */
+ckpt_status source_blocks(block_cache *cache, struct block *block, size_t count,
+                          const struct block_decoder *decoder, source **out, ckpt_error *err);
 
 #endif

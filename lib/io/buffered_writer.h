@@ -11,17 +11,18 @@ struct buffered_writer {
     size_t len, capacity; /* bytes in BLOCK; the most that it can hold */
 };
 
-ckpt_status buffered_open(struct buffered_writer *w, sink *to, ckpt_error *err);
-ckpt_status buffered_seek(struct buffered_writer *w, uint64_t pos, ckpt_error *err);
+ckpt_status buffered_open(struct buffered_writer *writer, sink *to, ckpt_error *err);
+ckpt_status buffered_seek(struct buffered_writer *writer, uint64_t pos, ckpt_error *err);
 /* buffered_get_space - sets *SPACE to where *ROOM >= 1024 more bytes fit; buffered_add counts those used. */
-ckpt_status buffered_get_space(struct buffered_writer *w, unsigned char **space, size_t *room,
+ckpt_status buffered_get_space(struct buffered_writer *writer, unsigned char **space, size_t *room,
                                ckpt_error *err);
-void buffered_add(struct buffered_writer *w, size_t n);
-ckpt_status buffered_put(struct buffered_writer *w, const void *bytes, size_t n, ckpt_error *err);
-/* buffered_patch - overwrites N bytes at OFF that were put by W, or by a writer that has flushed since. */
-ckpt_status buffered_patch(struct buffered_writer *w, uint64_t off, const void *bytes, size_t n,
+void buffered_add(struct buffered_writer *writer, size_t count);
+ckpt_status buffered_put(struct buffered_writer *writer, const void *bytes, size_t nbytes, ckpt_error *err);
+/* buffered_patch - overwrites NBYTES bytes at OFF that were put by WRITER, or by a writer that has flushed
+ * since. */
+ckpt_status buffered_patch(struct buffered_writer *writer, uint64_t off, const void *bytes, size_t nbytes,
                            ckpt_error *err);
-ckpt_status buffered_flush(struct buffered_writer *w, ckpt_error *err);
-void buffered_close(struct buffered_writer *w); /* without flushing */
+ckpt_status buffered_flush(struct buffered_writer *writer, ckpt_error *err);
+void buffered_close(struct buffered_writer *writer); /* without flushing */
 
 #endif

@@ -14,13 +14,13 @@
 
 static size_t cap_transfer(size_t left) { return left < MAX_TRANSFER ? left : MAX_TRANSFER; }
 
-/* read_fully - reads N bytes of FD: those at *OFF or, if OFF is NULL, those at its position. */
-static bool read_fully(int fd, void *out, size_t n, const uint64_t *off, size_t *got)
+/* read_fully - reads NBYTES bytes of FD: those at *OFF or, if OFF is NULL, those at its position. */
+static bool read_fully(int fd, void *out, size_t nbytes, const uint64_t *off, size_t *got)
 {
     *got = 0;
-    while (*got < n) {
+    while (*got < nbytes) {
         char *to = (char *)out + *got;
-        size_t chunk_size = cap_transfer(n - *got);
+        size_t chunk_size = cap_transfer(nbytes - *got);
         ssize_t r = off ? pread(fd, to, chunk_size, (off_t)(*off + *got)) : read(fd, to, chunk_size);
         if (r < 0 && errno != EINTR)
             return false;
@@ -32,12 +32,12 @@ static bool read_fully(int fd, void *out, size_t n, const uint64_t *off, size_t 
     return true;
 }
 
-bool fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
+bool fd_pread(int fd, void *out, size_t nbytes, uint64_t off, size_t *got)
 {
-    return read_fully(fd, out, n, &off, got);
+    return read_fully(fd, out, nbytes, &off, got);
 }
 
-bool fd_read(int fd, void *out, size_t n, size_t *got) { return read_fully(fd, out, n, NULL, got); }
+bool fd_read(int fd, void *out, size_t nbytes, size_t *got) { return read_fully(fd, out, nbytes, NULL, got); }
 
 /* wait_for_room - waits until FD can take more bytes; false: poll() failed. */
 static bool wait_for_room(int fd)
@@ -46,10 +46,10 @@ static bool wait_for_room(int fd)
     return poll(&p, 1, -1) >= 0 || errno == EINTR;
 }
 
-bool fd_write(int fd, const void *bytes, size_t n)
+bool fd_write(int fd, const void *bytes, size_t nbytes)
 {
-    for (size_t done = 0; done < n;) {
-        ssize_t r = write(fd, (const char *)bytes + done, cap_transfer(n - done));
+    for (size_t done = 0; done < nbytes;) {
+        ssize_t r = write(fd, (const char *)bytes + done, cap_transfer(nbytes - done));
         if (r < 0 && errno != EINTR && !(errno == EAGAIN && wait_for_room(fd)))
             return false;
         if (r > 0)
@@ -58,10 +58,10 @@ bool fd_write(int fd, const void *bytes, size_t n)
     return true;
 }
 
-bool fd_pwrite(int fd, const void *bytes, size_t n, uint64_t off)
+bool fd_pwrite(int fd, const void *bytes, size_t nbytes, uint64_t off)
 {
-    for (size_t done = 0; done < n;) {
-        ssize_t r = pwrite(fd, (const char *)bytes + done, cap_transfer(n - done), (off_t)(off + done));
+    for (size_t done = 0; done < nbytes;) {
+        ssize_t r = pwrite(fd, (const char *)bytes + done, cap_transfer(nbytes - done), (off_t)(off + done));
         if (r < 0 && errno != EINTR)
             return false;
         if (r > 0)

@@ -44,15 +44,15 @@ struct journal_note {
 };
 
 /* patches_add - adds a patch; false: there are PATCHES_MAX already. */
-bool patches_add(struct patches *p, uint64_t offset, ckpt_str bytes);
+bool patches_add(struct patches *patches, uint64_t offset, ckpt_str bytes);
 /* journal_apply - applies all patches to the file PATH, or none. It saves the old bytes in a journal next to
- * the file first. CKPT_ECHANGED: the file is not P->old_size bytes long. */
-ckpt_status journal_apply(const char *path, const struct patches *p, const struct journal_options *o,
-                          ckpt_error *err);
+ * the file first. CKPT_ECHANGED: the file is not PATCHES->old_size bytes long. */
+ckpt_status journal_apply(const char *path, const struct patches *patches,
+                          const struct journal_options *options, ckpt_error *err);
 /* journal_recover - undoes an interrupted edit of PATH, or finishes it if all bytes were written; sets
  * *WHAT to which. Fails, and changes nothing, if the journal is damaged, not trusted, does not fit the
  * file, or is no journal. With dry_run, *WHAT is what would be done. */
-ckpt_status journal_recover(const char *path, const struct journal_options *o, ckpt_recovered *what,
+ckpt_status journal_recover(const char *path, const struct journal_options *options, ckpt_recovered *what,
                             ckpt_error *err);
 /* journal_check - checks, before PATH is read, that no edit of it was interrupted or is under way;
  * CKPT_ECHANGED if one was, or if a damaged journal hides whether one was. Sets NOTE, unless it is NULL, to a
@@ -60,9 +60,9 @@ ckpt_status journal_recover(const char *path, const struct journal_options *o, c
 ckpt_status journal_check(const char *path, struct journal_note *note, ckpt_error *err);
 /* journal_open - opens PATH if journal_check passes. */
 ckpt_status journal_open(const char *path, struct journal_note *note, source **out, ckpt_error *err);
-/* journal_check_after_read - checks, after S (opened by journal_open) was read, that it was not edited
+/* journal_check_after_read - checks, after SRC (opened by journal_open) was read, that it was not edited
  * meanwhile; CKPT_ECHANGED if it was. For other sources, CKPT_OK. */
-ckpt_status journal_check_after_read(const char *path, source *s, ckpt_error *err);
+ckpt_status journal_check_after_read(const char *path, source *src, ckpt_error *err);
 /* journal_remove_stale - removes the journal of the file BASE in the folder DIR, after the file was replaced
  * on disk. It keeps a file that is no journal, or not trusted. */
 void journal_remove_stale(int dir, const char *base);

@@ -37,14 +37,15 @@ struct journal {
     struct stat st;       /* attributes of the journal */
 };
 
-enum journal_kind journal_parse(struct journal *j, size_t size);
-/* journal_compare_piece - compares NOW, the GOT bytes that the file has at P, with the old and the new bytes.
- * Clears *NEW unless all bytes of P are new. Of the bytes before the old end of the file, clears *OLD unless
- * all are old, and *FITS unless each segment is old or new. */
-void journal_compare_piece(const struct journal_piece *p, const unsigned char *now, size_t got, bool *old,
+enum journal_kind journal_parse(struct journal *journal, size_t size);
+/* journal_compare_piece - compares NOW, the GOT bytes that the file has at PIECE, with the old and the new
+ * bytes. Clears *NEW unless all bytes of PIECE are new. Of the bytes before the old end of the file, clears
+ * *OLD unless all are old, and *FITS unless each segment is old or new. */
+void journal_compare_piece(const struct journal_piece *piece, const unsigned char *now, size_t got, bool *old,
                            bool *new, bool *fits);
-/* journal_write - writes to TO the journal for applying P to the file FD, whose inode number is INODE. If a
- * write to TO fails, returns CKPT_OK and sets *WHY to its errno; else *WHY is 0. */
-ckpt_status journal_write(int to, int *why, int fd, uint64_t inode, const struct patches *p, ckpt_error *err);
+/* journal_write - writes to TO the journal for applying PATCHES to the file FD, whose inode number is INODE.
+ * If a write to TO fails, returns CKPT_OK and sets *WHY to its errno; else *WHY is 0. */
+ckpt_status journal_write(int to, int *why, int fd, uint64_t inode, const struct patches *patches,
+                          ckpt_error *err);
 
 #endif

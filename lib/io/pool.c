@@ -42,42 +42,45 @@ unsigned pool_threads(unsigned wanted)
     return n < 1 ? 1 : (unsigned)n < DEFAULT_MAX_THREADS ? (unsigned)n : DEFAULT_MAX_THREADS;
 }
 
-bool pool_task_stopped(const struct pool *p, size_t i)
+bool pool_task_stopped(const struct pool *pool, size_t index)
 {
-    return atomic_load_explicit(&p->cancelled, memory_order_relaxed) ||
-           i > atomic_load_explicit(&p->first_failed, memory_order_relaxed);
+    return atomic_load_explicit(&pool->cancelled, memory_order_relaxed) ||
+           index > atomic_load_explicit(&pool->first_failed, memory_order_relaxed);
 }
 
-void pool_cancel(struct pool *p) { atomic_store(&p->cancelled, true); }
+void pool_cancel(struct pool *pool) { atomic_store(&pool->cancelled, true); }
 
-static double get_weight(const struct pool_job *j, size_t i) { return (double)j->weigh(j->user, i); }
+static double get_weight(const struct pool_job *job, size_t index)
+{
+    return (double)job->weigh(job->user, index);
+}
 
 /* assign_shares - gives each thread a run of consecutive tasks of about the same total weight. */
-static void assign_shares(struct pool *p)
+static void assign_shares(struct pool *pool)
 {
-    const struct pool_job *j = p->job;
+    const struct pool_job *j = pool->job;
     double total = 0, assigned = 0, weight = j->n ? get_weight(j, 0) : 0;
     size_t task = 0; /* the next to assign; WEIGHT is its weight */
     for (size_t i = 0; i < j->n; i++)
         total += get_weight(j, i);
-    for (unsigned w = 0; w < p->threads; w++) {
-        p->shares[w].next = task;
-        double target = total * (w + 1) / p->threads;
-        while (task < j->n && (w + 1 == p->threads || assigned + weight / 2 <= target)) {
+    for (unsigned w = 0; w < pool->threads; w++) {
+        pool->shares[w].next = task;
+        double target = total * (w + 1) / pool->threads;
+        while (task < j->n && (w + 1 == pool->threads || assigned + weight / 2 <= target)) {
             assigned += weight;
             weight = ++task < j->n ? get_weight(j, task) : 0;
         }
-        p->shares[w].end = task;
+        pool->shares[w].end = task;
     }
 }
 
 /* steal_tasks - moves to MINE half of the tasks of the thread that has most left; false: none has any. */
-static bool steal_tasks(struct pool *p, struct share *mine)
+static bool steal_tasks(struct pool *pool, struct share *mine)
 {
     struct share *fullest = mine;
-    for (unsigned w = 0; w < p->threads; w++)
-        if (p->shares[w].end - p->shares[w].next > fullest->end - fullest->next)
-            fullest = &p->shares[w];
+    for (unsigned w = 0; w < pool->threads; w++)
+        if (pool->shares[w].end - pool->shares[w].next > fullest->end - fullest->next)
+            fullest = &pool->shares[w];
     size_t left = fullest->end - fullest->next;
     if (left == 0)
         return false;
@@ -87,39 +90,39 @@ static bool steal_tasks(struct pool *p, struct share *mine)
     return true;
 }
 
-static bool take_task(struct pool *p, unsigned worker, size_t *task)
+static bool take_task(struct pool *pool, unsigned worker, size_t *task)
 {
-    pthread_mutex_lock(&p->lock);
-    struct share *mine = &p->shares[worker];
-    bool has_task = mine->next < mine->end || steal_tasks(p, mine);
+    pthread_mutex_lock(&pool->lock);
+    struct share *mine = &pool->shares[worker];
+    bool has_task = mine->next < mine->end || steal_tasks(pool, mine);
     if (has_task)
         *task = mine->next++;
-    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&pool->lock);
     return has_task;
 }
 
-static void note_failure(struct pool *p, size_t task, const ckpt_error *err)
+static void note_failure(struct pool *pool, size_t task, const ckpt_error *err)
 {
-    pthread_mutex_lock(&p->lock);
-    if (task < atomic_load(&p->first_failed)) {
-        atomic_store(&p->first_failed, task);
-        *p->err = *err;
+    pthread_mutex_lock(&pool->lock);
+    if (task < atomic_load(&pool->first_failed)) {
+        atomic_store(&pool->first_failed, task);
+        *pool->err = *err;
     }
-    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
-static void run_tasks(struct pool *p, unsigned worker)
+static void run_tasks(struct pool *pool, unsigned worker)
 {
     size_t task;
     ckpt_error err;
-    while (take_task(p, worker, &task)) {
+    while (take_task(pool, worker, &task)) {
         err = (ckpt_error){.offset = CKPT_NO_OFFSET};
-        if (pool_task_stopped(p, task))
+        if (pool_task_stopped(pool, task))
             continue;
-        ckpt_status st = p->job->task(p->job->user, p, task, worker, &err);
+        ckpt_status st = pool->job->task(pool->job->user, pool, task, worker, &err);
         err.status = st;
-        if (st != CKPT_OK && !pool_task_stopped(p, task))
-            note_failure(p, task, &err);
+        if (st != CKPT_OK && !pool_task_stopped(pool, task))
+            note_failure(pool, task, &err);
     }
 }
 
@@ -136,20 +139,20 @@ static void *run_worker(void *arg)
 }
 
 /* start_thread - starts a thread with all signals blocked, so that other threads of the program get them. */
-static bool start_thread(struct worker *w, pthread_t *thread)
+static bool start_thread(struct worker *worker, pthread_t *thread)
 {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    bool ok = pthread_create(thread, NULL, run_worker, w) == 0;
+    bool ok = pthread_create(thread, NULL, run_worker, worker) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return ok;
 }
 
-static void wait_for_workers(struct pool *p)
+static void wait_for_workers(struct pool *pool)
 {
-    pthread_mutex_lock(&p->lock);
-    while (p->busy_threads) {
+    pthread_mutex_lock(&pool->lock);
+    while (pool->busy_threads) {
         struct timespec until;
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_nsec += IDLE_INTERVAL_NS;
@@ -157,35 +160,35 @@ static void wait_for_workers(struct pool *p)
             until.tv_nsec -= 1000000000L;
             until.tv_sec++;
         }
-        pthread_cond_timedwait(&p->thread_done, &p->lock, &until);
-        if (!p->job->idle)
+        pthread_cond_timedwait(&pool->thread_done, &pool->lock, &until);
+        if (!pool->job->idle)
             continue;
-        pthread_mutex_unlock(&p->lock);
-        p->job->idle(p->job->user, p);
-        pthread_mutex_lock(&p->lock);
+        pthread_mutex_unlock(&pool->lock);
+        pool->job->idle(pool->job->user, pool);
+        pthread_mutex_lock(&pool->lock);
     }
-    pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /* run_threads - runs all tasks; the caller is worker 0. If a thread cannot start, others take its share. */
-static void run_threads(struct pool *p)
+static void run_threads(struct pool *pool)
 {
     pthread_t ids[MAX_THREADS];
     struct worker workers[MAX_THREADS];
     unsigned started = 0;
-    p->busy_threads = p->threads - 1;
-    for (unsigned w = 1; w < p->threads; w++) {
-        workers[w] = (struct worker){p, w};
+    pool->busy_threads = pool->threads - 1;
+    for (unsigned w = 1; w < pool->threads; w++) {
+        workers[w] = (struct worker){pool, w};
         if (start_thread(&workers[w], &ids[started])) {
             started++;
             continue;
         }
-        pthread_mutex_lock(&p->lock);
-        p->busy_threads--;
-        pthread_mutex_unlock(&p->lock);
+        pthread_mutex_lock(&pool->lock);
+        pool->busy_threads--;
+        pthread_mutex_unlock(&pool->lock);
     }
-    run_tasks(p, 0);
-    wait_for_workers(p);
+    run_tasks(pool, 0);
+    wait_for_workers(pool);
     for (unsigned w = 0; w < started; w++)
         pthread_join(ids[w], NULL);
 }

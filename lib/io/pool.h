@@ -25,9 +25,9 @@ unsigned pool_threads(unsigned wanted);
 /* pool_run - runs all tasks. Each thread starts with consecutive tasks, so that files are read in long runs,
  * and then takes tasks from the others. ERR is never NULL. */
 ckpt_status pool_run(const struct pool_job *job, ckpt_error *err);
-/* pool_task_stopped - returns true if a task before task I failed, or the job was cancelled. */
-bool pool_task_stopped(const struct pool *p, size_t i);
+/* pool_task_stopped - returns true if a task before task INDEX failed, or the job was cancelled. */
+bool pool_task_stopped(const struct pool *pool, size_t index);
 /* pool_cancel - makes pool_run start no further task, and return CKPT_ECANCELLED unless a task failed. */
-void pool_cancel(struct pool *p);
+void pool_cancel(struct pool *pool);
 
 #endif

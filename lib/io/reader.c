@@ -9,123 +9,123 @@
 
 #define FIRST_READ 4096u
 
-ckpt_status reader_init(reader *r, source *src, uint64_t pos, uint64_t end, ckpt_error *err)
+ckpt_status reader_init(reader *in, source *src, uint64_t pos, uint64_t end, ckpt_error *err)
 {
-    *r = (reader){.src = src, .pos = pos, .end = end, .err = err};
+    *in = (reader){.src = src, .pos = pos, .end = end, .err = err};
     if (pos > end || end > src->size) {
-        r->status = src->size ? fail(err, CKPT_ETRUNCATED, source_pos(src, pos),
-                                     "needs {=bytes %" PRIu64 " to %" PRIu64 "}, has {%" PRIu64 " bytes}",
-                                     pos, end, src->size)
-                              : fail(err, CKPT_ETRUNCATED, source_pos(src, 0), "the file is {empty}");
-        return r->status;
+        in->status = src->size ? fail(err, CKPT_ETRUNCATED, source_pos(src, pos),
+                                      "needs {=bytes %" PRIu64 " to %" PRIu64 "}, has {%" PRIu64 " bytes}",
+                                      pos, end, src->size)
+                               : fail(err, CKPT_ETRUNCATED, source_pos(src, 0), "the file is {empty}");
+        return in->status;
     }
     uint64_t all = end - pos;
-    r->win = malloc(all < READER_WINDOW ? (size_t)all + 1 : READER_WINDOW);
-    if (!r->win)
-        r->status = fail_memory(err);
-    return r->status;
+    in->win = malloc(all < READER_WINDOW ? (size_t)all + 1 : READER_WINDOW);
+    if (!in->win)
+        in->status = fail_memory(err);
+    return in->status;
 }
 
-void reader_free(reader *r)
+void reader_free(reader *in)
 {
-    free(r->win);
-    r->win = NULL;
-    r->win_len = 0;
+    free(in->win);
+    in->win = NULL;
+    in->win_len = 0;
 }
 
-/* count_in_window - returns the number of bytes in the window from r->pos on. */
-static size_t count_in_window(const reader *r)
+/* count_in_window - returns the number of bytes in the window from in->pos on. */
+static size_t count_in_window(const reader *in)
 {
-    uint64_t win_offset = r->pos - r->win_pos;
-    return r->pos >= r->win_pos && win_offset < r->win_len ? r->win_len - (size_t)win_offset : 0;
+    uint64_t win_offset = in->pos - in->win_pos;
+    return in->pos >= in->win_pos && win_offset < in->win_len ? in->win_len - (size_t)win_offset : 0;
 }
 
-/* require_bytes - latches a failure unless N bytes are left. */
-static bool require_bytes(reader *r, uint64_t n)
+/* require_bytes - latches a failure unless COUNT bytes are left. */
+static bool require_bytes(reader *in, uint64_t count)
 {
-    if (r->status != CKPT_OK)
+    if (in->status != CKPT_OK)
         return false;
-    if (n <= r->end - r->pos)
+    if (count <= in->end - in->pos)
         return true;
-    r->status = fail(r->err, CKPT_ETRUNCATED, source_pos(r->src, r->pos),
-                     "needs {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", n, r->end - r->pos);
+    in->status = fail(in->err, CKPT_ETRUNCATED, source_pos(in->src, in->pos),
+                      "needs {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", count, in->end - in->pos);
     return false;
 }
 
-static size_t choose_fill_size(const reader *r, size_t n)
+static size_t choose_fill_size(const reader *in, size_t count)
 {
-    bool is_consecutive = r->win_len && r->pos >= r->win_pos && r->pos - r->win_pos <= r->win_len;
-    size_t size = is_consecutive ? 4 * r->win_len : FIRST_READ;
-    if (size < n)
-        size = n;
+    bool is_consecutive = in->win_len && in->pos >= in->win_pos && in->pos - in->win_pos <= in->win_len;
+    size_t size = is_consecutive ? 4 * in->win_len : FIRST_READ;
+    if (size < count)
+        size = count;
     if (size > READER_WINDOW)
         size = READER_WINDOW;
-    return size < r->end - r->pos ? size : (size_t)(r->end - r->pos);
+    return size < in->end - in->pos ? size : (size_t)(in->end - in->pos);
 }
 
-/* fill_window - reads the N bytes at r->pos, which must exist, into the window. */
-static bool fill_window(reader *r, size_t n)
+/* fill_window - reads the COUNT bytes at in->pos, which must exist, into the window. */
+static bool fill_window(reader *in, size_t count)
 {
-    if (count_in_window(r) >= n)
+    if (count_in_window(in) >= count)
         return true;
-    size_t size = choose_fill_size(r, n);
-    r->status = source_read(r->src, r->pos, r->win, size, r->err);
-    r->win_pos = r->pos;
-    r->win_len = r->status == CKPT_OK ? size : 0;
-    return r->status == CKPT_OK;
+    size_t size = choose_fill_size(in, count);
+    in->status = source_read(in->src, in->pos, in->win, size, in->err);
+    in->win_pos = in->pos;
+    in->win_len = in->status == CKPT_OK ? size : 0;
+    return in->status == CKPT_OK;
 }
 
-const unsigned char *reader_peek(reader *r, size_t n)
+const unsigned char *reader_peek(reader *in, size_t count)
 {
-    if (!require_bytes(r, n))
+    if (!require_bytes(in, count))
         return NULL;
-    if (n > READER_WINDOW) {
-        r->status = fail(r->err, CKPT_EUSAGE, source_pos(r->src, r->pos), "%zu bytes are more than a window",
-                         n);
+    if (count > READER_WINDOW) {
+        in->status = fail(in->err, CKPT_EUSAGE, source_pos(in->src, in->pos),
+                          "%zu bytes are more than a window", count);
         return NULL;
     }
-    if (n == 0)
-        return r->win;
-    return fill_window(r, n) ? r->win + (r->pos - r->win_pos) : NULL;
+    if (count == 0)
+        return in->win;
+    return fill_window(in, count) ? in->win + (in->pos - in->win_pos) : NULL;
 }
 
-const unsigned char *reader_take(reader *r, size_t n)
+const unsigned char *reader_take(reader *in, size_t count)
 {
-    const unsigned char *at = reader_peek(r, n);
+    const unsigned char *at = reader_peek(in, count);
     if (at)
-        r->pos += n;
+        in->pos += count;
     return at;
 }
 
-uint32_t reader_u32(reader *r)
+uint32_t reader_u32(reader *in)
 {
-    const unsigned char *b = reader_take(r, 4);
+    const unsigned char *b = reader_take(in, 4);
     return b ? load_u32le(b) : 0;
 }
 
-uint64_t reader_u64(reader *r)
+uint64_t reader_u64(reader *in)
 {
-    const unsigned char *b = reader_take(r, 8);
+    const unsigned char *b = reader_take(in, 8);
     return b ? load_u64le(b) : 0;
 }
 
 #define VARINT_MAX 10u /* bytes */
 
-bool reader_varint(reader *r, uint64_t *v)
+bool reader_varint(reader *in, uint64_t *numbers)
 {
-    size_t n = reader_left(r) < VARINT_MAX ? (size_t)reader_left(r) : VARINT_MAX;
-    const unsigned char *p = reader_peek(r, n);
+    size_t n = reader_left(in) < VARINT_MAX ? (size_t)reader_left(in) : VARINT_MAX;
+    const unsigned char *p = reader_peek(in, n);
     cursor c = cursor_of(p, p ? n : 0, 0);
-    *v = cursor_varint(&c);
+    *numbers = cursor_varint(&c);
     if (c.bad && n < VARINT_MAX)
-        (void)reader_take(r, n + 1); /* N < VARINT_MAX; latches that a byte is missing */
-    return !c.bad && reader_skip(r, n - c.left);
+        (void)reader_take(in, n + 1); /* N < VARINT_MAX; latches that a byte is missing */
+    return !c.bad && reader_skip(in, n - c.left);
 }
 
-bool reader_skip(reader *r, uint64_t n)
+bool reader_skip(reader *in, uint64_t count)
 {
-    if (!require_bytes(r, n))
+    if (!require_bytes(in, count))
         return false;
-    r->pos += n;
+    in->pos += count;
     return true;
 }

@@ -18,22 +18,22 @@ typedef struct {
 
 #define READER_WINDOW 262144u
 
-/* reader_init - prepares R to read [POS, END) of SRC, which must outlive the reader. */
-ckpt_status reader_init(reader *r, source *src, uint64_t pos, uint64_t end, ckpt_error *err);
-void reader_free(reader *r);
-/* reader_take - returns the next N <= READER_WINDOW bytes, valid until the next call; NULL after a failure
- * (CKPT_ETRUNCATED: "needs N bytes, M are left"). */
-const unsigned char *reader_take(reader *r, size_t n);
-/* reader_peek - returns the next N bytes without advancing. */
-const unsigned char *reader_peek(reader *r, size_t n);
+/* reader_init - prepares IN to read [POS, END) of SRC, which must outlive the reader. */
+ckpt_status reader_init(reader *in, source *src, uint64_t pos, uint64_t end, ckpt_error *err);
+void reader_free(reader *in);
+/* reader_take - returns the next COUNT <= READER_WINDOW bytes, valid until the next call; NULL after a
+ * failure (CKPT_ETRUNCATED: "needs COUNT bytes, M are left"). */
+const unsigned char *reader_take(reader *in, size_t count);
+/* reader_peek - returns the next COUNT bytes without advancing. */
+const unsigned char *reader_peek(reader *in, size_t count);
 /* reader_u32, reader_u64 - read a little-endian number; 0 after a failure. */
-uint32_t reader_u32(reader *r);
-uint64_t reader_u64(reader *r);
+uint32_t reader_u32(reader *in);
+uint64_t reader_u64(reader *in);
 /* reader_varint - reads a number as cursor_varint does. False: it is cut off, which is latched as by
  * reader_take, or it has more than 64 bits, which is not latched. */
-bool reader_varint(reader *r, uint64_t *v);
-/* reader_skip - skips N bytes, which must exist. */
-bool reader_skip(reader *r, uint64_t n);
-static inline uint64_t reader_left(const reader *r) { return r->status ? 0 : r->end - r->pos; }
+bool reader_varint(reader *in, uint64_t *numbers);
+/* reader_skip - skips COUNT bytes, which must exist. */
+bool reader_skip(reader *in, uint64_t count);
+static inline uint64_t reader_left(const reader *in) { return in->status ? 0 : in->end - in->pos; }
 
 #endif

@@ -60,42 +60,42 @@ struct sink_bytes {
 };
 /* sink_mem - makes a sink that keeps at most MAX bytes in memory; commit moves them to TO (may be NULL). */
 ckpt_status sink_mem(size_t max, struct sink_bytes *to, sink **out, ckpt_error *err);
-ckpt_str sink_mem_view(const sink *s);
+ckpt_str sink_mem_view(const sink *out);
 
 /* sink_reserve - reserves SIZE bytes, so that a full disk is noticed now. */
-ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err);
-ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err);
-/* sink_skip - skips N bytes, which are zeros until sink_patch writes them. The last byte of the output
+ckpt_status sink_reserve(sink *out, uint64_t size, ckpt_error *err);
+ckpt_status sink_write(sink *out, const void *bytes, size_t nbytes, ckpt_error *err);
+/* sink_skip - skips COUNT bytes, which are zeros until sink_patch writes them. The last byte of the output
  * must be written. */
-ckpt_status sink_skip(sink *s, uint64_t n, ckpt_error *err);
+ckpt_status sink_skip(sink *out, uint64_t count, ckpt_error *err);
 /* sink_patch - overwrites bytes already written or skipped. Several threads may patch
- * different bytes at a time, while no other call uses S. */
-ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err);
+ * different bytes at a time, while no other call uses OUT. */
+ckpt_status sink_patch(sink *out, uint64_t off, const void *bytes, size_t nbytes, ckpt_error *err);
 /* SINK_PAGE - cloned ranges begin at a multiple of it, in the source and in the sink. */
 #define SINK_PAGE 4096u
 /* SINK_CLONE_LEAST - fewer bytes are copied faster than shared. */
 #define SINK_CLONE_LEAST (1u << 20)
-/* sink_clone - makes N bytes at OFF, which were skipped, share the blocks of the N bytes at FROM of the file
- * FD; N, OFF and FROM are multiples of SINK_PAGE. False: the file system cannot do that; nothing changed.
- * Several threads may call it under the same conditions as sink_patch. */
-bool sink_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n);
+/* sink_clone - makes NBYTES bytes at OFF, which were skipped, share the blocks of the NBYTES bytes at FROM of
+ * the file FD; NBYTES, OFF and FROM are multiples of SINK_PAGE. False: the file system cannot do that;
+ * nothing changed. Several threads may call it under the same conditions as sink_patch. */
+bool sink_clone(sink *out, uint64_t off, int fd, uint64_t from, uint64_t nbytes);
 /* sink_tell - returns the number of bytes written so far, which is the offset of the next. */
-uint64_t sink_tell(const sink *s);
+uint64_t sink_tell(const sink *out);
 /* sink_read - reads back bytes already written (verification before commit). */
-ckpt_status sink_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err);
-/* sink_commit - flushes, syncs and renames; takes S, even if it fails. After a failure a file is unchanged,
+ckpt_status sink_read(sink *output, uint64_t off, void *out, size_t nbytes, ckpt_error *err);
+/* sink_commit - flushes, syncs and renames; takes OUT, even if it fails. After a failure a file is unchanged,
  * except if only the sync of its folder failed. */
-ckpt_status sink_commit(sink *s, ckpt_error *err);
-/* sink_abort - removes the temporary, leaves the target alone, frees S. NULL allowed. */
-void sink_abort(sink *s);
-/* sink_end - commits S if ST, the result of writing it, is CKPT_OK; else aborts S and returns ST. */
-ckpt_status sink_end(sink *s, ckpt_status st, ckpt_error *err);
+ckpt_status sink_commit(sink *out, ckpt_error *err);
+/* sink_abort - removes the temporary, leaves the target alone, frees OUT. NULL allowed. */
+void sink_abort(sink *out);
+/* sink_end - commits OUT if ST, the result of writing it, is CKPT_OK; else aborts OUT and returns ST. */
+ckpt_status sink_end(sink *out, ckpt_status st, ckpt_error *err);
 ckpt_status sink_write_whole_file(const char *path, const struct sink_options *opts, ckpt_str bytes,
                                   ckpt_error *err);
-/* sink_batch_commit - moves all files into place, in the order of their commits, and empties B. After a
+/* sink_batch_commit - moves all files into place, in the order of their commits, and empties BATCH. After a
  * failure the first *PLACED files are in place; the targets of the others are unchanged. */
-ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *err);
-void sink_batch_abort(struct sink_batch *b);
+ckpt_status sink_batch_commit(struct sink_batch *batch, size_t *placed, ckpt_error *err);
+void sink_batch_abort(struct sink_batch *batch);
 /* sink_hint_folder - if the folder DIR does not exist, sets ERR's hint to the command that makes it. */
 void sink_hint_folder(ckpt_error *err, const char *dir);
 

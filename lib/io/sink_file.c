@@ -40,31 +40,34 @@ struct file_sink {
     unsigned char *block;
 };
 
-static struct file_sink *file_of(sink *s) { return (struct file_sink *)s; }
+static struct file_sink *file_of(sink *out) { return (struct file_sink *)out; }
 
 /* shown_path - returns PATH as errors name it. */
 static const char *shown_path(const char *path) { return strcmp(path, "-") == 0 ? "standard output" : path; }
 
 /* hint_free_space - if errno means a full disk or quota, adds a hint with the NEED and the bytes that are
- * free. In any case, adds the path of F to ERR, and returns ST. */
-static ckpt_status hint_free_space(const struct file_sink *f, uint64_t need, ckpt_status st, ckpt_error *err)
+ * free. In any case, adds the path of SINK_FILE to ERR, and returns ST. */
+static ckpt_status hint_free_space(const struct file_sink *sink_file, uint64_t need, ckpt_status st,
+                                   ckpt_error *err)
 {
     struct statvfs v;
     uint64_t free_bytes;
-    if ((errno == ENOSPC || errno == EDQUOT) && fstatvfs(f->fd, &v) == 0 &&
+    if ((errno == ENOSPC || errno == EDQUOT) && fstatvfs(sink_file->fd, &v) == 0 &&
         checked_mul(v.f_bavail, v.f_frsize, &free_bytes) && free_bytes < need)
         error_add_hint(err, "%" PRIu64 " bytes are free there, %" PRIu64 " are needed", free_bytes, need);
-    return name_file_if_failed(st, shown_path(f->path), err);
+    return name_file_if_failed(st, shown_path(sink_file->path), err);
 }
 
 /* fail_write - reports "cannot DOING" and errno; from now on a commit fails. */
-static ckpt_status fail_write(struct file_sink *f, const char *doing, ckpt_error *err)
+static ckpt_status fail_write(struct file_sink *sink_file, const char *doing, ckpt_error *err)
 {
     int saved_errno = errno;
-    f->broken = true;
+    sink_file->broken = true;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot %s", doing);
     errno = saved_errno;
-    return hint_free_space(f, f->reserved > f->sink.len ? f->reserved : f->sink.len, st, err);
+    return hint_free_space(
+        sink_file, sink_file->reserved > sink_file->sink.len ? sink_file->reserved : sink_file->sink.len, st,
+        err);
 }
 
 /* has_free_space - checks for room without reserving it; true if it is enough now, or is not known. */
@@ -101,9 +104,9 @@ static bool reserve_space(int fd, uint64_t size)
     }
 }
 
-static ckpt_status file_reserve(sink *s, uint64_t size, ckpt_error *err)
+static ckpt_status file_reserve(sink *out, uint64_t size, ckpt_error *err)
 {
-    struct file_sink *f = file_of(s);
+    struct file_sink *f = file_of(out);
     f->reserved = size > f->reserved ? size : f->reserved;
     if (reserve_space(f->fd, size))
         return CKPT_OK;
@@ -113,27 +116,27 @@ static ckpt_status file_reserve(sink *s, uint64_t size, ckpt_error *err)
     return hint_free_space(f, size, st, err);
 }
 
-static ckpt_status write_bytes(struct file_sink *f, const void *bytes, size_t n, ckpt_error *err)
+static ckpt_status write_bytes(struct file_sink *sink_file, const void *bytes, size_t nbytes, ckpt_error *err)
 {
-    if (!fd_pwrite(f->fd, bytes, n, f->flushed))
-        return fail_write(f, "write", err);
-    f->flushed += n;
+    if (!fd_pwrite(sink_file->fd, bytes, nbytes, sink_file->flushed))
+        return fail_write(sink_file, "write", err);
+    sink_file->flushed += nbytes;
     return CKPT_OK;
 }
 
-static ckpt_status flush_block(struct file_sink *f, ckpt_error *err)
+static ckpt_status flush_block(struct file_sink *sink_file, ckpt_error *err)
 {
-    size_t n = f->block_len;
-    f->block_len = 0;
-    return n ? write_bytes(f, f->block, n, err) : CKPT_OK;
+    size_t n = sink_file->block_len;
+    sink_file->block_len = 0;
+    return n ? write_bytes(sink_file, sink_file->block, n, err) : CKPT_OK;
 }
 
-static ckpt_status file_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
+static ckpt_status file_write(sink *out, const void *bytes, size_t nbytes, ckpt_error *err)
 {
-    struct file_sink *f = file_of(s);
+    struct file_sink *f = file_of(out);
     const unsigned char *p = bytes;
-    while (n) {
-        size_t chunk = FD_CHUNK - f->block_len < n ? FD_CHUNK - f->block_len : n;
+    while (nbytes) {
+        size_t chunk = FD_CHUNK - f->block_len < nbytes ? FD_CHUNK - f->block_len : nbytes;
         if (chunk == FD_CHUNK) {
             CKPT_TRY(write_bytes(f, p, chunk, err));
         } else {
@@ -143,42 +146,42 @@ static ckpt_status file_write(sink *s, const void *bytes, size_t n, ckpt_error *
                 CKPT_TRY(flush_block(f, err));
         }
         p += chunk;
-        n -= chunk;
+        nbytes -= chunk;
     }
     return CKPT_OK;
 }
 
-/* count_in_file - returns how many of the N bytes at OFF are in the file already, not in BLOCK. */
-static size_t count_in_file(const struct file_sink *f, uint64_t off, size_t n)
+/* count_in_file - returns how many of the NBYTES bytes at OFF are in the file already, not in BLOCK. */
+static size_t count_in_file(const struct file_sink *sink_file, uint64_t off, size_t nbytes)
 {
-    uint64_t flushed_bytes = off < f->flushed ? f->flushed - off : 0;
-    return flushed_bytes < n ? (size_t)flushed_bytes : n;
+    uint64_t flushed_bytes = off < sink_file->flushed ? sink_file->flushed - off : 0;
+    return flushed_bytes < nbytes ? (size_t)flushed_bytes : nbytes;
 }
 
-static ckpt_status file_skip(sink *s, uint64_t n, ckpt_error *err)
+static ckpt_status file_skip(sink *out, uint64_t count, ckpt_error *err)
 {
-    struct file_sink *f = file_of(s);
+    struct file_sink *f = file_of(out);
     CKPT_TRY(flush_block(f, err));
-    f->flushed += n;
+    f->flushed += count;
     return CKPT_OK;
 }
 
-static ckpt_status file_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
+static ckpt_status file_patch(sink *out, uint64_t off, const void *bytes, size_t nbytes, ckpt_error *err)
 {
-    struct file_sink *f = file_of(s);
-    size_t in_file = count_in_file(f, off, n);
+    struct file_sink *f = file_of(out);
+    size_t in_file = count_in_file(f, off, nbytes);
     if (in_file && !fd_pwrite(f->fd, bytes, in_file, off))
         return fail_write(f, "write", err);
-    if (n > in_file)
-        memcpy(f->block + (off + in_file - f->flushed), (const char *)bytes + in_file, n - in_file);
+    if (nbytes > in_file)
+        memcpy(f->block + (off + in_file - f->flushed), (const char *)bytes + in_file, nbytes - in_file);
     return CKPT_OK;
 }
 
 /* file_clone - clones a range. After a failure no other clone is tried: it would fail for the same reason. */
-static bool file_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n)
+static bool file_clone(sink *out, uint64_t off, int fd, uint64_t from, uint64_t nbytes)
 {
-    struct file_sink *f = file_of(s);
-    struct file_clone_range r = {.src_fd = fd, .src_offset = from, .src_length = n, .dest_offset = off};
+    struct file_sink *f = file_of(out);
+    struct file_clone_range r = {.src_fd = fd, .src_offset = from, .src_length = nbytes, .dest_offset = off};
     if (atomic_load_explicit(&f->no_clone, memory_order_relaxed))
         return false;
     if (ioctl(f->fd, FICLONERANGE, &r) == 0)
@@ -187,22 +190,22 @@ static bool file_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n)
     return false;
 }
 
-static ckpt_status file_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status file_read(sink *output, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    struct file_sink *f = file_of(s);
-    size_t in_file = count_in_file(f, off, n), got = 0;
+    struct file_sink *f = file_of(output);
+    size_t in_file = count_in_file(f, off, nbytes), got = 0;
     if (in_file && !fd_pread(f->fd, out, in_file, off, &got))
         return fail_write(f, "read back what was written", err);
     if (got < in_file)
         return fail(err, CKPT_ECHANGED, off + got, "bytes that were written cannot be read back");
-    if (n > in_file)
-        memcpy((char *)out + in_file, f->block + (off + in_file - f->flushed), n - in_file);
+    if (nbytes > in_file)
+        memcpy((char *)out + in_file, f->block + (off + in_file - f->flushed), nbytes - in_file);
     return CKPT_OK;
 }
 
-static void file_abort(sink *s)
+static void file_abort(sink *out)
 {
-    struct file_sink *f = file_of(s);
+    struct file_sink *f = file_of(out);
     if (f->stream >= 0 && !f->keep_open)
         close(f->stream);
     if (f->fd >= 0 && f->fd != f->temp.fd)
@@ -232,56 +235,60 @@ static void copy_xattrs(const char *from, int to, char block[FD_CHUNK])
 }
 
 /* report_new_owner - reports the owner and group of the new file if they differ from the old ones. */
-static void report_new_owner(const struct file_sink *f)
+static void report_new_owner(const struct file_sink *sink_file)
 {
     struct stat now;
-    if (!f->opts.notice || fstat(f->fd, &now) != 0)
+    if (!sink_file->opts.notice || fstat(sink_file->fd, &now) != 0)
         return;
-    if (now.st_uid != f->old.st_uid)
-        f->opts.notice(f->opts.user, "%s: its owner, user %u, could not be kept; it belongs to user %u now",
-                       f->path, (unsigned)f->old.st_uid, (unsigned)now.st_uid);
-    if (now.st_gid != f->old.st_gid)
-        f->opts.notice(f->opts.user, "%s: its group %u could not be kept; it has group %u now", f->path,
-                       (unsigned)f->old.st_gid, (unsigned)now.st_gid);
+    if (now.st_uid != sink_file->old.st_uid)
+        sink_file->opts.notice(sink_file->opts.user,
+                               "%s: its owner, user %u, could not be kept; it belongs to user %u now",
+                               sink_file->path, (unsigned)sink_file->old.st_uid, (unsigned)now.st_uid);
+    if (now.st_gid != sink_file->old.st_gid)
+        sink_file->opts.notice(sink_file->opts.user,
+                               "%s: its group %u could not be kept; it has group %u now", sink_file->path,
+                               (unsigned)sink_file->old.st_gid, (unsigned)now.st_gid);
 }
 
 /* keep_attributes - gives the new file the owner, mode and xattrs of the old one, as far as this user may set
  * them: a failure is no reason to lose the output. If the owner changes, set-user-id must not be kept. */
-static void keep_attributes(const struct file_sink *f)
+static void keep_attributes(const struct file_sink *sink_file)
 {
-    mode_t mode = f->old.st_mode & 07777;
-    if (fchown(f->fd, f->old.st_uid, f->old.st_gid) != 0) {
+    mode_t mode = sink_file->old.st_mode & 07777;
+    if (fchown(sink_file->fd, sink_file->old.st_uid, sink_file->old.st_gid) != 0) {
         mode &= 0777;
-        if (fchown(f->fd, (uid_t)-1, f->old.st_gid) != 0)
+        if (fchown(sink_file->fd, (uid_t)-1, sink_file->old.st_gid) != 0)
             mode &= (mode_t) ~(mode_t)0070 | (mode & 0007) << 3; /* the group gets the rights of others */
     }
-    copy_xattrs(f->target, f->fd, (char *)f->block); /* BLOCK is empty by now */
-    (void)!fchmod(f->fd, mode);
-    report_new_owner(f);
+    copy_xattrs(sink_file->target, sink_file->fd, (char *)sink_file->block); /* BLOCK is empty by now */
+    (void)!fchmod(sink_file->fd, mode);
+    report_new_owner(sink_file);
 }
 
 /* finish_file - writes what is left in the buffer, and sets the attributes and the exact size. Closes a
  * duplicate of the descriptor, so that network file systems report errors of a close. */
-static ckpt_status finish_file(struct file_sink *f, ckpt_error *err)
+static ckpt_status finish_file(struct file_sink *sink_file, ckpt_error *err)
 {
-    if (f->broken)
+    if (sink_file->broken)
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "an earlier write failed");
-    CKPT_TRY(flush_block(f, err));
-    if (f->stream < 0 && f->existed)
-        keep_attributes(f);
-    if (f->reserved > f->sink.len && ftruncate(f->fd, (off_t)f->sink.len) != 0)
-        return fail_write(f, "set the size of the output", err);
-    if (f->stream < 0 && !f->opts.no_sync && fsync(f->fd) != 0)
-        return fail_write(f, "flush the output to disk", err);
-    int duplicate = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
-    return duplicate >= 0 && close(duplicate) != 0 ? fail_write(f, "finish the output", err) : CKPT_OK;
+    CKPT_TRY(flush_block(sink_file, err));
+    if (sink_file->stream < 0 && sink_file->existed)
+        keep_attributes(sink_file);
+    if (sink_file->reserved > sink_file->sink.len &&
+        ftruncate(sink_file->fd, (off_t)sink_file->sink.len) != 0)
+        return fail_write(sink_file, "set the size of the output", err);
+    if (sink_file->stream < 0 && !sink_file->opts.no_sync && fsync(sink_file->fd) != 0)
+        return fail_write(sink_file, "flush the output to disk", err);
+    int duplicate = fcntl(sink_file->fd, F_DUPFD_CLOEXEC, 3);
+    return duplicate >= 0 && close(duplicate) != 0 ? fail_write(sink_file, "finish the output", err)
+                                                   : CKPT_OK;
 }
 
-static ckpt_status fail_exists(const struct file_sink *f, ckpt_error *err)
+static ckpt_status fail_exists(const struct file_sink *sink_file, ckpt_error *err)
 {
     ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                           "already exists; nothing written\nuse -f to replace it");
-    return name_file_if_failed(st, shown_path(f->path), err);
+    return name_file_if_failed(st, shown_path(sink_file->path), err);
 }
 
 static const char *get_base_name(const char *path)
@@ -291,52 +298,55 @@ static const char *get_base_name(const char *path)
 }
 
 /* move_into_place - moves the new file to its target, and sets *PLACED. Later steps may still fail. */
-static ckpt_status move_into_place(struct file_sink *f, bool *placed, ckpt_error *err)
+static ckpt_status move_into_place(struct file_sink *sink_file, bool *placed, ckpt_error *err)
 {
-    if (!temp_place(&f->temp, get_base_name(f->target), f->opts.force))
-        return errno == EEXIST ? fail_exists(f, err) : fail_write(f, "move the output into place", err);
+    if (!temp_place(&sink_file->temp, get_base_name(sink_file->target), sink_file->opts.force))
+        return errno == EEXIST ? fail_exists(sink_file, err)
+                               : fail_write(sink_file, "move the output into place", err);
     *placed = true;
     /* Some file systems cannot sync a folder, and a folder that may not be listed is open with O_PATH. */
-    if (!f->opts.no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
-        return fail_write(f, "flush the folder of the finished output to disk", err);
+    if (!sink_file->opts.no_sync && fsync(sink_file->temp.dir) != 0 && errno != EINVAL && errno != EBADF &&
+        errno != EROFS)
+        return fail_write(sink_file, "flush the folder of the finished output to disk", err);
     /* Only now, and not in a batch: an old file that a power cut or an undo brings back needs its journal. */
-    if (f->existed && !f->opts.batch)
-        journal_remove_stale(f->temp.dir, get_base_name(f->target));
+    if (sink_file->existed && !sink_file->opts.batch)
+        journal_remove_stale(sink_file->temp.dir, get_base_name(sink_file->target));
     return CKPT_OK;
 }
 
-static ckpt_status copy_to_stream(struct file_sink *f, ckpt_error *err)
+static ckpt_status copy_to_stream(struct file_sink *sink_file, ckpt_error *err)
 {
-    CKPT_TRY(finish_file(f, err));
-    for (uint64_t at = 0; at < f->sink.len;) {
-        size_t n = f->sink.len - at < FD_CHUNK ? (size_t)(f->sink.len - at) : FD_CHUNK;
-        CKPT_TRY(file_read(&f->sink, at, f->block, n, err));
-        if (!fd_write(f->stream, f->block, n))
-            return fail_write(f, "write", err);
+    CKPT_TRY(finish_file(sink_file, err));
+    for (uint64_t at = 0; at < sink_file->sink.len;) {
+        size_t n = sink_file->sink.len - at < FD_CHUNK ? (size_t)(sink_file->sink.len - at) : FD_CHUNK;
+        CKPT_TRY(file_read(&sink_file->sink, at, sink_file->block, n, err));
+        if (!fd_write(sink_file->stream, sink_file->block, n))
+            return fail_write(sink_file, "write", err);
         at += n;
     }
-    int to = f->stream;
-    f->stream = -1;
-    return !f->keep_open && close(to) != 0 ? fail_write(f, "finish the output", err) : CKPT_OK;
+    int to = sink_file->stream;
+    sink_file->stream = -1;
+    return !sink_file->keep_open && close(to) != 0 ? fail_write(sink_file, "finish the output", err)
+                                                   : CKPT_OK;
 }
 
-/* add_to_batch - adds F, which is finished, to the files that appear together. */
-static void add_to_batch(struct sink_batch *b, struct file_sink *f)
+/* add_to_batch - adds SINK_FILE, which is finished, to the files that appear together. */
+static void add_to_batch(struct sink_batch *batch, struct file_sink *sink_file)
 {
-    free(f->block);
-    f->block = NULL;
-    f->next = NULL;
-    if (b->last)
-        file_of(b->last)->next = f;
+    free(sink_file->block);
+    sink_file->block = NULL;
+    sink_file->next = NULL;
+    if (batch->last)
+        file_of(batch->last)->next = sink_file;
     else
-        b->first = &f->sink;
-    b->last = &f->sink;
-    b->n++;
+        batch->first = &sink_file->sink;
+    batch->last = &sink_file->sink;
+    batch->n++;
 }
 
-static ckpt_status file_commit(sink *s, ckpt_error *err)
+static ckpt_status file_commit(sink *out, ckpt_error *err)
 {
-    struct file_sink *f = file_of(s);
+    struct file_sink *f = file_of(out);
     bool placed = false;
     ckpt_status st = f->stream >= 0 ? copy_to_stream(f, err) : finish_file(f, err);
     if (st == CKPT_OK && f->stream < 0 && f->opts.batch) {
@@ -346,35 +356,35 @@ static ckpt_status file_commit(sink *s, ckpt_error *err)
     if (st == CKPT_OK && f->target)
         st = move_into_place(f, &placed, err);
     (void)name_file_if_failed(st, shown_path(f->path), err);
-    file_abort(s);
+    file_abort(out);
     return st;
 }
 
-ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *err)
+ckpt_status sink_batch_commit(struct sink_batch *batch, size_t *placed, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
     *placed = 0;
-    while (st == CKPT_OK && b->first) {
-        struct file_sink *f = file_of(b->first);
+    while (st == CKPT_OK && batch->first) {
+        struct file_sink *f = file_of(batch->first);
         bool is_placed = false;
         st = name_file_if_failed(move_into_place(f, &is_placed, err), f->path, err);
         *placed += is_placed;
-        b->first = f->next ? &f->next->sink : NULL;
+        batch->first = f->next ? &f->next->sink : NULL;
         file_abort(&f->sink);
     }
-    sink_batch_abort(b);
+    sink_batch_abort(batch);
     return st;
 }
 
-void sink_batch_abort(struct sink_batch *b)
+void sink_batch_abort(struct sink_batch *batch)
 {
-    while (b->first) {
-        struct file_sink *f = file_of(b->first);
-        b->first = f->next ? &f->next->sink : NULL;
+    while (batch->first) {
+        struct file_sink *f = file_of(batch->first);
+        batch->first = f->next ? &f->next->sink : NULL;
         file_abort(&f->sink);
     }
-    b->first = b->last = NULL;
-    b->n = 0;
+    batch->first = batch->last = NULL;
+    batch->n = 0;
 }
 
 static const struct sink_ops file_ops = {file_reserve, file_write,  file_skip,  file_patch,
@@ -417,29 +427,29 @@ static char *resolve_links(const char *path, bool exists)
     return NULL;
 }
 
-static ckpt_status open_stream(struct file_sink *f, ckpt_error *err)
+static ckpt_status open_stream(struct file_sink *sink_file, ckpt_error *err)
 {
     const char *dir;
-    if (f->stream < 0)
+    if (sink_file->stream < 0)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot open for writing");
-    f->fd = fd_temp(&dir);
-    if (f->fd >= 0)
+    sink_file->fd = fd_temp(&dir);
+    if (sink_file->fd >= 0)
         return CKPT_OK;
     return fail_errno(err, CKPT_NO_OFFSET,
                       "cannot create a temporary file in %s\nset TMPDIR to a writable folder", dir);
 }
 
 /* open_special - opens a file that exists and is not a regular file. */
-static ckpt_status open_special(struct file_sink *f, ckpt_error *err)
+static ckpt_status open_special(struct file_sink *sink_file, ckpt_error *err)
 {
-    if (S_ISDIR(f->old.st_mode)) {
+    if (S_ISDIR(sink_file->old.st_mode)) {
         errno = EISDIR;
         return fail_errno(err, CKPT_NO_OFFSET, "cannot write");
     }
-    if (S_ISBLK(f->old.st_mode) && !f->opts.force)
-        return fail_exists(f, err);
-    f->stream = open(f->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    return open_stream(f, err);
+    if (S_ISBLK(sink_file->old.st_mode) && !sink_file->opts.force)
+        return fail_exists(sink_file, err);
+    sink_file->stream = open(sink_file->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    return open_stream(sink_file, err);
 }
 
 void sink_hint_folder(ckpt_error *err, const char *dir)
@@ -458,60 +468,65 @@ static ckpt_status fail_create(const char *dir, ckpt_error *err)
     return st;
 }
 
-/* find_target - sets f->target, and DIR to its folder, which the caller frees. */
-static ckpt_status find_target(struct file_sink *f, char **dir, ckpt_error *err)
+/* find_target - sets sink_file->target, and DIR to its folder, which the caller frees. */
+static ckpt_status find_target(struct file_sink *sink_file, char **dir, ckpt_error *err)
 {
-    f->target = resolve_links(f->path, f->existed);
-    if (!f->target)
+    sink_file->target = resolve_links(sink_file->path, sink_file->existed);
+    if (!sink_file->target)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot resolve the link");
-    size_t n = (size_t)(get_base_name(f->target) - f->target);
-    *dir = n ? strndup(f->target, n > 1 ? n - 1 : n) : strdup(".");
+    size_t n = (size_t)(get_base_name(sink_file->target) - sink_file->target);
+    *dir = n ? strndup(sink_file->target, n > 1 ? n - 1 : n) : strdup(".");
     if (!*dir)
         return fail_memory(err);
-    if (!f->target[n])
+    if (!sink_file->target[n])
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is a folder, not a file");
     return CKPT_OK;
 }
 
-static ckpt_status open_regular(struct file_sink *f, ckpt_error *err)
+static ckpt_status open_regular(struct file_sink *sink_file, ckpt_error *err)
 {
     char *dir = NULL;
-    ckpt_status st = find_target(f, &dir, err);
+    ckpt_status st = find_target(sink_file, &dir, err);
     /* A file that replaces another can be read only by its owner until it is finished. */
-    if (st == CKPT_OK && !temp_open(&f->temp, dir, get_base_name(f->target), f->existed ? 0600 : 0666,
-                                    f->opts.batch ? &f->opts.batch->cleaned_folder : NULL))
+    if (st == CKPT_OK &&
+        !temp_open(&sink_file->temp, dir, get_base_name(sink_file->target), sink_file->existed ? 0600 : 0666,
+                   sink_file->opts.batch ? &sink_file->opts.batch->cleaned_folder : NULL))
         st = fail_create(dir, err);
-    f->fd = f->temp.fd;
+    sink_file->fd = sink_file->temp.fd;
     free(dir);
     return st;
 }
 
-/* find_existing - finds out what exists at the path of F. Fails if that is a regular file or a link to
- * nowhere, unless opts.force is set. */
-static ckpt_status find_existing(struct file_sink *f, ckpt_error *err)
+/* find_existing - finds out what exists at the path of SINK_FILE. Fails if that is a regular file or a link
+ * to nowhere, unless opts.force is set. */
+static ckpt_status find_existing(struct file_sink *sink_file, ckpt_error *err)
 {
     struct stat link;
-    f->existed = stat(f->path, &f->old) == 0;
-    if (!f->existed && errno != ENOENT)
+    sink_file->existed = stat(sink_file->path, &sink_file->old) == 0;
+    if (!sink_file->existed && errno != ENOENT)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
-    if (!f->existed && !f->opts.force && lstat(f->path, &link) == 0)
+    if (!sink_file->existed && !sink_file->opts.force && lstat(sink_file->path, &link) == 0)
         return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                     "is a symbolic link to a file that does not exist; nothing written\n"
                     "use -f to make that file, or remove the link");
-    return f->existed && S_ISREG(f->old.st_mode) && !f->opts.force ? fail_exists(f, err) : CKPT_OK;
+    return sink_file->existed && S_ISREG(sink_file->old.st_mode) && !sink_file->opts.force
+               ? fail_exists(sink_file, err)
+               : CKPT_OK;
 }
 
-static ckpt_status open_target(struct file_sink *f, ckpt_error *err)
+static ckpt_status open_target(struct file_sink *sink_file, ckpt_error *err)
 {
-    if (strcmp(f->path, "-") == 0 || strcmp(f->path, "/dev/stdout") == 0) {
-        /* If standard output is closed, F->stream stays -1, because the spool could get descriptor 1. */
+    if (strcmp(sink_file->path, "-") == 0 || strcmp(sink_file->path, "/dev/stdout") == 0) {
+        /* If standard output is closed, SINK_FILE->stream stays -1, because the spool could get descriptor
+         * 1. */
         if (fcntl(STDOUT_FILENO, F_GETFD) >= 0)
-            f->stream = STDOUT_FILENO;
-        f->keep_open = true;
-        return open_stream(f, err);
+            sink_file->stream = STDOUT_FILENO;
+        sink_file->keep_open = true;
+        return open_stream(sink_file, err);
     }
-    CKPT_TRY(find_existing(f, err));
-    return f->existed && !S_ISREG(f->old.st_mode) ? open_special(f, err) : open_regular(f, err);
+    CKPT_TRY(find_existing(sink_file, err));
+    return sink_file->existed && !S_ISREG(sink_file->old.st_mode) ? open_special(sink_file, err)
+                                                                  : open_regular(sink_file, err);
 }
 
 /* new_sink - makes a sink called PATH that has no target yet; NULL: no memory. */
@@ -532,16 +547,16 @@ static struct file_sink *new_sink(const char *path, const struct sink_options *o
     return NULL;
 }
 
-/* return_sink - sets *OUT to F, or frees F if ST, the status of opening NAME, is an error. */
-static ckpt_status return_sink(struct file_sink *f, const char *name, ckpt_status st, sink **out,
+/* return_sink - sets *OUT to SINK_FILE, or frees SINK_FILE if ST, the status of opening NAME, is an error. */
+static ckpt_status return_sink(struct file_sink *sink_file, const char *name, ckpt_status st, sink **out,
                                ckpt_error *err)
 {
     if (st != CKPT_OK) {
         error_add_file(err, name);
-        file_abort(&f->sink);
+        file_abort(&sink_file->sink);
         return st;
     }
-    *out = &f->sink;
+    *out = &sink_file->sink;
     return CKPT_OK;
 }
 
@@ -553,15 +568,15 @@ ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **
 }
 
 /* check_target - fails if open_target would, as far as can be found out without creating a file. */
-static ckpt_status check_target(struct file_sink *f, ckpt_error *err)
+static ckpt_status check_target(struct file_sink *sink_file, ckpt_error *err)
 {
     char *dir = NULL;
-    CKPT_TRY(find_existing(f, err));
-    if (f->existed && S_ISDIR(f->old.st_mode))
-        return open_special(f, err); /* fails, as a folder cannot be opened for writing */
-    if (f->existed && !S_ISREG(f->old.st_mode))
+    CKPT_TRY(find_existing(sink_file, err));
+    if (sink_file->existed && S_ISDIR(sink_file->old.st_mode))
+        return open_special(sink_file, err); /* fails, as a folder cannot be opened for writing */
+    if (sink_file->existed && !S_ISREG(sink_file->old.st_mode))
         return CKPT_OK;
-    ckpt_status st = find_target(f, &dir, err);
+    ckpt_status st = find_target(sink_file, &dir, err);
     if (st == CKPT_OK && access(dir, W_OK | X_OK) != 0)
         st = fail_create(dir, err);
     free(dir);

@@ -10,70 +10,70 @@ struct mem_sink {
     struct sink_bytes *to;
 };
 
-static ckpt_status fail_too_much(const struct mem_sink *m, ckpt_error *err)
+static ckpt_status fail_too_much(const struct mem_sink *mem_sink, ckpt_error *err)
 {
     return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-                "the output has more than the %zu bytes that may be kept in memory", m->bytes.max);
+                "the output has more than the %zu bytes that may be kept in memory", mem_sink->bytes.max);
 }
 
-static ckpt_status mem_reserve(sink *s, uint64_t size, ckpt_error *err)
+static ckpt_status mem_reserve(sink *out, uint64_t size, ckpt_error *err)
 {
-    struct mem_sink *m = (struct mem_sink *)s;
+    struct mem_sink *m = (struct mem_sink *)out;
     if (size > m->bytes.max)
         return fail_too_much(m, err);
     return size <= m->bytes.len || buf_reserve(&m->bytes, (size_t)size - m->bytes.len) ? CKPT_OK
                                                                                        : fail_memory(err);
 }
 
-static ckpt_status mem_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
+static ckpt_status mem_write(sink *out, const void *bytes, size_t nbytes, ckpt_error *err)
 {
-    struct mem_sink *m = (struct mem_sink *)s;
-    if (n > m->bytes.max - m->bytes.len)
+    struct mem_sink *m = (struct mem_sink *)out;
+    if (nbytes > m->bytes.max - m->bytes.len)
         return fail_too_much(m, err);
-    buf_put(&m->bytes, bytes, n);
+    buf_put(&m->bytes, bytes, nbytes);
     return buf_ok(&m->bytes) ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status mem_skip(sink *s, uint64_t n, ckpt_error *err)
+static ckpt_status mem_skip(sink *out, uint64_t count, ckpt_error *err)
 {
-    struct mem_sink *m = (struct mem_sink *)s;
-    if (n > m->bytes.max - m->bytes.len)
+    struct mem_sink *m = (struct mem_sink *)out;
+    if (count > m->bytes.max - m->bytes.len)
         return fail_too_much(m, err);
-    unsigned char *skipped = buf_extend(&m->bytes, (size_t)n);
+    unsigned char *skipped = buf_extend(&m->bytes, (size_t)count);
     CKPT_TRY_ALLOC(skipped, err);
-    memset(skipped, 0, (size_t)n);
+    memset(skipped, 0, (size_t)count);
     return CKPT_OK;
 }
 
-static ckpt_status mem_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
+static ckpt_status mem_patch(sink *out, uint64_t off, const void *bytes, size_t nbytes, ckpt_error *err)
 {
     (void)err;
-    memcpy(((struct mem_sink *)s)->bytes.data + off, bytes, n);
+    memcpy(((struct mem_sink *)out)->bytes.data + off, bytes, nbytes);
     return CKPT_OK;
 }
 
-static ckpt_status mem_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status mem_read(sink *output, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
     (void)err;
-    memcpy(out, ((struct mem_sink *)s)->bytes.data + off, n);
+    memcpy(out, ((struct mem_sink *)output)->bytes.data + off, nbytes);
     return CKPT_OK;
 }
 
-static void mem_abort(sink *s)
+static void mem_abort(sink *out)
 {
-    buf_free(&((struct mem_sink *)s)->bytes);
-    free(s);
+    buf_free(&((struct mem_sink *)out)->bytes);
+    free(out);
 }
 
-static ckpt_status mem_commit(sink *s, ckpt_error *err)
+static ckpt_status mem_commit(sink *out, ckpt_error *err)
 {
-    struct mem_sink *m = (struct mem_sink *)s;
+    struct mem_sink *m = (struct mem_sink *)out;
     (void)err;
     if (m->to) {
         *m->to = (struct sink_bytes){m->bytes.data, m->bytes.len};
         m->bytes.data = NULL;
     }
-    mem_abort(s);
+    mem_abort(out);
     return CKPT_OK;
 }
 
@@ -91,4 +91,4 @@ ckpt_status sink_mem(size_t max, struct sink_bytes *to, sink **out, ckpt_error *
     return CKPT_OK;
 }
 
-ckpt_str sink_mem_view(const sink *s) { return buf_view(&((const struct mem_sink *)s)->bytes); }
+ckpt_str sink_mem_view(const sink *out) { return buf_view(&((const struct mem_sink *)out)->bytes); }

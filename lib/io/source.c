@@ -6,110 +6,110 @@
 
 #define CHUNK (256u * 1024u)
 
-static ckpt_status check_range(const source *s, uint64_t off, size_t n, ckpt_error *err)
+static ckpt_status check_range(const source *src, uint64_t off, size_t nbytes, ckpt_error *err)
 {
-    return range_within(off, n, s->size)
-               ? CKPT_OK
-               : fail(err, CKPT_ETRUNCATED, source_pos(s, off), "needs {=%zu bytes}, {%" PRIu64 "} are left",
-                      n, off < s->size ? s->size - off : 0);
+    return range_within(off, nbytes, src->size) ? CKPT_OK
+                                                : fail(err, CKPT_ETRUNCATED, source_pos(src, off),
+                                                       "needs {=%zu bytes}, {%" PRIu64 "} are left", nbytes,
+                                                       off < src->size ? src->size - off : 0);
 }
 
-ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+ckpt_status source_read(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    CKPT_TRY(check_range(s, off, n, err));
-    return n ? s->ops->read_at(s, off, out, n, err) : CKPT_OK;
+    CKPT_TRY(check_range(src, off, nbytes, err));
+    return nbytes ? src->ops->read_at(src, off, out, nbytes, err) : CKPT_OK;
 }
 
-ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, uint32_t *crc,
+ckpt_status source_crc(source *src, uint64_t off, uint64_t nbytes, enum crc_kind kind, uint32_t *crc,
                        ckpt_error *err)
 {
-    size_t room = n < CHUNK ? (size_t)n : CHUNK;
+    size_t room = nbytes < CHUNK ? (size_t)nbytes : CHUNK;
     unsigned char *chunk = malloc(room + 1);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
-    while (st == CKPT_OK && n) {
-        size_t chunk_size = n < room ? (size_t)n : room;
-        st = source_read(s, off, chunk, chunk_size, err);
+    while (st == CKPT_OK && nbytes) {
+        size_t chunk_size = nbytes < room ? (size_t)nbytes : room;
+        st = source_read(src, off, chunk, chunk_size, err);
         if (st == CKPT_OK)
             *crc = crc_update(kind, *crc, chunk, chunk_size);
         off += chunk_size;
-        n -= chunk_size;
+        nbytes -= chunk_size;
     }
     free(chunk);
     return st;
 }
 
-ckpt_status source_is_zero(source *s, uint64_t off, uint64_t n, bool *zero, ckpt_error *err)
+ckpt_status source_is_zero(source *src, uint64_t off, uint64_t nbytes, bool *zero, ckpt_error *err)
 {
     unsigned char bytes[4096];
     *zero = true;
-    while (*zero && n) {
-        size_t part = n < sizeof bytes ? (size_t)n : sizeof bytes;
-        CKPT_TRY(source_read(s, off, bytes, part, err));
+    while (*zero && nbytes) {
+        size_t part = nbytes < sizeof bytes ? (size_t)nbytes : sizeof bytes;
+        CKPT_TRY(source_read(src, off, bytes, part, err));
         for (size_t i = 0; i < part; i++)
             *zero = *zero && bytes[i] == 0;
         off += part;
-        n -= part;
+        nbytes -= part;
     }
     return CKPT_OK;
 }
 
-source *source_ref(source *s)
+source *source_ref(source *src)
 {
-    s->refs++;
-    return s;
+    src->refs++;
+    return src;
 }
 
-void source_unref(source *s)
+void source_unref(source *src)
 {
-    if (s && --s->refs == 0)
-        s->ops->close(s);
+    if (src && --src->refs == 0)
+        src->ops->close(src);
 }
 
-void source_advise_sequential(source *s)
+void source_advise_sequential(source *src)
 {
-    if (s->ops->advise_sequential)
-        s->ops->advise_sequential(s);
+    if (src->ops->advise_sequential)
+        src->ops->advise_sequential(src);
 }
 
-ckpt_status source_check(source *s, ckpt_error *err)
+ckpt_status source_check(source *src, ckpt_error *err)
 {
-    return s->ops->check ? s->ops->check(s, err) : CKPT_OK;
+    return src->ops->check ? src->ops->check(src, err) : CKPT_OK;
 }
 
-bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at)
+bool source_extent(source *src, uint64_t off, int *fd, uint64_t *at)
 {
-    return s->ops->extent && off <= s->size && s->ops->extent(s, off, fd, at);
+    return src->ops->extent && off <= src->size && src->ops->extent(src, off, fd, at);
 }
 
-ckpt_status source_map(source *s, uint64_t off, size_t n, const unsigned char **out, ckpt_error *err)
+ckpt_status source_map(source *src, uint64_t off, size_t nbytes, const unsigned char **out, ckpt_error *err)
 {
-    CKPT_TRY(check_range(s, off, n, err));
-    return s->ops->map ? s->ops->map(s, off, out, err)
-                       : fail(err, CKPT_EUNSUPPORTED, source_pos(s, off),
-                              "its bytes are compressed, kept as text, or in several pieces");
+    CKPT_TRY(check_range(src, off, nbytes, err));
+    return src->ops->map ? src->ops->map(src, off, out, err)
+                         : fail(err, CKPT_EUNSUPPORTED, source_pos(src, off),
+                                "its bytes are compressed, kept as text, or in several pieces");
 }
 
-void source_watch(source *s, struct source_watch *w)
+void source_watch(source *src, struct source_watch *watch)
 {
-    if (s && s->ops->watch)
-        s->ops->watch(s, w);
-    if (w && w->reads_all)
-        source_watch_add(w, s ? s->size : 0);
+    if (src && src->ops->watch)
+        src->ops->watch(src, watch);
+    if (watch && watch->reads_all)
+        source_watch_add(watch, src ? src->size : 0);
 }
 
-void source_watch_add(struct source_watch *w, uint64_t n)
+void source_watch_add(struct source_watch *watch, uint64_t count)
 {
-    if (w)
-        w->total = size_add(w->total, n);
+    if (watch)
+        watch->total = size_add(watch->total, count);
 }
 
-ckpt_status source_watch_read(struct source_watch *w, uint64_t n, ckpt_error *err)
+ckpt_status source_watch_read(struct source_watch *watch, uint64_t count, ckpt_error *err)
 {
-    if (!w || !w->progress)
+    if (!watch || !watch->progress)
         return CKPT_OK;
-    w->done = size_add(w->done, n);
-    if (w->total < w->done) /* some bytes were read twice, or the total was not known */
-        w->total = w->done;
-    w->stopped = w->stopped || w->progress(w->user, w->done, w->total) != 0;
-    return w->stopped ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
+    watch->done = size_add(watch->done, count);
+    if (watch->total < watch->done) /* some bytes were read twice, or the total was not known */
+        watch->total = watch->done;
+    watch->stopped = watch->stopped || watch->progress(watch->user, watch->done, watch->total) != 0;
+    return watch->stopped ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
 }

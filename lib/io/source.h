@@ -57,44 +57,48 @@ struct source {
     uint32_t block_size : 31; /* if not 0: reads of this many bytes, at multiples of it, are much cheaper */
 };
 
-/* source_read - reads N bytes at OFF; CKPT_ETRUNCATED if they are not all there. */
-ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
-/* source_crc - updates *CRC, a checksum of KIND, with the N bytes at OFF; 0 is the checksum of no bytes. */
-ckpt_status source_crc(source *s, uint64_t off, uint64_t n, enum crc_kind kind, uint32_t *crc,
+/* source_read - reads NBYTES bytes at OFF; CKPT_ETRUNCATED if they are not all there. */
+ckpt_status source_read(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err);
+/* source_crc - updates *CRC, a checksum of KIND, with the NBYTES bytes at OFF; 0 is the checksum of no
+ * bytes. */
+ckpt_status source_crc(source *src, uint64_t off, uint64_t nbytes, enum crc_kind kind, uint32_t *crc,
                        ckpt_error *err);
-/* source_check - compares all bytes of S with a checksum that is kept for them and that reading does not
+/* source_check - compares all bytes of SRC with a checksum that is kept for them and that reading does not
  * compare, of an archive those of the members that were opened. They are read once, however often this is
  * called. CKPT_ECHECKSUM: they differ. */
-ckpt_status source_check(source *s, ckpt_error *err);
-/* source_is_zero - sets *ZERO to whether the N bytes at OFF are all zero; reads up to one that is not. */
-ckpt_status source_is_zero(source *s, uint64_t off, uint64_t n, bool *zero, ckpt_error *err);
-source *source_ref(source *s);
-void source_unref(source *s); /* NULL is allowed */
+ckpt_status source_check(source *src, ckpt_error *err);
+/* source_is_zero - sets *ZERO to whether the NBYTES bytes at OFF are all zero; reads up to one that is
+ * not. */
+ckpt_status source_is_zero(source *src, uint64_t off, uint64_t nbytes, bool *zero, ckpt_error *err);
+source *source_ref(source *src);
+void source_unref(source *src); /* NULL is allowed */
 /* source_locate - sets position, if it can be known. */
-static inline ckpt_status source_locate(source *s, ckpt_error *err)
+static inline ckpt_status source_locate(source *src, ckpt_error *err)
 {
-    return s->ops->locate ? s->ops->locate(s, NULL, err) : CKPT_OK;
+    return src->ops->locate ? src->ops->locate(src, NULL, err) : CKPT_OK;
 }
 /* source_pos - returns the offset of OFF where POSITION counts, or CKPT_NO_OFFSET. */
-static inline uint64_t source_pos(const source *s, uint64_t off)
+static inline uint64_t source_pos(const source *src, uint64_t off)
 {
     uint64_t at;
-    return s->position != CKPT_NO_OFFSET && checked_add(s->position, off, &at) ? at : CKPT_NO_OFFSET;
+    return src->position != CKPT_NO_OFFSET && checked_add(src->position, off, &at) ? at : CKPT_NO_OFFSET;
 }
-/* source_advise_sequential - hints that much of S will be read, front to back. */
-void source_advise_sequential(source *s);
+/* source_advise_sequential - hints that much of SRC will be read, front to back. */
+void source_advise_sequential(source *src);
 /* source_extent - returns true if the bytes from OFF on are stored unchanged in a file: at *AT of *FD. */
-bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at);
-/* source_map - sets *OUT to the N >= 1 bytes at OFF without a copy, valid as long as S. A file is mapped:
- * if another program truncates it, reading raises SIGBUS. CKPT_EUNSUPPORTED: the bytes are encoded. */
-ckpt_status source_map(source *s, uint64_t off, size_t n, const unsigned char **out, ckpt_error *err);
-/* source_watch - makes W (NULL: no one) receive the progress of reading S and slices of S. Kinds of source
- * other than files, memory and callbacks report none. */
-void source_watch(source *s, struct source_watch *w);
-/* source_watch_read - reports to W (may be NULL) that N more bytes were read; CKPT_ECANCELLED: stop. */
-ckpt_status source_watch_read(struct source_watch *w, uint64_t n, ckpt_error *err);
-/* source_watch_add - adds N to the bytes to be read, in W (may be NULL). */
-void source_watch_add(struct source_watch *w, uint64_t n);
+bool source_extent(source *src, uint64_t off, int *fd, uint64_t *at);
+/* source_map - sets *OUT to the NBYTES >= 1 bytes at OFF without a copy, valid as long as SRC. A file is
+ * mapped: if another program truncates it, reading raises SIGBUS. CKPT_EUNSUPPORTED: the bytes are
+ * encoded. */
+ckpt_status source_map(source *src, uint64_t off, size_t nbytes, const unsigned char **out, ckpt_error *err);
+/* source_watch - makes WATCH (NULL: no one) receive the progress of reading SRC and slices of SRC. Kinds of
+ * source other than files, memory and callbacks report none. */
+void source_watch(source *src, struct source_watch *watch);
+/* source_watch_read - reports to WATCH (may be NULL) that COUNT more bytes were read; CKPT_ECANCELLED:
+ * stop. */
+ckpt_status source_watch_read(struct source_watch *watch, uint64_t count, ckpt_error *err);
+/* source_watch_add - adds COUNT to the bytes to be read, in WATCH (may be NULL). */
+void source_watch_add(struct source_watch *watch, uint64_t count);
 
 /* source_is_folder - returns true if PATH is a folder; "-" is not. */
 bool source_is_folder(const char *path);
@@ -107,39 +111,40 @@ ckpt_status source_open_in(source *archive, const char *path, source **out, ckpt
 ckpt_status source_read_whole(source *src, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err);
 /* source_read_whole_file - reads the file PATH, of at most MAX bytes, to *OUT in A. Errors name the file. */
 ckpt_status source_read_whole_file(const char *path, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err);
-/* source_file_park - closes the file S; each read opens it again and checks that it is the same file. For
- * sets of more files than may be open at a time. Must be called before other threads read S. Does nothing for
- * sources that cannot be opened twice. */
-void source_file_park(source *s);
+/* source_file_park - closes the file SRC; each read opens it again and checks that it is the same file. For
+ * sets of more files than may be open at a time. Must be called before other threads read SRC. Does nothing
+ * for sources that cannot be opened twice. */
+void source_file_park(source *src);
 /* source_check_unchanged - returns CKPT_ECHANGED if the file was replaced, truncated or written to since
  * it was opened (size, mtime, inode), CKPT_EIO if a read failed; of a member of an archive, that file is
  * checked. Other kinds of source: CKPT_OK. */
-ckpt_status source_check_unchanged(source *s, ckpt_error *err);
-/* source_is_named_file - returns true if S is a regular file with a path, which other programs may change. */
-bool source_is_named_file(const source *s);
+ckpt_status source_check_unchanged(source *src, ckpt_error *err);
+/* source_is_named_file - returns true if SRC is a regular file with a path, which other programs may
+ * change. */
+bool source_is_named_file(const source *src);
 struct stat;
-/* source_opened_stat - returns what the file of S, or of which S is a slice or a member, was when it was
- * opened; NULL: S is not from a file. */
-const struct stat *source_opened_stat(const source *s);
-/* source_check_not_written - returns CKPT_ECHANGED if the file S, which is named, was written to since it was
- * opened (size, mtime). It does not matter if a different file is at its path now. */
-ckpt_status source_check_not_written(source *s, ckpt_error *err);
+/* source_opened_stat - returns what the file of SRC, or of which SRC is a slice or a member, was when it was
+ * opened; NULL: SRC is not from a file. */
+const struct stat *source_opened_stat(const source *src);
+/* source_check_not_written - returns CKPT_ECHANGED if the file SRC, which is named, was written to since it
+ * was opened (size, mtime). It does not matter if a different file is at its path now. */
+ckpt_status source_check_not_written(source *src, ckpt_error *err);
 /* source_mem - makes a source of the SIZE bytes at DATA, which outlive it. POSITION: see struct source. NULL:
  * no memory. */
 source *source_mem(const void *data, size_t size, uint64_t position);
 /* source_callbacks - makes a source of bytes that the program reads itself, by FROM->read_at. Closing it
  * calls FROM->close only after source_finish_opening succeeded. */
 ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err);
-/* source_finish_opening - ends the opening of S, a source of callbacks; ST is the status of opening. Unless
+/* source_finish_opening - ends the opening of SRC, a source of callbacks; ST is the status of opening. Unless
  * SALVAGE, fails if a read failed and opening went on without those bytes. */
-ckpt_status source_finish_opening(source *s, ckpt_status st, bool salvage, ckpt_error *err);
+ckpt_status source_finish_opening(source *src, ckpt_status st, bool salvage, ckpt_error *err);
 /* source_slice - makes a source of [OFF, OFF+SIZE) of PARENT, to which it takes a reference; fails unless
  * PARENT has all of the range. */
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err);
-/* source_root - returns the source that S is a slice of, or S itself; *OFF is where S begins in it. */
-const source *source_root(const source *s, uint64_t *off);
-/* source_patched - makes a source of PARENT with the patches P applied; P must outlive it. */
-source *source_patched(source *parent, const struct patches *p);
+/* source_root - returns the source that SRC is a slice of, or SRC itself; *OFF is where SRC begins in it. */
+const source *source_root(const source *src, uint64_t *off);
+/* source_patched - makes a source of PARENT with the patches PATCHES applied; PATCHES must outlive it. */
+source *source_patched(source *parent, const struct patches *patches);
 /* source_latin1 - makes a source of the COUNT bytes whose values are the code points of the UTF-8 text at
  * [OFF, OFF+SIZE) of PARENT: this is how Python 3 pickles bytes in protocol <= 2 (pickle.py save_bytes).
  * The caller has checked that the text has COUNT code points, all <= U+00FF. Forward reading is fast;

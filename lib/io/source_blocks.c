@@ -15,12 +15,12 @@ struct blocks_source {
 };
 
 /* find_block - returns the block that has the decoded byte OFF, which exists. */
-static size_t find_block(const struct blocks_source *s, uint64_t off)
+static size_t find_block(const struct blocks_source *blocks_source, uint64_t off)
 {
-    size_t low = 0, high = s->n; /* it is in [low, high) */
+    size_t low = 0, high = blocks_source->n; /* it is in [low, high) */
     while (high - low > 1) {
         size_t mid = low + (high - low) / 2;
-        if (s->block[mid].start <= off)
+        if (blocks_source->block[mid].start <= off)
             low = mid;
         else
             high = mid;
@@ -28,19 +28,19 @@ static size_t find_block(const struct blocks_source *s, uint64_t off)
     return low;
 }
 
-static ckpt_status blocks_read(source *src, uint64_t off, void *to, size_t n, ckpt_error *err)
+static ckpt_status blocks_read(source *src, uint64_t off, void *to, size_t nbytes, ckpt_error *err)
 {
     const struct blocks_source *s = (const struct blocks_source *)src;
     unsigned char *out = to;
-    for (size_t i = find_block(s, off); n; i++) {
+    for (size_t i = find_block(s, off); nbytes; i++) {
         const struct block *b = &s->block[i];
         uint64_t left = b->start + b->size - off;
-        size_t count = left < n ? (size_t)left : n;
+        size_t count = left < nbytes ? (size_t)left : nbytes;
         if (count)
             CKPT_TRY(block_cache_read(s->cache, &s->slot[i], b, s->decoder, off - b->start, out, count, err));
         out += count;
         off += count;
-        n -= count;
+        nbytes -= count;
     }
     return CKPT_OK;
 }
@@ -69,10 +69,10 @@ static const struct source_ops blocks_ops = {
     .read_at = blocks_read, .close = blocks_close, .advise_sequential = blocks_advise};
 
 /* check_blocks - checks that the sources have the stored bytes; sets the START of each block, and *SIZE. */
-static ckpt_status check_blocks(struct block *block, size_t n, uint64_t *size, ckpt_error *err)
+static ckpt_status check_blocks(struct block *block, size_t count, uint64_t *size, ckpt_error *err)
 {
     *size = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct block *b = &block[i];
         if (!range_within(b->offset, b->stored, b->src->size))
             return fail(err, CKPT_ETRUNCATED, source_pos(b->src, b->offset),
@@ -81,18 +81,18 @@ static ckpt_status check_blocks(struct block *block, size_t n, uint64_t *size, c
         b->start = *size;
         if (!checked_add(*size, b->size, size) || *size > INT64_MAX)
             return fail(err, CKPT_EFORMAT, source_pos(b->src, b->offset),
-                        "%zu blocks decode to {more} than {=2^63 bytes}", n);
+                        "%zu blocks decode to {more} than {=2^63 bytes}", count);
     }
     return CKPT_OK;
 }
 
-ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const struct block_decoder *d,
-                          source **out, ckpt_error *err)
+ckpt_status source_blocks(block_cache *cache, struct block *block, size_t count,
+                          const struct block_decoder *decoder, source **out, ckpt_error *err)
 {
     uint64_t size;
-    CKPT_TRY(check_blocks(block, n, &size, err));
+    CKPT_TRY(check_blocks(block, count, &size, err));
     struct blocks_source *s = calloc(1, sizeof *s);
-    struct cached_block **slot = calloc(n + 1, sizeof *slot);
+    struct cached_block **slot = calloc(count + 1, sizeof *slot);
     if (!s || !slot) {
         free(s);
         free(slot);
@@ -100,13 +100,13 @@ ckpt_status source_blocks(block_cache *c, struct block *block, size_t n, const s
     }
     *s = (struct blocks_source){
         .source = {.ops = &blocks_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1},
-        .cache = c,
+        .cache = cache,
         .block = block,
-        .n = n,
-        .decoder = d,
+        .n = count,
+        .decoder = decoder,
         .slot = slot};
-    block_cache_ref(c);
-    for (size_t i = 0; i < n; i++) {
+    block_cache_ref(cache);
+    for (size_t i = 0; i < count; i++) {
         (void)source_ref(block[i].src);
         s->source.serializes_reads = s->source.serializes_reads || block[i].src->serializes_reads;
     }

@@ -29,63 +29,66 @@ static ckpt_status fail_read_at(uint64_t at, int64_t result, ckpt_error *err)
     return CKPT_EIO;
 }
 
-/* read_some - reads at least one and at most N bytes at AT; sets *GOT to their number. */
-static ckpt_status read_some(const struct callback_source *c, uint64_t at, void *out, size_t n, size_t *got,
-                             ckpt_error *err)
+/* read_some - reads at least one and at most NBYTES bytes at AT; sets *GOT to their number. */
+static ckpt_status read_some(const struct callback_source *callback_source, uint64_t at, void *out,
+                             size_t nbytes, size_t *got, ckpt_error *err)
 {
-    int64_t given = c->callbacks.read_at(c->callbacks.user, at, out, n);
+    int64_t given = callback_source->callbacks.read_at(callback_source->callbacks.user, at, out, nbytes);
     if (given < 0)
         return fail_read_at(at, given, err);
     *got = (size_t)given;
-    if (given > 0 && (uint64_t)given <= n)
+    if (given > 0 && (uint64_t)given <= nbytes)
         return CKPT_OK;
     return fail(err, CKPT_EIO, at, "the program's read_at gave {%" PRId64 " bytes}, expected {=1 to %zu}",
-                given, n);
+                given, nbytes);
 }
 
-static ckpt_status read_all(const struct callback_source *c, uint64_t off, unsigned char *out, size_t n,
-                            uint64_t *at, ckpt_error *err)
+static ckpt_status read_all(const struct callback_source *callback_source, uint64_t off, unsigned char *out,
+                            size_t nbytes, uint64_t *at, ckpt_error *err)
 {
-    for (size_t done = 0, got; done < n; done += got) {
+    for (size_t done = 0, got; done < nbytes; done += got) {
         *at = off + done;
-        CKPT_TRY(read_some(c, *at, out + done, n - done, &got, err));
+        CKPT_TRY(read_some(callback_source, *at, out + done, nbytes - done, &got, err));
     }
     return CKPT_OK;
 }
 
-static ckpt_status callbacks_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status callbacks_read(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    struct callback_source *c = (struct callback_source *)s;
+    struct callback_source *c = (struct callback_source *)src;
     uint64_t at = off;
     if (c->callbacks.serialize)
         pthread_mutex_lock(&c->lock);
-    ckpt_status st = read_all(c, off, out, n, &at, err);
+    ckpt_status st = read_all(c, off, out, nbytes, &at, err);
     if (c->callbacks.serialize)
         pthread_mutex_unlock(&c->lock);
     if (st != CKPT_OK && !c->is_open && !c->read_errno) {
         c->read_errno = err->sys_errno ? err->sys_errno : EIO;
         c->failed_offset = at;
     }
-    return st == CKPT_OK ? source_watch_read(c->watch, n, err) : st;
+    return st == CKPT_OK ? source_watch_read(c->watch, nbytes, err) : st;
 }
 
-static void callbacks_close(source *s)
+static void callbacks_close(source *src)
 {
-    struct callback_source *c = (struct callback_source *)s;
+    struct callback_source *c = (struct callback_source *)src;
     if (c->is_open && c->callbacks.close)
         c->callbacks.close(c->callbacks.user);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
 
-static ckpt_status callbacks_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
+static ckpt_status callbacks_map(source *src, uint64_t off, const unsigned char **out, ckpt_error *err)
 {
-    (void)s;
+    (void)src;
     *out = NULL;
     return fail(err, CKPT_EUNSUPPORTED, off, "its bytes come from the program's read_at");
 }
 
-static void callbacks_watch(source *s, struct source_watch *w) { ((struct callback_source *)s)->watch = w; }
+static void callbacks_watch(source *src, struct source_watch *watch)
+{
+    ((struct callback_source *)src)->watch = watch;
+}
 
 static const struct source_ops callbacks_ops = {
     .read_at = callbacks_read, .close = callbacks_close, .map = callbacks_map, .watch = callbacks_watch};
@@ -104,9 +107,9 @@ ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_erro
     return CKPT_OK;
 }
 
-ckpt_status source_finish_opening(source *s, ckpt_status st, bool salvage, ckpt_error *err)
+ckpt_status source_finish_opening(source *src, ckpt_status st, bool salvage, ckpt_error *err)
 {
-    struct callback_source *c = (struct callback_source *)s;
+    struct callback_source *c = (struct callback_source *)src;
     bool reported = st == CKPT_EIO || st == CKPT_ECANCELLED;
     if (c->read_errno && !salvage && !reported) /* what was opened without those bytes is invalid */
         return fail_read_at(c->failed_offset, -c->read_errno, err);

@@ -41,143 +41,143 @@ static int open_for_reading(const char *path)
     return fd;
 }
 
-static bool same_time(const struct timespec *a, const struct timespec *b)
+static bool same_time(const struct timespec *left, const struct timespec *right)
 {
-    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+    return left->tv_sec == right->tv_sec && left->tv_nsec == right->tv_nsec;
 }
 
-static bool same_size_and_mtime(const struct stat *a, const struct stat *b)
+static bool same_size_and_mtime(const struct stat *left, const struct stat *right)
 {
-    return a->st_size == b->st_size && same_time(&a->st_mtim, &b->st_mtim);
+    return left->st_size == right->st_size && same_time(&left->st_mtim, &right->st_mtim);
 }
 
-static bool same_file(const struct stat *a, const struct stat *b)
+static bool same_file(const struct stat *left, const struct stat *right)
 {
-    return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+    return left->st_ino == right->st_ino && left->st_dev == right->st_dev;
 }
 
 /* compare_parked - returns how NOW differs from the file that was parked; NULL: it does not. A new file may
  * get the inode number of a removed one, the same size and, by utimensat, the same mtime, but not the same
  * ctime. */
-static const char *compare_parked(const struct file_source *f, const struct stat *now)
+static const char *compare_parked(const struct file_source *file, const struct stat *now)
 {
-    bool same = same_size_and_mtime(now, &f->opened_stat) &&
-                same_time(&now->st_ctim, &f->opened_stat.st_ctim);
-    return !same_file(now, &f->opened_stat) ? "replaced" : same ? NULL : "changed";
+    bool same = same_size_and_mtime(now, &file->opened_stat) &&
+                same_time(&now->st_ctim, &file->opened_stat.st_ctim);
+    return !same_file(now, &file->opened_stat) ? "replaced" : same ? NULL : "changed";
 }
 
-static ckpt_status fail_changed(const struct file_source *f, const char *how, ckpt_error *err)
+static ckpt_status fail_changed(const struct file_source *file, const char *how, ckpt_error *err)
 {
     ckpt_status st = fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
                           "%sthe file was %s while it was read\ntry again when nothing is writing to it",
                           strcmp(how, WRITTEN) == 0 ? "another program is editing it: " : "", how);
-    return name_file_if_failed(st, f->path, err);
+    return name_file_if_failed(st, file->path, err);
 }
 
-/* borrow_fd - sets *FD to f->fd or, if F is parked, opens the file until return_fd. */
-static ckpt_status borrow_fd(struct file_source *f, int *fd, ckpt_error *err)
+/* borrow_fd - sets *FD to file->fd or, if FILE is parked, opens the file until return_fd. */
+static ckpt_status borrow_fd(struct file_source *file, int *fd, ckpt_error *err)
 {
     struct stat now;
     const char *how = NULL;
     ckpt_status st = CKPT_OK;
-    if ((*fd = f->fd) >= 0)
+    if ((*fd = file->fd) >= 0)
         return CKPT_OK;
-    *fd = open_for_reading(f->path);
+    *fd = open_for_reading(file->path);
     if (*fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
         how = "removed";
     } else if (*fd < 0 || fstat(*fd, &now) != 0) {
-        atomic_store(&f->read_errno, errno);
-        st = name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot open again"), f->path, err);
+        atomic_store(&file->read_errno, errno);
+        st = name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot open again"), file->path, err);
     } else {
-        how = compare_parked(f, &now);
+        how = compare_parked(file, &now);
     }
     if (how) {
-        atomic_store(&f->change, how);
-        st = fail_changed(f, how, err);
+        atomic_store(&file->change, how);
+        st = fail_changed(file, how, err);
     }
-    if (st == CKPT_OK && atomic_load(&f->advised_sequential))
+    if (st == CKPT_OK && atomic_load(&file->advised_sequential))
         posix_fadvise(*fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     if (st != CKPT_OK && *fd >= 0)
         close(*fd);
     return st;
 }
 
-static void return_fd(const struct file_source *f, int fd)
+static void return_fd(const struct file_source *file, int fd)
 {
-    if (fd != f->fd)
+    if (fd != file->fd)
         close(fd);
 }
 
-static ckpt_status fail_shrank(const struct file_source *f, int fd, uint64_t off, ckpt_error *err)
+static ckpt_status fail_shrank(const struct file_source *file, int fd, uint64_t off, ckpt_error *err)
 {
     struct stat now;
     uint64_t size = fstat(fd, &now) == 0 ? (uint64_t)now.st_size : 0;
     return fail(err, CKPT_ECHANGED, off,
                 "the file shrank from %" PRIu64 " to %" PRIu64 " bytes while it was read\n"
                 "try again when nothing is writing to it",
-                f->source.size, size);
+                file->source.size, size);
 }
 
-static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status file_read(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    struct file_source *f = (struct file_source *)s;
+    struct file_source *f = (struct file_source *)src;
     size_t got;
     int fd;
     CKPT_TRY(borrow_fd(f, &fd, err));
-    bool ok = fd_pread(fd, out, n, off, &got);
+    bool ok = fd_pread(fd, out, nbytes, off, &got);
     ckpt_status st = CKPT_OK;
     if (!ok) {
         atomic_store(&f->read_errno, errno);
-        st = fail_errno(err, off, "cannot read %zu bytes", n);
-    } else if (got < n) {
+        st = fail_errno(err, off, "cannot read %zu bytes", nbytes);
+    } else if (got < nbytes) {
         atomic_store(&f->read_errno, EIO); /* reported even if stat shows no change */
         st = fail_shrank(f, fd, off + got, err);
     }
     return_fd(f, fd);
-    return st == CKPT_OK && f->watch ? source_watch_read(f->watch, n, err)
+    return st == CKPT_OK && f->watch ? source_watch_read(f->watch, nbytes, err)
                                      : name_file_if_failed(st, f->path, err);
 }
 
-static void file_close(source *s)
+static void file_close(source *src)
 {
-    struct file_source *f = (struct file_source *)s;
+    struct file_source *f = (struct file_source *)src;
     void *mapped = atomic_load(&f->mapped);
     if (mapped)
-        munmap(mapped, (size_t)s->size);
+        munmap(mapped, (size_t)src->size);
     if (f->fd >= 0)
         close(f->fd);
     free(f->path);
     free(f);
 }
 
-static void file_advise(source *s)
+static void file_advise(source *src)
 {
-    struct file_source *f = (struct file_source *)s;
+    struct file_source *f = (struct file_source *)src;
     if (!atomic_exchange(&f->advised_sequential, true) && f->fd >= 0)
         posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
-static bool file_extent(source *s, uint64_t off, int *fd, uint64_t *at)
+static bool file_extent(source *src, uint64_t off, int *fd, uint64_t *at)
 {
-    *fd = ((struct file_source *)s)->fd;
+    *fd = ((struct file_source *)src)->fd;
     *at = off;
     return *fd >= 0;
 }
 
-/* map_file - maps all of F, which is not empty, and sets *OUT to the mapping. If two threads do so at once,
- * one of them unmaps its own again, and both use the other. */
-static ckpt_status map_file(struct file_source *f, void **out, ckpt_error *err)
+/* map_file - maps all of FILE, which is not empty, and sets *OUT to the mapping. If two threads do so at
+ * once, one of them unmaps its own again, and both use the other. */
+static ckpt_status map_file(struct file_source *file, void **out, ckpt_error *err)
 {
     size_t size;
     int fd;
-    if (!checked_size(f->source.size, &size))
+    if (!checked_size(file->source.size, &size))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "a file of %" PRIu64 " bytes cannot be mapped here", f->source.size);
-    CKPT_TRY(borrow_fd(f, &fd, err));
+                    "a file of %" PRIu64 " bytes cannot be mapped here", file->source.size);
+    CKPT_TRY(borrow_fd(file, &fd, err));
     void *made = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0), *other = NULL;
     ckpt_status st = made == MAP_FAILED ? fail_errno(err, CKPT_NO_OFFSET, "cannot map it") : CKPT_OK;
-    return_fd(f, fd);
-    if (st == CKPT_OK && !atomic_compare_exchange_strong(&f->mapped, &other, made)) {
+    return_fd(file, fd);
+    if (st == CKPT_OK && !atomic_compare_exchange_strong(&file->mapped, &other, made)) {
         munmap(made, size);
         made = other;
     }
@@ -185,9 +185,9 @@ static ckpt_status map_file(struct file_source *f, void **out, ckpt_error *err)
     return st;
 }
 
-static ckpt_status file_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
+static ckpt_status file_map(source *src, uint64_t off, const unsigned char **out, ckpt_error *err)
 {
-    struct file_source *f = (struct file_source *)s;
+    struct file_source *f = (struct file_source *)src;
     void *mapped = atomic_load(&f->mapped);
     ckpt_status st = mapped ? CKPT_OK : map_file(f, &mapped, err);
     if (st == CKPT_OK)
@@ -195,7 +195,10 @@ static ckpt_status file_map(source *s, uint64_t off, const unsigned char **out, 
     return name_file_if_failed(st, f->path, err);
 }
 
-static void file_watch(source *s, struct source_watch *w) { ((struct file_source *)s)->watch = w; }
+static void file_watch(source *src, struct source_watch *watch)
+{
+    ((struct file_source *)src)->watch = watch;
+}
 
 static const struct source_ops file_ops = {.read_at = file_read,
                                            .close = file_close,
@@ -278,27 +281,27 @@ static bool is_seekable(int fd, mode_t mode)
     return (S_ISREG(mode) || S_ISBLK(mode)) && lseek(fd, 0, SEEK_CUR) == 0;
 }
 
-/* prepare_file - makes f->fd readable by position and finds its size. */
-static ckpt_status prepare_file(struct file_source *f, bool is_stdin, ckpt_error *err)
+/* prepare_file - makes file->fd readable by position and finds its size. */
+static ckpt_status prepare_file(struct file_source *file, bool is_stdin, ckpt_error *err)
 {
-    if (fstat(f->fd, &f->opened_stat) != 0)
+    if (fstat(file->fd, &file->opened_stat) != 0)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
-    mode_t mode = f->opened_stat.st_mode;
+    mode_t mode = file->opened_stat.st_mode;
     if (S_ISDIR(mode)) {
         errno = EISDIR;
         return fail_errno(err, CKPT_NO_OFFSET, "cannot read as a file");
     }
     if (S_ISCHR(mode) && !is_stdin)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "is a device, not a file or pipe");
-    f->is_named = !is_stdin && S_ISREG(mode);
-    if (!is_seekable(f->fd, mode)) {
-        f->is_named = false;
-        CKPT_TRY(spool_stream(&f->fd, !is_stdin && S_ISFIFO(mode), err));
+    file->is_named = !is_stdin && S_ISREG(mode);
+    if (!is_seekable(file->fd, mode)) {
+        file->is_named = false;
+        CKPT_TRY(spool_stream(&file->fd, !is_stdin && S_ISFIFO(mode), err));
     }
-    off_t end = lseek(f->fd, 0, SEEK_END);
+    off_t end = lseek(file->fd, 0, SEEK_END);
     if (end < 0)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot determine its size");
-    f->source.size = (uint64_t)end;
+    file->source.size = (uint64_t)end;
     return CKPT_OK;
 }
 
@@ -336,28 +339,28 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
     return CKPT_OK;
 }
 
-void source_file_park(source *s)
+void source_file_park(source *src)
 {
-    struct file_source *f = (struct file_source *)s;
-    if (s->ops != &file_ops || !f->is_named || f->fd < 0)
+    struct file_source *f = (struct file_source *)src;
+    if (src->ops != &file_ops || !f->is_named || f->fd < 0)
         return;
     close(f->fd);
     f->fd = -1;
 }
 
-static ckpt_status fail_stat(const struct file_source *f, ckpt_error *err)
+static ckpt_status fail_stat(const struct file_source *file, ckpt_error *err)
 {
-    return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot stat"), f->path, err);
+    return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot stat"), file->path, err);
 }
 
-bool source_is_named_file(const source *s)
+bool source_is_named_file(const source *src)
 {
-    return s->ops == &file_ops && ((const struct file_source *)s)->is_named;
+    return src->ops == &file_ops && ((const struct file_source *)src)->is_named;
 }
 
-ckpt_status source_check_not_written(source *s, ckpt_error *err)
+ckpt_status source_check_not_written(source *src, ckpt_error *err)
 {
-    struct file_source *f = (struct file_source *)s;
+    struct file_source *f = (struct file_source *)src;
     struct stat now;
     if (f->fd < 0)
         return CKPT_OK;
@@ -367,40 +370,40 @@ ckpt_status source_check_not_written(source *s, ckpt_error *err)
 }
 
 /* find_change - sets *HOW to what happened to the file, or to NULL. Fails if stat does. */
-static ckpt_status find_change(const struct file_source *f, const char **how, ckpt_error *err)
+static ckpt_status find_change(const struct file_source *file, const char **how, ckpt_error *err)
 {
     struct stat now, there;
-    bool parked = f->fd < 0;
-    if (!parked && fstat(f->fd, &now) != 0)
-        return fail_stat(f, err);
-    if (!parked && !same_size_and_mtime(&now, &f->opened_stat))
+    bool parked = file->fd < 0;
+    if (!parked && fstat(file->fd, &now) != 0)
+        return fail_stat(file, err);
+    if (!parked && !same_size_and_mtime(&now, &file->opened_stat))
         *how = WRITTEN;
-    else if (stat(f->path, &there) != 0 && errno != ENOENT && errno != ENOTDIR)
-        return fail_stat(f, err);
-    else if (stat(f->path, &there) != 0)
+    else if (stat(file->path, &there) != 0 && errno != ENOENT && errno != ENOTDIR)
+        return fail_stat(file, err);
+    else if (stat(file->path, &there) != 0)
         *how = "removed";
     else
-        *how = parked ? compare_parked(f, &there) : same_file(&there, &now) ? NULL : "replaced";
+        *how = parked ? compare_parked(file, &there) : same_file(&there, &now) ? NULL : "replaced";
     return CKPT_OK;
 }
 
-static const source *get_origin(const source *s)
+static const source *get_origin(const source *src)
 {
-    while (s->ops->origin)
-        s = s->ops->origin(s);
-    return s;
+    while (src->ops->origin)
+        src = src->ops->origin(src);
+    return src;
 }
 
-const struct stat *source_opened_stat(const source *s)
+const struct stat *source_opened_stat(const source *src)
 {
     uint64_t offset;
-    const struct file_source *f = (const struct file_source *)get_origin(source_root(s, &offset));
+    const struct file_source *f = (const struct file_source *)get_origin(source_root(src, &offset));
     return f->source.ops == &file_ops ? &f->opened_stat : NULL;
 }
 
-ckpt_status source_check_unchanged(source *s, ckpt_error *err)
+ckpt_status source_check_unchanged(source *src, ckpt_error *err)
 {
-    struct file_source *f = (struct file_source *)(uintptr_t)get_origin(s);
+    struct file_source *f = (struct file_source *)(uintptr_t)get_origin(src);
     if (f->source.ops != &file_ops)
         return CKPT_OK;
     const char *how = atomic_load(&f->change);

@@ -27,38 +27,42 @@ static ckpt_status fail_changed_text(ckpt_error *err)
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "text that encodes bytes changed since it was read");
 }
 
-/* fill_window - sets *FROM to the next *N bytes of text: at least two, unless the text ends. */
-static ckpt_status fill_window(struct latin1_source *l, const unsigned char **from, size_t *n,
-                               ckpt_error *err)
+/* fill_window - sets *FROM to the next *NBYTES bytes of text: at least two, unless the text ends. */
+static ckpt_status fill_window(struct latin1_source *latin1_source, const unsigned char **from,
+                               size_t *nbytes, ckpt_error *err)
 {
-    uint64_t win_offset = l->text_pos < l->win_pos ? WINDOW : l->text_pos - l->win_pos;
-    if (win_offset + 2 > l->win_len) {
-        uint64_t left = l->text->size - l->text_pos;
-        l->win_pos = l->text_pos;
-        l->win_len = left < WINDOW ? (size_t)left : WINDOW;
+    uint64_t win_offset = latin1_source->text_pos < latin1_source->win_pos
+                              ? WINDOW
+                              : latin1_source->text_pos - latin1_source->win_pos;
+    if (win_offset + 2 > latin1_source->win_len) {
+        uint64_t left = latin1_source->text->size - latin1_source->text_pos;
+        latin1_source->win_pos = latin1_source->text_pos;
+        latin1_source->win_len = left < WINDOW ? (size_t)left : WINDOW;
         win_offset = 0;
-        ckpt_status st = source_read(l->text, l->text_pos, l->win, l->win_len, err);
+        ckpt_status st = source_read(latin1_source->text, latin1_source->text_pos, latin1_source->win,
+                                     latin1_source->win_len, err);
         if (st != CKPT_OK) {
-            l->win_len = 0;
+            latin1_source->win_len = 0;
             return st;
         }
     }
-    *from = l->win + win_offset;
-    *n = l->win_len - (size_t)win_offset;
+    *from = latin1_source->win + win_offset;
+    *nbytes = latin1_source->win_len - (size_t)win_offset;
     return CKPT_OK;
 }
 
-/* decode_latin1 - decodes at most WANT code points of the N bytes at P to OUT (NULL: only
+/* decode_latin1 - decodes at most WANT code points of the NBYTES bytes at BYTES to OUT (NULL: only
  * counts them) and returns how many; *USED is set to the bytes they take. */
-static size_t decode_latin1(const unsigned char *p, size_t n, unsigned char *out, size_t want, size_t *used)
+static size_t decode_latin1(const unsigned char *bytes, size_t nbytes, unsigned char *out, size_t want,
+                            size_t *used)
 {
     size_t i = 0, done = 0;
-    while (done < want && i < n) {
-        unsigned char c = p[i];
+    while (done < want && i < nbytes) {
+        unsigned char c = bytes[i];
         if (c < 0x80) {
             i++;
-        } else if ((c == 0xC2 || c == 0xC3) && n - i >= 2 && (p[i + 1] & 0xC0) == 0x80) {
-            c = (unsigned char)(c << 6 | (p[i + 1] & 0x3F));
+        } else if ((c == 0xC2 || c == 0xC3) && nbytes - i >= 2 && (bytes[i + 1] & 0xC0) == 0x80) {
+            c = (unsigned char)(c << 6 | (bytes[i + 1] & 0x3F));
             i += 2;
         } else {
             break;
@@ -71,62 +75,65 @@ static size_t decode_latin1(const unsigned char *p, size_t n, unsigned char *out
     return done;
 }
 
-/* decode_forward - decodes the next N bytes to OUT (NULL: skips them). */
-static ckpt_status decode_forward(struct latin1_source *l, unsigned char *out, uint64_t n, ckpt_error *err)
+/* decode_forward - decodes the next NBYTES bytes to OUT (NULL: skips them). */
+static ckpt_status decode_forward(struct latin1_source *latin1_source, unsigned char *out, uint64_t nbytes,
+                                  ckpt_error *err)
 {
-    while (n) {
+    while (nbytes) {
         const unsigned char *p;
         size_t available, used;
-        CKPT_TRY(fill_window(l, &p, &available, err));
-        uint64_t to_point = SEEK_POINT_EVERY - l->decoded_pos % SEEK_POINT_EVERY;
-        size_t want = (size_t)(n < to_point ? n : to_point);
+        CKPT_TRY(fill_window(latin1_source, &p, &available, err));
+        uint64_t to_point = SEEK_POINT_EVERY - latin1_source->decoded_pos % SEEK_POINT_EVERY;
+        size_t want = (size_t)(nbytes < to_point ? nbytes : to_point);
         size_t done = decode_latin1(p, available, out, want, &used);
         if (!done)
             return fail_changed_text(err);
-        l->decoded_pos += done;
-        l->text_pos += used;
-        n -= done;
+        latin1_source->decoded_pos += done;
+        latin1_source->text_pos += used;
+        nbytes -= done;
         if (out)
             out += done;
-        if (l->decoded_pos % SEEK_POINT_EVERY == 0 && l->decoded_pos / SEEK_POINT_EVERY == l->nseek_points)
-            l->seek_points[l->nseek_points++] = l->text_pos;
+        if (latin1_source->decoded_pos % SEEK_POINT_EVERY == 0 &&
+            latin1_source->decoded_pos / SEEK_POINT_EVERY == latin1_source->nseek_points)
+            latin1_source->seek_points[latin1_source->nseek_points++] = latin1_source->text_pos;
     }
     return CKPT_OK;
 }
 
 /* decode_range - does what latin1_read does, under the lock. */
-static ckpt_status decode_range(struct latin1_source *l, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status decode_range(struct latin1_source *latin1_source, uint64_t off, void *out, size_t nbytes,
+                                ckpt_error *err)
 {
     uint64_t point = off / SEEK_POINT_EVERY;
-    if (point >= l->nseek_points)
-        point = l->nseek_points - 1;
-    if (off < l->decoded_pos || point * SEEK_POINT_EVERY > l->decoded_pos) {
-        l->decoded_pos = point * SEEK_POINT_EVERY;
-        l->text_pos = l->seek_points[point];
+    if (point >= latin1_source->nseek_points)
+        point = latin1_source->nseek_points - 1;
+    if (off < latin1_source->decoded_pos || point * SEEK_POINT_EVERY > latin1_source->decoded_pos) {
+        latin1_source->decoded_pos = point * SEEK_POINT_EVERY;
+        latin1_source->text_pos = latin1_source->seek_points[point];
     }
-    CKPT_TRY(decode_forward(l, NULL, off - l->decoded_pos, err));
-    return decode_forward(l, out, n, err);
+    CKPT_TRY(decode_forward(latin1_source, NULL, off - latin1_source->decoded_pos, err));
+    return decode_forward(latin1_source, out, nbytes, err);
 }
 
-static ckpt_status latin1_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status latin1_read(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    struct latin1_source *l = (struct latin1_source *)s;
+    struct latin1_source *l = (struct latin1_source *)src;
     pthread_mutex_lock(&l->lock);
-    ckpt_status st = decode_range(l, off, out, n, err);
+    ckpt_status st = decode_range(l, off, out, nbytes, err);
     pthread_mutex_unlock(&l->lock);
     return st;
 }
 
-static void latin1_close(source *s)
+static void latin1_close(source *src)
 {
-    struct latin1_source *l = (struct latin1_source *)s;
+    struct latin1_source *l = (struct latin1_source *)src;
     pthread_mutex_destroy(&l->lock);
     source_unref(l->text);
     free(l->seek_points);
     free(l);
 }
 
-static void latin1_advise(source *s) { source_advise_sequential(((struct latin1_source *)s)->text); }
+static void latin1_advise(source *src) { source_advise_sequential(((struct latin1_source *)src)->text); }
 
 static const struct source_ops latin1_ops = {
     .read_at = latin1_read, .close = latin1_close, .advise_sequential = latin1_advise};

@@ -9,23 +9,23 @@ struct mem_source {
     struct source_watch *watch;
 };
 
-static ckpt_status mem_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status mem_read(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    const struct mem_source *m = (const struct mem_source *)s;
-    memcpy(out, m->data + off, n);
-    return m->watch ? source_watch_read(m->watch, n, err) : CKPT_OK;
+    const struct mem_source *m = (const struct mem_source *)src;
+    memcpy(out, m->data + off, nbytes);
+    return m->watch ? source_watch_read(m->watch, nbytes, err) : CKPT_OK;
 }
 
-static void mem_close(source *s) { free(s); }
+static void mem_close(source *src) { free(src); }
 
-static ckpt_status mem_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
+static ckpt_status mem_map(source *src, uint64_t off, const unsigned char **out, ckpt_error *err)
 {
     (void)err;
-    *out = ((struct mem_source *)s)->data + off;
+    *out = ((struct mem_source *)src)->data + off;
     return CKPT_OK;
 }
 
-static void mem_watch(source *s, struct source_watch *w) { ((struct mem_source *)s)->watch = w; }
+static void mem_watch(source *src, struct source_watch *watch) { ((struct mem_source *)src)->watch = watch; }
 
 static const struct source_ops mem_ops = {
     .read_at = mem_read, .close = mem_close, .map = mem_map, .watch = mem_watch};

@@ -10,37 +10,37 @@ struct slice_source {
     uint64_t off;
 };
 
-static ckpt_status slice_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status slice_read(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    struct slice_source *sl = (struct slice_source *)s;
-    return source_read(sl->parent, sl->off + off, out, n, err);
+    struct slice_source *sl = (struct slice_source *)src;
+    return source_read(sl->parent, sl->off + off, out, nbytes, err);
 }
 
-static void slice_close(source *s)
+static void slice_close(source *src)
 {
-    source_unref(((struct slice_source *)s)->parent);
-    free(s);
+    source_unref(((struct slice_source *)src)->parent);
+    free(src);
 }
 
-static void slice_advise(source *s) { source_advise_sequential(((struct slice_source *)s)->parent); }
+static void slice_advise(source *src) { source_advise_sequential(((struct slice_source *)src)->parent); }
 
-static ckpt_status slice_locate(source *s, struct window *w, ckpt_error *err)
+static ckpt_status slice_locate(source *src, struct window *window, ckpt_error *err)
 {
-    const struct slice_source *sl = (const struct slice_source *)s;
-    CKPT_TRY(sl->parent->ops->locate ? sl->parent->ops->locate(sl->parent, w, err) : CKPT_OK);
-    s->position = source_pos(sl->parent, sl->off);
+    const struct slice_source *sl = (const struct slice_source *)src;
+    CKPT_TRY(sl->parent->ops->locate ? sl->parent->ops->locate(sl->parent, window, err) : CKPT_OK);
+    src->position = source_pos(sl->parent, sl->off);
     return CKPT_OK;
 }
 
-static bool slice_extent(source *s, uint64_t off, int *fd, uint64_t *at)
+static bool slice_extent(source *src, uint64_t off, int *fd, uint64_t *at)
 {
-    const struct slice_source *sl = (const struct slice_source *)s;
+    const struct slice_source *sl = (const struct slice_source *)src;
     return source_extent(sl->parent, sl->off + off, fd, at);
 }
 
-static ckpt_status slice_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
+static ckpt_status slice_map(source *src, uint64_t off, const unsigned char **out, ckpt_error *err)
 {
-    const struct slice_source *sl = (const struct slice_source *)s;
+    const struct slice_source *sl = (const struct slice_source *)src;
     /* Any length would do: our caller, source_map, has checked the range. */
     return source_map(sl->parent, sl->off + off, 1, out, err);
 }
@@ -73,9 +73,9 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
     return CKPT_OK;
 }
 
-const source *source_root(const source *s, uint64_t *off)
+const source *source_root(const source *src, uint64_t *off)
 {
-    const struct slice_source *sl = (const struct slice_source *)s;
-    *off = s->ops == &slice_ops ? sl->off : 0;
-    return s->ops == &slice_ops ? sl->parent : s;
+    const struct slice_source *sl = (const struct slice_source *)src;
+    *off = src->ops == &slice_ops ? sl->off : 0;
+    return src->ops == &slice_ops ? sl->parent : src;
 }

@@ -35,17 +35,17 @@ spool *spool_new(uint64_t max) { return new_spool(max, MAX_IN_MEMORY, -1, 0); }
 spool *spool_new_in_memory(uint64_t max) { return new_spool(max, max, -1, 0); }
 spool *spool_new_at(int fd, uint64_t off, uint64_t max) { return new_spool(max, 0, fd, off); }
 
-uint64_t spool_size(const spool *s) { return s->source.size; }
-bool spool_is_full(const spool *s) { return s->full; }
+uint64_t spool_size(const spool *copy) { return copy->source.size; }
+bool spool_is_full(const spool *copy) { return copy->full; }
 
-void spool_free(spool *s)
+void spool_free(spool *copy)
 {
-    if (!s)
+    if (!copy)
         return;
-    if (s->fd >= 0 && !s->borrowed)
-        close(s->fd);
-    buf_free(&s->bytes);
-    free(s);
+    if (copy->fd >= 0 && !copy->borrowed)
+        close(copy->fd);
+    buf_free(&copy->bytes);
+    free(copy);
 }
 
 static ckpt_status fail_spooling(ckpt_error *err, const char *dir)
@@ -55,59 +55,59 @@ static ckpt_status fail_spooling(ckpt_error *err, const char *dir)
 }
 
 /* move_to_file - moves the bytes in memory to a temporary file. */
-static ckpt_status move_to_file(spool *s, ckpt_error *err)
+static ckpt_status move_to_file(spool *copy, ckpt_error *err)
 {
     const char *dir;
-    s->fd = fd_temp(&dir);
-    if (s->fd < 0 || !fd_pwrite(s->fd, s->bytes.data, (size_t)s->source.size, s->off))
+    copy->fd = fd_temp(&dir);
+    if (copy->fd < 0 || !fd_pwrite(copy->fd, copy->bytes.data, (size_t)copy->source.size, copy->off))
         return fail_spooling(err, dir);
-    buf_free(&s->bytes);
+    buf_free(&copy->bytes);
     return CKPT_OK;
 }
 
-ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err)
+ckpt_status spool_write(spool *copy, const void *bytes, size_t nbytes, ckpt_error *err)
 {
-    bool full = n > s->max - s->source.size;
-    s->full = s->full || full;
+    bool full = nbytes > copy->max - copy->source.size;
+    copy->full = copy->full || full;
     if (full)
-        n = (size_t)(s->max - s->source.size);
-    if (s->fd < 0 && n > s->max_in_memory - s->source.size)
-        CKPT_TRY(move_to_file(s, err));
-    if (s->fd < 0) {
-        buf_put(&s->bytes, bytes, n);
-        CKPT_TRY_ALLOC(buf_ok(&s->bytes), err);
-    } else if (!fd_pwrite(s->fd, bytes, n, s->off + s->source.size)) {
+        nbytes = (size_t)(copy->max - copy->source.size);
+    if (copy->fd < 0 && nbytes > copy->max_in_memory - copy->source.size)
+        CKPT_TRY(move_to_file(copy, err));
+    if (copy->fd < 0) {
+        buf_put(&copy->bytes, bytes, nbytes);
+        CKPT_TRY_ALLOC(buf_ok(&copy->bytes), err);
+    } else if (!fd_pwrite(copy->fd, bytes, nbytes, copy->off + copy->source.size)) {
         return fail_spooling(err, "the folder for temporary files");
     }
-    s->source.size += n;
+    copy->source.size += nbytes;
     return full ? fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "unpacks to more than %llu bytes",
-                       (unsigned long long)s->max)
+                       (unsigned long long)copy->max)
                 : CKPT_OK;
 }
 
-ckpt_status spool_copy(spool *s, source *src, uint64_t off, uint64_t n, ckpt_error *err)
+ckpt_status spool_copy(spool *copy, source *src, uint64_t off, uint64_t nbytes, ckpt_error *err)
 {
     unsigned char block[16384];
-    while (n) {
-        size_t chunk_size = n < sizeof block ? (size_t)n : sizeof block;
+    while (nbytes) {
+        size_t chunk_size = nbytes < sizeof block ? (size_t)nbytes : sizeof block;
         CKPT_TRY(source_read(src, off, block, chunk_size, err));
-        CKPT_TRY(spool_write(s, block, chunk_size, err));
+        CKPT_TRY(spool_write(copy, block, chunk_size, err));
         off += chunk_size;
-        n -= chunk_size;
+        nbytes -= chunk_size;
     }
     return CKPT_OK;
 }
 
-static ckpt_status read_spool(source *src, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status read_spool(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
     spool *s = (spool *)src;
     if (s->fd < 0) {
-        memcpy(out, s->bytes.data + off, n);
+        memcpy(out, s->bytes.data + off, nbytes);
         return CKPT_OK;
     }
     size_t got;
     errno = EIO; /* for a file that is too short */
-    return fd_pread(s->fd, out, n, s->off + off, &got) && got == n
+    return fd_pread(s->fd, out, nbytes, s->off + off, &got) && got == nbytes
                ? CKPT_OK
                : fail_errno(err, CKPT_NO_OFFSET, "cannot read unpacked bytes back");
 }
@@ -116,12 +116,12 @@ static void close_spool(source *src) { spool_free((spool *)src); }
 
 static const struct source_ops ops = {.read_at = read_spool, .close = close_spool};
 
-source *spool_source(spool *s)
+source *spool_source(spool *copy)
 {
-    s->source.ops = &ops;
-    s->source.position = CKPT_NO_OFFSET;
-    s->source.refs = 1;
-    return &s->source;
+    copy->source.ops = &ops;
+    copy->source.position = CKPT_NO_OFFSET;
+    copy->source.refs = 1;
+    return &copy->source;
 }
 
 bool spool_move(source *src, int fd, uint64_t off)

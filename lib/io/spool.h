@@ -13,18 +13,18 @@ spool *spool_new(uint64_t max);
 spool *spool_new_in_memory(uint64_t max);
 /* spool_new_at - makes a spool that begins at byte OFF of the open file FD, which remains the caller's. */
 spool *spool_new_at(int fd, uint64_t off, uint64_t max);
-/* spool_write - appends N bytes. CKPT_ELIMIT: they exceed the maximum; those that fit are kept. */
-ckpt_status spool_write(spool *s, const void *bytes, size_t n, ckpt_error *err);
-/* spool_copy - appends the N bytes at OFF of SRC. */
-ckpt_status spool_copy(spool *s, source *src, uint64_t off, uint64_t n, ckpt_error *err);
-uint64_t spool_size(const spool *s);
+/* spool_write - appends NBYTES bytes. CKPT_ELIMIT: they exceed the maximum; those that fit are kept. */
+ckpt_status spool_write(spool *copy, const void *bytes, size_t nbytes, ckpt_error *err);
+/* spool_copy - appends the NBYTES bytes at OFF of SRC. */
+ckpt_status spool_copy(spool *copy, source *src, uint64_t off, uint64_t nbytes, ckpt_error *err);
+uint64_t spool_size(const spool *copy);
 /* spool_is_full - returns true if a spool_write failed because of the maximum. */
-bool spool_is_full(const spool *s);
+bool spool_is_full(const spool *copy);
 /* spool_source - returns a source of all bytes written, which takes over the spool. */
-source *spool_source(spool *s);
-/* spool_move - moves the bytes of S, the source of a spool in memory, to byte OFF of the open file FD, which
- * remains the caller's. False: they could not be written, and S is unchanged. */
-bool spool_move(source *s, int fd, uint64_t off);
-void spool_free(spool *s); /* NULL is allowed */
+source *spool_source(spool *copy);
+/* spool_move - moves the bytes of SRC, the source of a spool in memory, to byte OFF of the open file FD,
+ * which remains the caller's. False: they could not be written, and SRC is unchanged. */
+bool spool_move(source *src, int fd, uint64_t off);
+void spool_free(spool *copy); /* NULL is allowed */
 
 #endif

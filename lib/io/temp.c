@@ -78,12 +78,13 @@ static void release_name(struct temp_name **name)
 #define ENTRY_LENGTH 16u
 #define ENTRY_NAME   19u
 
-/* unlink_listed - unlinks the files that ENTRIES, N bytes, list of the folder FD; false: it unlinked none. */
-static bool unlink_listed(int fd, const char *entries, size_t n)
+/* unlink_listed - unlinks the files that ENTRIES, NBYTES bytes, list of the folder FD; false: it unlinked
+ * none. */
+static bool unlink_listed(int fd, const char *entries, size_t nbytes)
 {
     bool any_unlinked = false;
     uint16_t length;
-    for (size_t at = 0; at < n; at += length) {
+    for (size_t at = 0; at < nbytes; at += length) {
         memcpy(&length, entries + at + ENTRY_LENGTH, sizeof length);
         any_unlinked = unlinkat(fd, entries + at + ENTRY_NAME, 0) == 0 || any_unlinked;
     }
@@ -155,11 +156,11 @@ static void make_random_letters(char out[RANDOM_LEN + 1])
     out[RANDOM_LEN] = '\0';
 }
 
-static void choose_name(struct temp_name *n, const char *base)
+static void choose_name(struct temp_name *name, const char *base)
 {
     char letters[RANDOM_LEN + 1];
     make_random_letters(letters);
-    snprintf(n->text, sizeof n->text, ".%.*s" INFIX "%s", compute_stem_len(base), base, letters);
+    snprintf(name->text, sizeof name->text, ".%.*s" INFIX "%s", compute_stem_len(base), base, letters);
 }
 
 static ckpt_str stem_of(const char *base) { return str_of(base, (size_t)compute_stem_len(base)); }
@@ -216,19 +217,19 @@ static void remove_leftovers(int dir, ckpt_str stem, const map *stems)
     closedir(d);
 }
 
-void temp_clean_folder(struct cleaned_folder *t, const char *dir, const char *const *paths, size_t n)
+void temp_clean_folder(struct cleaned_folder *folder, const char *dir, const char *const *paths, size_t count)
 {
     struct stat st;
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    map *stems = map_new(n);
-    t->done = fd >= 0 && stems && fstat(fd, &st) == 0;
-    for (size_t i = 0; t->done && i < n; i++) {
+    map *stems = map_new(count);
+    folder->done = fd >= 0 && stems && fstat(fd, &st) == 0;
+    for (size_t i = 0; folder->done && i < count; i++) {
         const char *slash = strrchr(paths[i], '/');
-        t->done = map_put(stems, stem_of(slash ? slash + 1 : paths[i]), 0, NULL);
+        folder->done = map_put(stems, stem_of(slash ? slash + 1 : paths[i]), 0, NULL);
     }
-    if (t->done) {
-        t->dev = st.st_dev;
-        t->ino = st.st_ino;
+    if (folder->done) {
+        folder->dev = st.st_dev;
+        folder->ino = st.st_ino;
         remove_leftovers(fd, str_of("", 0), stems);
     }
     map_free(stems);
@@ -236,10 +237,11 @@ void temp_clean_folder(struct cleaned_folder *t, const char *dir, const char *co
         close(fd);
 }
 
-static bool is_cleaned(const struct cleaned_folder *t, int dir)
+static bool is_cleaned(const struct cleaned_folder *folder, int dir)
 {
     struct stat st;
-    return t && t->done && fstat(dir, &st) == 0 && st.st_dev == t->dev && st.st_ino == t->ino;
+    return folder && folder->done && fstat(dir, &st) == 0 && st.st_dev == folder->dev &&
+           st.st_ino == folder->ino;
 }
 
 static int open_unnamed(int dir, mode_t mode)
@@ -262,177 +264,179 @@ static bool lock_new_file(int fd)
     return fstat(fd, &st) != 0 || st.st_nlink > 0; /* if fstat fails: the file is ours */
 }
 
-static bool open_named(struct temp *t, const char *base, mode_t mode)
+static bool open_named(struct temp *temp, const char *base, mode_t mode)
 {
     sigset_t all, old;
-    if (!(t->name = claim_name(t->dir)))
+    if (!(temp->name = claim_name(temp->dir)))
         return false;
     sigfillset(&all);
     for (int tries = 0; tries < MAX_TRIES; tries++) {
-        choose_name(t->name, base);
+        choose_name(temp->name, base);
         /* No signal may come between creating the file and adding it to the list. */
         pthread_sigmask(SIG_BLOCK, &all, &old);
-        t->fd = openat(t->dir, t->name->text, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, mode);
+        temp->fd = openat(temp->dir, temp->name->text, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC,
+                          mode);
         int saved_errno = errno;
-        if (t->fd >= 0)
-            atomic_store(&t->name->state, NAME_LIVE);
+        if (temp->fd >= 0)
+            atomic_store(&temp->name->state, NAME_LIVE);
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         errno = saved_errno;
-        if (t->fd >= 0 && lock_new_file(t->fd))
+        if (temp->fd >= 0 && lock_new_file(temp->fd))
             return true;
-        if (t->fd < 0 && errno != EEXIST)
+        if (temp->fd < 0 && errno != EEXIST)
             break;
-        atomic_store(&t->name->state, NAME_CLAIMED);
-        if (t->fd >= 0)
-            close(t->fd);
-        t->fd = -1;
+        atomic_store(&temp->name->state, NAME_CLAIMED);
+        if (temp->fd >= 0)
+            close(temp->fd);
+        temp->fd = -1;
         errno = EEXIST;
     }
-    release_name(&t->name);
+    release_name(&temp->name);
     return false;
 }
 
-bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
+bool temp_open(struct temp *temp, const char *dir, const char *base, mode_t mode,
                const struct cleaned_folder *cleaned_folder)
 {
-    *t = (struct temp){-1, -1, NULL};
-    t->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->dir < 0 && errno == EACCES) /* a folder may be entered and written to, but not listed */
-        t->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (t->dir < 0)
+    *temp = (struct temp){-1, -1, NULL};
+    temp->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (temp->dir < 0 && errno == EACCES) /* a folder may be entered and written to, but not listed */
+        temp->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (temp->dir < 0)
         return false;
-    if (!is_cleaned(cleaned_folder, t->dir))
-        remove_leftovers(t->dir, stem_of(base), NULL);
-    t->fd = open_unnamed(t->dir, mode);
-    if (t->fd >= 0) {
-        flock(t->fd, LOCK_EX | LOCK_NB);
+    if (!is_cleaned(cleaned_folder, temp->dir))
+        remove_leftovers(temp->dir, stem_of(base), NULL);
+    temp->fd = open_unnamed(temp->dir, mode);
+    if (temp->fd >= 0) {
+        flock(temp->fd, LOCK_EX | LOCK_NB);
         return true;
     }
-    if (open_named(t, base, mode))
+    if (open_named(temp, base, mode))
         return true;
     int saved_errno = errno;
-    close(t->dir);
-    t->dir = -1;
+    close(temp->dir);
+    temp->dir = -1;
     errno = saved_errno;
     return false;
 }
 
-static bool link_as(const struct temp *t, const char *name)
+static bool link_as(const struct temp *temp, const char *name)
 {
     char path[32];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", t->fd);
-    return linkat(AT_FDCWD, path, t->dir, name, AT_SYMLINK_FOLLOW) == 0;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", temp->fd);
+    return linkat(AT_FDCWD, path, temp->dir, name, AT_SYMLINK_FOLLOW) == 0;
 }
 
 /* link_hidden_name - links an unnamed file under a hidden name, because only rename replaces a file. */
-static bool link_hidden_name(struct temp *t, const char *base)
+static bool link_hidden_name(struct temp *temp, const char *base)
 {
-    if (!(t->name = claim_name(t->dir)))
+    if (!(temp->name = claim_name(temp->dir)))
         return false;
     for (int tries = 0; tries < MAX_TRIES; tries++) {
-        choose_name(t->name, base);
-        if (link_as(t, t->name->text)) {
-            atomic_store(&t->name->state, NAME_LIVE);
+        choose_name(temp->name, base);
+        if (link_as(temp, temp->name->text)) {
+            atomic_store(&temp->name->state, NAME_LIVE);
             return true;
         }
         if (errno != EEXIST)
             break;
     }
-    release_name(&t->name);
+    release_name(&temp->name);
     return false;
 }
 
 /* move_new - renames without replacing, in the first way that works: renameat2, a hard
  * link, or creating the target to claim its name. */
-static bool move_new(const struct temp *t, const char *base)
+static bool move_new(const struct temp *temp, const char *base)
 {
-    const char *from = t->name->text;
-    if (renameat2(t->dir, from, t->dir, base, RENAME_NOREPLACE) == 0)
+    const char *from = temp->name->text;
+    if (renameat2(temp->dir, from, temp->dir, base, RENAME_NOREPLACE) == 0)
         return true;
     if (errno != EINVAL && errno != ENOSYS)
         return false;
-    if (linkat(t->dir, from, t->dir, base, 0) == 0)
-        return unlinkat(t->dir, from, 0) == 0;
+    if (linkat(temp->dir, from, temp->dir, base, 0) == 0)
+        return unlinkat(temp->dir, from, 0) == 0;
     if (errno == EEXIST)
         return false;
-    int claim = openat(t->dir, base, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0600);
+    int claim = openat(temp->dir, base, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0600);
     if (claim < 0)
         return false;
     close(claim);
-    if (renameat(t->dir, from, t->dir, base) == 0)
+    if (renameat(temp->dir, from, temp->dir, base) == 0)
         return true;
     int saved_errno = errno;
-    unlinkat(t->dir, base, 0);
+    unlinkat(temp->dir, base, 0);
     errno = saved_errno;
     return false;
 }
 
-static bool move_or_link(struct temp *t, const char *base, bool replace)
+static bool move_or_link(struct temp *temp, const char *base, bool replace)
 {
-    if (!replace && !t->name)
-        return link_as(t, base);
+    if (!replace && !temp->name)
+        return link_as(temp, base);
     if (!replace)
-        return move_new(t, base);
-    return (t->name || link_hidden_name(t, base)) && renameat(t->dir, t->name->text, t->dir, base) == 0;
+        return move_new(temp, base);
+    return (temp->name || link_hidden_name(temp, base)) &&
+           renameat(temp->dir, temp->name->text, temp->dir, base) == 0;
 }
 
-bool temp_place(struct temp *t, const char *base, bool replace)
+bool temp_place(struct temp *temp, const char *base, bool replace)
 {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    bool done = move_or_link(t, base, replace);
+    bool done = move_or_link(temp, base, replace);
     int saved_errno = errno;
     if (done)
-        release_name(&t->name);
+        release_name(&temp->name);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     errno = saved_errno;
     return done;
 }
 
-bool temp_close(struct temp *t)
+bool temp_close(struct temp *temp)
 {
-    int state = t->name ? atomic_load(&t->name->state) : NAME_FREE;
+    int state = temp->name ? atomic_load(&temp->name->state) : NAME_FREE;
     if (state == NAME_LIVE)
-        unlinkat(t->dir, t->name->text, 0);
+        unlinkat(temp->dir, temp->name->text, 0);
     else if (state == NAME_LIVE_TARGET)
-        (void)unlinkat(t->dir, t->name->text, AT_REMOVEDIR);
-    bool gone = state != NAME_LIVE_FOLDER || remove_folder(t->dir, t->name->text);
-    release_name(&t->name);
-    if (t->fd >= 0)
-        close(t->fd);
-    if (t->dir >= 0)
-        close(t->dir);
-    *t = (struct temp){-1, -1, NULL};
+        (void)unlinkat(temp->dir, temp->name->text, AT_REMOVEDIR);
+    bool gone = state != NAME_LIVE_FOLDER || remove_folder(temp->dir, temp->name->text);
+    release_name(&temp->name);
+    if (temp->fd >= 0)
+        close(temp->fd);
+    if (temp->dir >= 0)
+        close(temp->dir);
+    *temp = (struct temp){-1, -1, NULL};
     return gone;
 }
 
 /* ------------------------------------------------------------------ folders */
 
-/* make_named - makes the folder t->name, which is in the list of the signal handler from then on, with
+/* make_named - makes the folder temp->name, which is in the list of the signal handler from then on, with
  * STATE. */
-static bool make_named(struct temp *t, int state)
+static bool make_named(struct temp *temp, int state)
 {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    bool is_made = mkdirat(t->dir, t->name->text, 0777) == 0;
+    bool is_made = mkdirat(temp->dir, temp->name->text, 0777) == 0;
     int saved_errno = errno;
     if (is_made)
-        atomic_store(&t->name->state, state);
+        atomic_store(&temp->name->state, state);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     errno = saved_errno;
     return is_made;
 }
 
 /* make_folder - makes the folder with a new name. */
-static bool make_folder(struct temp *t, const char *base)
+static bool make_folder(struct temp *temp, const char *base)
 {
     bool is_made = false;
     errno = EEXIST;
     for (int tries = 0; !is_made && tries < MAX_TRIES && errno == EEXIST; tries++) {
-        choose_name(t->name, base);
-        is_made = make_named(t, NAME_LIVE_FOLDER);
+        choose_name(temp->name, base);
+        is_made = make_named(temp, NAME_LIVE_FOLDER);
     }
     return is_made;
 }
@@ -456,70 +460,70 @@ static int open_parent(const char *path, const char **base, size_t *len)
     return fd;
 }
 
-bool temp_target_make(struct temp *t, const char *path)
+bool temp_target_make(struct temp *temp, const char *path)
 {
     const char *base;
     size_t len;
-    *t = (struct temp){open_parent(path, &base, &len), -1, NULL};
-    if (t->dir < 0)
+    *temp = (struct temp){open_parent(path, &base, &len), -1, NULL};
+    if (temp->dir < 0)
         return false;
     bool fits = len <= NAME_MAX;
-    t->name = fits ? claim_name(t->dir) : NULL;
+    temp->name = fits ? claim_name(temp->dir) : NULL;
     if (!fits)
         errno = ENAMETOOLONG;
-    if (t->name) {
-        memcpy(t->name->text, base, len);
-        t->name->text[len] = 0;
-        if (make_named(t, NAME_LIVE_TARGET))
+    if (temp->name) {
+        memcpy(temp->name->text, base, len);
+        temp->name->text[len] = 0;
+        if (make_named(temp, NAME_LIVE_TARGET))
             return true;
     }
     int saved_errno = errno;
-    (void)temp_close(t);
+    (void)temp_close(temp);
     errno = saved_errno;
     return false;
 }
 
-bool temp_folder_open(struct temp *t, const char *dir, const char *base)
+bool temp_folder_open(struct temp *temp, const char *dir, const char *base)
 {
-    *t = (struct temp){-1, -1, NULL};
-    t->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->dir < 0)
+    *temp = (struct temp){-1, -1, NULL};
+    temp->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (temp->dir < 0)
         return false;
-    remove_leftovers(t->dir, stem_of(base), NULL);
-    t->name = claim_name(t->dir);
-    if (t->name && make_folder(t, base))
-        t->fd = openat(t->dir, t->name->text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    remove_leftovers(temp->dir, stem_of(base), NULL);
+    temp->name = claim_name(temp->dir);
+    if (temp->name && make_folder(temp, base))
+        temp->fd = openat(temp->dir, temp->name->text, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int saved_errno = errno;
-    if (t->fd >= 0)
-        flock(t->fd, LOCK_EX | LOCK_NB);
+    if (temp->fd >= 0)
+        flock(temp->fd, LOCK_EX | LOCK_NB);
     else
-        (void)temp_close(t);
+        (void)temp_close(temp);
     errno = saved_errno;
-    return t->dir >= 0;
+    return temp->dir >= 0;
 }
 
-const char *temp_folder_name(const struct temp *t) { return t->name->text; }
+const char *temp_folder_name(const struct temp *temp) { return temp->name->text; }
 
 /* sync_folder - syncs the folder; false: errno. File systems that cannot sync folders need not. */
 static bool sync_folder(int fd) { return fsync(fd) == 0 || errno == EINVAL || errno == EROFS; }
 
-bool temp_folder_place(struct temp *t, const char *base, bool replace, bool sync)
+bool temp_folder_place(struct temp *temp, const char *base, bool replace, bool sync)
 {
     sigset_t all, old;
-    if (sync && !sync_folder(t->fd))
+    if (sync && !sync_folder(temp->fd))
         return false;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    bool done = renameat(t->dir, t->name->text, t->dir, base) == 0;
+    bool done = renameat(temp->dir, temp->name->text, temp->dir, base) == 0;
     bool target_has_files = !done && (errno == ENOTEMPTY || errno == EEXIST);
     if (target_has_files && replace)
-        done = renameat2(t->dir, t->name->text, t->dir, base, RENAME_EXCHANGE) == 0;
+        done = renameat2(temp->dir, temp->name->text, temp->dir, base, RENAME_EXCHANGE) == 0;
     int saved_errno = target_has_files && !replace ? EEXIST : errno;
     if (done && !target_has_files)
-        release_name(&t->name); /* else the name is that of the old folder */
+        release_name(&temp->name); /* else the name is that of the old folder */
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (done && sync)
-        (void)sync_folder(t->dir); /* BASE is complete either way */
+        (void)sync_folder(temp->dir); /* BASE is complete either way */
     errno = saved_errno;
     return done;
 }

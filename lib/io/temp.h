@@ -24,32 +24,33 @@ struct cleaned_folder {
 
 /* temp_open - opens a temporary file for the target BASE in the folder DIR, with MODE & ~umask. Removes
  * leftovers of crashed runs for BASE, unless DIR is CLEANED_FOLDER (may be NULL). False: errno. */
-bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
+bool temp_open(struct temp *temp, const char *dir, const char *base, mode_t mode,
                const struct cleaned_folder *cleaned_folder);
 /* temp_clean_folder - removes what crashed runs left in DIR for the targets PATHS, in one pass, before many
  * temp_open. If it fails, each temp_open removes what was left for its own target. */
-void temp_clean_folder(struct cleaned_folder *t, const char *dir, const char *const *paths, size_t n);
+void temp_clean_folder(struct cleaned_folder *folder, const char *dir, const char *const *paths,
+                       size_t count);
 /* temp_place - gives the file the name BASE atomically; fails with EEXIST if BASE exists, unless REPLACE.
  * False: errno, and BASE is unchanged. */
-bool temp_place(struct temp *t, const char *base, bool replace);
+bool temp_place(struct temp *temp, const char *base, bool replace);
 /* temp_close - closes a file or folder. Removes it if it was not placed; removes the old folder if it
  * replaced one. False: the folder to be removed is still there. */
-bool temp_close(struct temp *t);
+bool temp_close(struct temp *temp);
 /* temp_emergency - async-signal-safe: removes every temporary that has a name. */
 void temp_emergency(void);
 
 /* temp_folder_open - makes a temporary folder for the target BASE in the folder DIR. It is for files, not for
  * other folders. Leftovers of crashed runs for the same target are removed. False: errno. */
-bool temp_folder_open(struct temp *t, const char *dir, const char *base);
-/* temp_folder_name - returns the name that the folder T has until it is placed. */
-const char *temp_folder_name(const struct temp *t);
+bool temp_folder_open(struct temp *temp, const char *dir, const char *base);
+/* temp_folder_name - returns the name that the folder TEMP has until it is placed. */
+const char *temp_folder_name(const struct temp *temp);
 /* temp_folder_place - gives the folder the name BASE atomically; SYNC: syncs it to the disk before. An empty
  * folder BASE is replaced. If BASE has files, fails with EEXIST unless REPLACE: then the two exchange their
  * names, and temp_close removes the old folder. False: errno, and BASE is unchanged. */
-bool temp_folder_place(struct temp *t, const char *base, bool replace, bool sync);
+bool temp_folder_place(struct temp *temp, const char *base, bool replace, bool sync);
 
 /* temp_target_make - makes the folder PATH, in which files are to be placed. Until temp_close, temp_emergency
  * removes it if it is empty; temp_close removes it if it is empty. False: errno. */
-bool temp_target_make(struct temp *t, const char *path);
+bool temp_target_make(struct temp *temp, const char *path);
 
 #endif

@@ -14,128 +14,136 @@
 #define MIN_WINDOW  ((size_t)64 * 1024) /* bytes of a window */
 #define MAX_BACKOFF 1024u
 
-static bool window_has(const struct window *w, uint64_t at, size_t n)
+static bool window_has(const struct window *window, uint64_t at, size_t nbytes)
 {
-    return w->len && at >= w->pos && range_within(at - w->pos, n, w->len);
+    return window->len && at >= window->pos && range_within(at - window->pos, nbytes, window->len);
 }
 
 /* should_prefetch - returns true if reading ahead is likely to help at AT. Counts down the back-off. */
-static bool should_prefetch(struct window *w, uint64_t at)
+static bool should_prefetch(struct window *window, uint64_t at)
 {
-    bool backwards = at < w->last_end;
-    if (!w->last_end || (backwards ? w->last_end - at : at - w->last_end) > MAX_GAP)
+    bool backwards = at < window->last_end;
+    if (!window->last_end || (backwards ? window->last_end - at : at - window->last_end) > MAX_GAP)
         return false;
-    w->descending = w->descending || backwards;
-    if (w->len && w->requested < w->len / 4) {
-        w->backoff = w->backoff ? w->backoff < MAX_BACKOFF ? 2 * w->backoff : MAX_BACKOFF : 1;
-        w->backoff_left = w->backoff;
-        w->len = 0;
+    window->descending = window->descending || backwards;
+    if (window->len && window->requested < window->len / 4) {
+        window->backoff = window->backoff ? window->backoff < MAX_BACKOFF ? 2 * window->backoff : MAX_BACKOFF
+                                          : 1;
+        window->backoff_left = window->backoff;
+        window->len = 0;
     }
-    return !w->backoff_left || !w->backoff_left--;
+    return !window->backoff_left || !window->backoff_left--;
 }
 
-/* move_window - reads the next window; false: the N bytes at AT are not in it. */
-static bool move_window(struct window *w, uint64_t at, size_t n)
+/* move_window - reads the next window; false: the NBYTES bytes at AT are not in it. */
+static bool move_window(struct window *window, uint64_t at, size_t nbytes)
 {
     size_t got;
-    bool consecutive = w->len && w->last_end >= w->pos && w->last_end - w->pos <= w->len;
-    uint64_t from = !w->descending ? w->last_end : w->last_end > MAX_GAP ? w->last_end - MAX_GAP : 0;
-    w->backoff = consecutive ? w->backoff / 2 : w->backoff;
-    w->window_size = consecutive && w->window_size < FD_CHUNK ? 2 * w->window_size
-                     : consecutive                            ? FD_CHUNK
-                     : w->descending                          ? 2 * MIN_WINDOW
-                                                              : MIN_WINDOW;
-    w->len = w->requested = 0;
-    if (!w->bytes)
-        w->bytes = malloc(FD_CHUNK);
-    if (!w->bytes || !fd_pread(w->fd, w->bytes, w->window_size, from, &got))
+    bool consecutive = window->len && window->last_end >= window->pos &&
+                       window->last_end - window->pos <= window->len;
+    uint64_t from = !window->descending          ? window->last_end
+                    : window->last_end > MAX_GAP ? window->last_end - MAX_GAP
+                                                 : 0;
+    window->backoff = consecutive ? window->backoff / 2 : window->backoff;
+    window->window_size = consecutive && window->window_size < FD_CHUNK ? 2 * window->window_size
+                          : consecutive                                 ? FD_CHUNK
+                          : window->descending                          ? 2 * MIN_WINDOW
+                                                                        : MIN_WINDOW;
+    window->len = window->requested = 0;
+    if (!window->bytes)
+        window->bytes = malloc(FD_CHUNK);
+    if (!window->bytes || !fd_pread(window->fd, window->bytes, window->window_size, from, &got))
         return false;
-    w->pos = from;
-    w->len = got;
-    return window_has(w, at, n);
+    window->pos = from;
+    window->len = got;
+    return window_has(window, at, nbytes);
 }
 
 /* switch_file - drops the bytes in the window, and the positions of pieces, of the previous file. */
-static void switch_file(struct window *w, int fd)
+static void switch_file(struct window *window, int fd)
 {
-    if (w->fd == fd)
+    if (window->fd == fd)
         return;
-    w->fd = fd;
-    w->len = w->requested = 0;
-    w->last_end = 0;
-    w->descending = false;
-    w->backoff = w->backoff_left = 0;
+    window->fd = fd;
+    window->len = window->requested = 0;
+    window->last_end = 0;
+    window->descending = false;
+    window->backoff = window->backoff_left = 0;
 }
 
-/* load_block - reads the N bytes of S from AT to the end of their block into the buffer for blocks. */
-static ckpt_status load_block(struct window *w, source *s, uint64_t at, size_t n, ckpt_error *err)
+/* load_block - reads the NBYTES bytes of SRC from AT to the end of their block into the buffer for blocks. */
+static ckpt_status load_block(struct window *window, source *src, uint64_t at, size_t nbytes, ckpt_error *err)
 {
-    w->block_len = 0;
-    if (w->block_cap < n) {
-        free(w->block);
-        w->block_cap = 0;
-        CKPT_TRY_ALLOC(w->block = malloc(s->block_size), err);
-        w->block_cap = s->block_size;
+    window->block_len = 0;
+    if (window->block_cap < nbytes) {
+        free(window->block);
+        window->block_cap = 0;
+        CKPT_TRY_ALLOC(window->block = malloc(src->block_size), err);
+        window->block_cap = src->block_size;
     }
-    CKPT_TRY(source_read(s, at, w->block, n, err));
-    w->block_source = s;
-    w->block_pos = at;
-    w->block_len = n;
+    CKPT_TRY(source_read(src, at, window->block, nbytes, err));
+    window->block_source = src;
+    window->block_pos = at;
+    window->block_len = nbytes;
     return CKPT_OK;
 }
 
-/* read_by_blocks - reads N bytes at OFF, which are within S, in whole blocks. */
-static ckpt_status read_by_blocks(struct window *w, source *s, uint64_t off, unsigned char *out, size_t n,
-                                  ckpt_error *err)
+/* read_by_blocks - reads NBYTES bytes at OFF, which are within SRC, in whole blocks. */
+static ckpt_status read_by_blocks(struct window *window, source *src, uint64_t off, unsigned char *out,
+                                  size_t nbytes, ckpt_error *err)
 {
-    while (n) {
-        bool is_in_block = w->block_source == s && off >= w->block_pos && off - w->block_pos < w->block_len;
-        size_t left = s->block_size - (size_t)(off % s->block_size), block_bytes;
-        left = left < s->size - off ? left : (size_t)(s->size - off);
-        if (!is_in_block && n >= left) { /* the caller wants the block to its end: read it without a copy */
+    while (nbytes) {
+        bool is_in_block = window->block_source == src && off >= window->block_pos &&
+                           off - window->block_pos < window->block_len;
+        size_t left = src->block_size - (size_t)(off % src->block_size), block_bytes;
+        left = left < src->size - off ? left : (size_t)(src->size - off);
+        if (!is_in_block &&
+            nbytes >= left) { /* the caller wants the block to its end: read it without a copy */
             block_bytes = left;
-            CKPT_TRY(source_read(s, off, out, block_bytes, err));
+            CKPT_TRY(source_read(src, off, out, block_bytes, err));
         } else {
             if (!is_in_block)
-                CKPT_TRY(load_block(w, s, off, left, err));
-            size_t at = (size_t)(off - w->block_pos);
-            block_bytes = w->block_len - at < n ? w->block_len - at : n;
-            memcpy(out, w->block + at, block_bytes);
+                CKPT_TRY(load_block(window, src, off, left, err));
+            size_t at = (size_t)(off - window->block_pos);
+            block_bytes = window->block_len - at < nbytes ? window->block_len - at : nbytes;
+            memcpy(out, window->block + at, block_bytes);
         }
         off += block_bytes;
         out += block_bytes;
-        n -= block_bytes;
+        nbytes -= block_bytes;
     }
     return CKPT_OK;
 }
 
-ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+ckpt_status window_read(struct window *window, source *src, uint64_t off, void *out, size_t nbytes,
+                        ckpt_error *err)
 {
     int fd;
     uint64_t at;
-    if (s->block_size && range_within(off, n, s->size))
-        return read_by_blocks(w, s, off, out, n, err);
-    if (n > MAX_PIECE || !range_within(off, n, s->size) || !source_extent(s, off, &fd, &at))
-        return source_read(s, off, out, n, err);
-    switch_file(w, fd);
-    bool is_in_window = window_has(w, at, n) || (should_prefetch(w, at) && move_window(w, at, n));
-    w->last_end = at + n;
+    if (src->block_size && range_within(off, nbytes, src->size))
+        return read_by_blocks(window, src, off, out, nbytes, err);
+    if (nbytes > MAX_PIECE || !range_within(off, nbytes, src->size) || !source_extent(src, off, &fd, &at))
+        return source_read(src, off, out, nbytes, err);
+    switch_file(window, fd);
+    bool is_in_window = window_has(window, at, nbytes) ||
+                        (should_prefetch(window, at) && move_window(window, at, nbytes));
+    window->last_end = at + nbytes;
     if (!is_in_window)
-        return source_read(s, off, out, n, err);
-    w->requested += n;
-    memcpy(out, w->bytes + (at - w->pos), n);
+        return source_read(src, off, out, nbytes, err);
+    window->requested += nbytes;
+    memcpy(out, window->bytes + (at - window->pos), nbytes);
     return CKPT_OK;
 }
 
-ckpt_status window_locate(struct window *w, source *s, ckpt_error *err)
+ckpt_status window_locate(struct window *window, source *src, ckpt_error *err)
 {
-    return s->ops->locate ? s->ops->locate(s, w, err) : CKPT_OK;
+    return src->ops->locate ? src->ops->locate(src, window, err) : CKPT_OK;
 }
 
-void window_close(struct window *w)
+void window_close(struct window *window)
 {
-    free(w->bytes);
-    free(w->block);
-    w->bytes = w->block = NULL;
-    w->len = w->block_len = w->block_cap = 0;
+    free(window->bytes);
+    free(window->block);
+    window->bytes = window->block = NULL;
+    window->len = window->block_len = window->block_cap = 0;
 }

@@ -22,11 +22,12 @@ struct window {
 };
 
 /* window_read - does what source_read does, but reads a small piece close to the last one together with the
- * bytes around it, and reads a source that has a block size in whole blocks. Every source outlives W. */
-ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
-/* window_locate - sets the position of S (source_locate), whose bytes will be read next. What must be read
- * for this alone, such as the header of a member of an archive, is read by W. */
-ckpt_status window_locate(struct window *w, source *s, ckpt_error *err);
-void window_close(struct window *w);
+ * bytes around it, and reads a source that has a block size in whole blocks. Every source outlives WINDOW. */
+ckpt_status window_read(struct window *window, source *src, uint64_t off, void *out, size_t nbytes,
+                        ckpt_error *err);
+/* window_locate - sets the position of SRC (source_locate), whose bytes will be read next. What must be read
+ * for this alone, such as the header of a member of an archive, is read by WINDOW. */
+ckpt_status window_locate(struct window *window, source *src, ckpt_error *err);
+void window_close(struct window *window);
 
 #endif

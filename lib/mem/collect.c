@@ -28,63 +28,67 @@ static bool is_trainable_dtype(uint16_t dtype)
     return (d->klass == 'f' || d->klass == 'c') && !d->is_small;
 }
 
-/* refuse_row - fails because R is of a dtype that cannot be trained. */
-static ckpt_status refuse_row(const ckpt_tensor *r, ckpt_error *err)
+/* refuse_row - fails because TENSOR is of a dtype that cannot be trained. */
+static ckpt_status refuse_row(const ckpt_tensor *tensor, ckpt_error *err)
 {
-    const char *dtype = ckpt_tensor_dtype_name(r), *kind = ckpt_kind_name((ckpt_kind)r->kind);
-    bool dense = r->kind == CKPT_DENSE;
+    const char *dtype = ckpt_tensor_dtype_name(tensor), *kind = ckpt_kind_name((ckpt_kind)tensor->kind);
+    bool dense = tensor->kind == CKPT_DENSE;
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                 "%.*s is {%s}%s%s: not trained as it is\n"
                 "give the model before it was quantized, or --root of its weights",
-                STR_ARG(r->name), dense ? dtype : kind, dense ? "" : " of ", dense ? "" : dtype);
+                STR_ARG(tensor->name), dense ? dtype : kind, dense ? "" : " of ", dense ? "" : dtype);
 }
 
-/* add_row - adds R as the tensor NAME. Ignores rows that are not tensors of numbers. */
-static ckpt_status add_row(ckpt_mem *m, const ckpt_tensor *r, ckpt_str name, ckpt_error *err)
+/* add_row - adds TENSOR as the tensor NAME. Ignores rows that are not tensors of numbers. */
+static ckpt_status add_row(ckpt_mem *mem, const ckpt_tensor *tensor, ckpt_str name, ckpt_error *err)
 {
-    unsigned bits = ckpt_dtype_bits((ckpt_dtype)r->dtype);
-    struct mem_tensor *t = &m->tensors[m->ntensors];
-    bool is_unknown = r->dtype == CKPT_DT_NAMED || r->dtype == CKPT_DT_NONE;
-    bool is_wide = dtype_is_number((ckpt_dtype)r->dtype) && !dtype_info((ckpt_dtype)r->dtype)->is_small;
-    if (r->kind == CKPT_QUANTIZED || !(is_wide || is_unknown))
-        return refuse_row(r, err);
-    if (!r->has_shape || bits < 8)
+    unsigned bits = ckpt_dtype_bits((ckpt_dtype)tensor->dtype);
+    struct mem_tensor *t = &mem->tensors[mem->ntensors];
+    bool is_unknown = tensor->dtype == CKPT_DT_NAMED || tensor->dtype == CKPT_DT_NONE;
+    bool is_wide = dtype_is_number((ckpt_dtype)tensor->dtype) &&
+                   !dtype_info((ckpt_dtype)tensor->dtype)->is_small;
+    if (tensor->kind == CKPT_QUANTIZED || !(is_wide || is_unknown))
+        return refuse_row(tensor, err);
+    if (!tensor->has_shape || bits < 8)
         return CKPT_OK; /* uninitialized, nested, not numbers: never a parameter */
-    uint64_t *shape = arena_array(m->a, r->ndim, sizeof *shape);
-    *t = (struct mem_tensor){.name = arena_str(m->a, name),
+    uint64_t *shape = arena_array(mem->a, tensor->ndim, sizeof *shape);
+    *t = (struct mem_tensor){.name = arena_str(mem->a, name),
                              .shape = shape,
-                             .ndim = r->ndim,
+                             .ndim = tensor->ndim,
                              .item_bytes = bits / 8,
-                             .elements = r->elements};
+                             .elements = tensor->elements};
     CKPT_TRY_ALLOC(t->name.ptr && shape, err);
-    memcpy(shape, r->shape, r->ndim * sizeof *shape);
-    t->is_integer = !is_trainable_dtype(r->dtype);
+    memcpy(shape, tensor->shape, tensor->ndim * sizeof *shape);
+    t->is_integer = !is_trainable_dtype(tensor->dtype);
     if (t->is_integer && str_ends(name, STR_LIT(".weight")))
-        return refuse_row(r, err);
+        return refuse_row(tensor, err);
     t->is_buffer = t->is_integer || is_buffer_name(name);
-    m->ntensors++;
+    mem->ntensors++;
     return CKPT_OK;
 }
 
-/* add_state - adds the bytes of state R to the group of its parameter, whose number is the key R->path[N]. */
-static void add_state(struct mem_own_optimizer *own, const map *group_of, const ckpt_tensor *r, uint32_t n)
+/* add_state - adds the bytes of state TENSOR to the group of its parameter, whose number is the key
+ * TENSOR->path[COUNT]. */
+static void add_state(struct mem_own_optimizer *own, const map *group_of, const ckpt_tensor *tensor,
+                      uint32_t count)
 {
-    const ckpt_path_elem *key = &r->path[n];
+    const ckpt_path_elem *key = &tensor->path[count];
     uint32_t g = key->is_int ? map_get_num(group_of, (uint64_t)key->num) : MAP_NONE;
-    own->bytes = size_add(own->bytes, r->nbytes);
+    own->bytes = size_add(own->bytes, tensor->nbytes);
     if (g != MAP_NONE)
-        own->groups[g].bytes = size_add(own->groups[g].bytes, r->nbytes);
+        own->groups[g].bytes = size_add(own->groups[g].bytes, tensor->nbytes);
 }
 
-/* index_parameters - adds the numbers in PARAMS, the parameters of group G, to GROUP_OF; a number that is in
- * several groups belongs to the first. */
-static ckpt_status index_parameters(map *group_of, const ckpt_value *params, uint32_t g, ckpt_error *err)
+/* index_parameters - adds the numbers in PARAMS, the parameters of group GROUP, to GROUP_OF; a number that is
+ * in several groups belongs to the first. */
+static ckpt_status index_parameters(map *group_of, const ckpt_value *params, uint32_t group, ckpt_error *err)
 {
     const ckpt_value *val, *unused_key;
     for (uint32_t i = 0; params && ckpt_value_item(params, i, &unused_key, &val); i++) {
         bool is_number = ckpt_value_get_type(val) == CKPT_V_INT;
         uint64_t number = is_number ? (uint64_t)ckpt_value_int(val) : 0;
-        if (is_number && map_get_num(group_of, number) == MAP_NONE && !map_put_num(group_of, number, g, NULL))
+        if (is_number && map_get_num(group_of, number) == MAP_NONE &&
+            !map_put_num(group_of, number, group, NULL))
             return fail_memory(err);
     }
     return CKPT_OK;
@@ -92,52 +96,52 @@ static ckpt_status index_parameters(map *group_of, const ckpt_value *params, uin
 
 /* make_groups - makes the groups of the optimizer NODE, and sets GROUP_OF by the number of each parameter;
  * add_state adds their bytes. */
-static ckpt_status make_groups(ckpt_mem *m, const ckpt_value *node, map *group_of, ckpt_error *err)
+static ckpt_status make_groups(ckpt_mem *mem, const ckpt_value *node, map *group_of, ckpt_error *err)
 {
     const ckpt_value *list = mapping_get(node, "param_groups");
     size_t n = list ? ckpt_value_count(list) : 0;
-    m->file_optimizer.groups = arena_array(m->a, n, sizeof *m->file_optimizer.groups);
-    CKPT_TRY_ALLOC(m->file_optimizer.groups, err);
-    for (m->file_optimizer.ngroups = 0; m->file_optimizer.ngroups < n; m->file_optimizer.ngroups++) {
-        const ckpt_value *params = mapping_get(value_item(list, (uint32_t)m->file_optimizer.ngroups),
+    mem->file_optimizer.groups = arena_array(mem->a, n, sizeof *mem->file_optimizer.groups);
+    CKPT_TRY_ALLOC(mem->file_optimizer.groups, err);
+    for (mem->file_optimizer.ngroups = 0; mem->file_optimizer.ngroups < n; mem->file_optimizer.ngroups++) {
+        const ckpt_value *params = mapping_get(value_item(list, (uint32_t)mem->file_optimizer.ngroups),
                                                "params");
-        ckpt_mem_group *g = &m->file_optimizer.groups[m->file_optimizer.ngroups];
+        ckpt_mem_group *g = &mem->file_optimizer.groups[mem->file_optimizer.ngroups];
         g->parameters = params ? ckpt_value_count(params) : 0;
-        CKPT_TRY(index_parameters(group_of, params, (uint32_t)m->file_optimizer.ngroups, err));
+        CKPT_TRY(index_parameters(group_of, params, (uint32_t)mem->file_optimizer.ngroups, err));
     }
     return CKPT_OK;
 }
 
-/* collect_optimizer - sets M->file_optimizer from the first optimizer of FILE, if INFO names one. */
-static ckpt_status collect_optimizer(ckpt_mem *m, ckpt_file *file, const ckpt_info *info, ckpt_error *err)
+/* collect_optimizer - sets MEM->file_optimizer from the first optimizer of FILE, if INFO names one. */
+static ckpt_status collect_optimizer(ckpt_mem *mem, ckpt_file *file, const ckpt_info *info, ckpt_error *err)
 {
     struct containers tree;
     uint32_t npath = 0, at = 0;
     if (!info->optimizer.len || !file->root)
         return CKPT_OK;
-    m->file_optimizer.title = arena_str(m->a, info->optimizer);
+    mem->file_optimizer.title = arena_str(mem->a, info->optimizer);
     map *group_of = map_new(0);
-    ckpt_status st = containers_find(&tree, file, file->root, m->a, err);
+    ckpt_status st = containers_find(&tree, file, file->root, mem->a, err);
     if (st == CKPT_OK && !group_of)
         st = fail_memory(err);
     while (st == CKPT_OK && at < tree.n && !tree.list[at].is_optimizer)
         at++;
     const ckpt_path_elem *path = st == CKPT_OK && at < tree.n ? container_path(&tree, at, &npath) : NULL;
     if (st == CKPT_OK && path)
-        st = make_groups(m, tree.list[at].node, group_of, err);
+        st = make_groups(mem, tree.list[at].node, group_of, err);
     for (size_t i = 0; st == CKPT_OK && path && i < file->table.nrows; i++) {
         const ckpt_tensor r = table_tensor(&file->table, i);
         if (r.alias_of == CKPT_NO_TENSOR && r.part_of == CKPT_NO_TENSOR && r.npath > npath + 1 &&
             path_begins(r.path, r.npath, path, npath) && !r.path[npath].is_int &&
             str_is(r.path[npath].str, "state"))
-            add_state(&m->file_optimizer, group_of, &r, npath + 1);
+            add_state(&mem->file_optimizer, group_of, &r, npath + 1);
     }
     map_free(group_of);
     containers_free(&tree);
     return st;
 }
 
-ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_error *err)
+ckpt_status mem_collect(ckpt_mem *mem, ckpt_file *file, const char *root, ckpt_error *err)
 {
     ckpt_info info = CKPT_INIT(ckpt_info);
     struct root weights;
@@ -146,23 +150,23 @@ ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_err
         root = "auto";
     CKPT_TRY(root_find(file, root, &weights, err));
     size_t nrows = file->table.nrows;
-    m->tensors = arena_array(m->a, nrows, sizeof *m->tensors);
+    mem->tensors = arena_array(mem->a, nrows, sizeof *mem->tensors);
     /* [i]: the first tensor that has the bytes of row i */
-    struct mem_tensor **first_tensor = arena_array(m->a, nrows, sizeof *first_tensor);
-    CKPT_TRY_ALLOC(m->tensors && first_tensor, err);
+    struct mem_tensor **first_tensor = arena_array(mem->a, nrows, sizeof *first_tensor);
+    CKPT_TRY_ALLOC(mem->tensors && first_tensor, err);
     for (size_t i = 0; i < nrows; i++) {
         const ckpt_tensor r = table_tensor(&file->table, i);
-        struct mem_tensor *t = &m->tensors[m->ntensors];
+        struct mem_tensor *t = &mem->tensors[mem->ntensors];
         size_t first_row = r.alias_of != CKPT_NO_TENSOR ? r.alias_of : i;
         if (r.part_of != CKPT_NO_TENSOR || name_state(r.name) != CKPT_STATE_NONE ||
             !root_contains(&weights, r.name, r.path, r.npath))
             continue;
-        CKPT_TRY(add_row(m, &r, weights.name.len ? str_skip(r.name, weights.name.len + 1) : r.name, err));
+        CKPT_TRY(add_row(mem, &r, weights.name.len ? str_skip(r.name, weights.name.len + 1) : r.name, err));
         t->tied_to = first_tensor[first_row];
-        bool was_added = t < &m->tensors[m->ntensors];
+        bool was_added = t < &mem->tensors[mem->ntensors];
         if (!first_tensor[first_row] && was_added)
             first_tensor[first_row] = t;
     }
-    m->in_parameter_order = !file->dots_are_literal;
-    return collect_optimizer(m, file, &info, err);
+    mem->in_parameter_order = !file->dots_are_literal;
+    return collect_optimizer(mem, file, &info, err);
 }

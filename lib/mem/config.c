@@ -7,7 +7,7 @@
 #define CONFIG_MAX (16u << 20) /* bytes */
 
 /* add_entry - adds KEY with the value that begins with EVENT, and reads JSON to the end of that value. */
-static ckpt_status add_entry(struct mem_config *c, json_scan *json, arena *a, ckpt_str key,
+static ckpt_status add_entry(struct mem_config *config, json_scan *json, arena *a, ckpt_str key,
                              enum json_event event)
 {
     static const uint8_t types[] = {[JSON_STRING] = CONFIG_TEXT, [JSON_NUMBER] = CONFIG_NUMBER,
@@ -15,16 +15,16 @@ static ckpt_status add_entry(struct mem_config *c, json_scan *json, arena *a, ck
                                     [JSON_NULL] = CONFIG_NULL,   [JSON_OBJECT] = CONFIG_OTHER,
                                     [JSON_ARRAY] = CONFIG_OTHER};
     struct mem_config_entry entry = {.key = key, .text = json->str, .type = types[event]};
-    for (size_t i = 0; i < c->n; i++)
-        if (str_eq(c->list[i].key, key))
+    for (size_t i = 0; i < config->n; i++)
+        if (str_eq(config->list[i].key, key))
             return json_fail(json, "the key {%.*s} comes twice", STR_ARG(key));
-    c->list = arena_grow(a, c->list, c->n, &c->cap, c->n + 1, sizeof *c->list);
-    CKPT_TRY_ALLOC(c->list, json->err);
-    c->list[c->n++] = entry;
+    config->list = arena_grow(a, config->list, config->n, &config->cap, config->n + 1, sizeof *config->list);
+    CKPT_TRY_ALLOC(config->list, json->err);
+    config->list[config->n++] = entry;
     return json_skip(json, event);
 }
 
-static ckpt_status read_entries(struct mem_config *c, json_scan *json, arena *a)
+static ckpt_status read_entries(struct mem_config *config, json_scan *json, arena *a)
 {
     enum json_event event = json_next(json);
     if (event != JSON_OBJECT)
@@ -34,7 +34,7 @@ static ckpt_status read_entries(struct mem_config *c, json_scan *json, arena *a)
         event = json_next(json);
         if (event == JSON_ERROR)
             return json_unexpected(json, event, "a value", "JSON");
-        CKPT_TRY(add_entry(c, json, a, key, event));
+        CKPT_TRY(add_entry(config, json, a, key, event));
     }
     if (event != JSON_OBJECT_END)
         return json_unexpected(json, event, "a key", "text");
@@ -42,33 +42,33 @@ static ckpt_status read_entries(struct mem_config *c, json_scan *json, arena *a)
     return event == JSON_END ? CKPT_OK : json_unexpected(json, event, "the config", "one object");
 }
 
-ckpt_status config_read(struct mem_config *c, const char *path, arena *a, ckpt_error *err)
+ckpt_status config_read(struct mem_config *config, const char *path, arena *a, ckpt_error *err)
 {
     ckpt_str text;
     json_scan json;
     CKPT_TRY(source_read_whole_file(path, CONFIG_MAX, a, &text, err));
     json_init(&json, text, 0, a, err);
-    c->path = path;
-    return name_file_if_failed(read_entries(c, &json, a), path, err);
+    config->path = path;
+    return name_file_if_failed(read_entries(config, &json, a), path, err);
 }
 
-const struct mem_config_entry *config_get(const struct mem_config *c, const char *keys)
+const struct mem_config_entry *config_get(const struct mem_config *config, const char *keys)
 {
     for (ckpt_str rest = str_c(keys); rest.len;) {
         ckpt_str key = str_take_until(&rest, '|');
-        for (size_t i = 0; i < c->n; i++)
-            if (str_eq(c->list[i].key, key) && c->list[i].type != CONFIG_NULL)
-                return &c->list[i];
+        for (size_t i = 0; i < config->n; i++)
+            if (str_eq(config->list[i].key, key) && config->list[i].type != CONFIG_NULL)
+                return &config->list[i];
     }
     return NULL;
 }
 
-bool config_is_zero(const struct mem_config_entry *e)
+bool config_is_zero(const struct mem_config_entry *entry)
 {
-    if (e->type != CONFIG_NUMBER)
+    if (entry->type != CONFIG_NUMBER)
         return false;
-    for (size_t i = 0; i < e->text.len && e->text.ptr[i] != 'e' && e->text.ptr[i] != 'E'; i++)
-        if (e->text.ptr[i] >= '1' && e->text.ptr[i] <= '9')
+    for (size_t i = 0; i < entry->text.len && entry->text.ptr[i] != 'e' && entry->text.ptr[i] != 'E'; i++)
+        if (entry->text.ptr[i] >= '1' && entry->text.ptr[i] <= '9')
             return false;
     return true;
 }

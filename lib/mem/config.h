@@ -19,10 +19,10 @@ struct mem_config {
 };
 
 /* config_read - reads the file at PATH, at most 16 MiB. */
-ckpt_status config_read(struct mem_config *c, const char *path, arena *a, ckpt_error *err);
+ckpt_status config_read(struct mem_config *config, const char *path, arena *a, ckpt_error *err);
 /* config_get - returns the first of KEYS ("n_embd|hidden_size") that exists and is not null, or NULL. */
-const struct mem_config_entry *config_get(const struct mem_config *c, const char *keys);
-bool config_is_zero(const struct mem_config_entry *e);
+const struct mem_config_entry *config_get(const struct mem_config *config, const char *keys);
+bool config_is_zero(const struct mem_config_entry *entry);
 /* word_is - returns true if WORD is one of WORDS, which are separated by '|'. */
 bool word_is(const char *words, ckpt_str word);
 

@@ -33,40 +33,41 @@ struct convnet {
     uint32_t precision;
 };
 
-/* is_conv - returns true if T is the convolution NAME of a block, or of the STEM. */
-static bool is_conv(const struct mem_tensor *t, const char *name, bool stem)
+/* is_conv - returns true if TENSOR is the convolution NAME of a block, or of the STEM. */
+static bool is_conv(const struct mem_tensor *tensor, const char *name, bool stem)
 {
-    const char *number = strrchr(t->rule->name, '#');
-    return stem ? !number && strcmp(t->rule->name, name) == 0 : number && strcmp(number + 2, name) == 0;
+    const char *number = strrchr(tensor->rule->name, '#');
+    return stem ? !number && strcmp(tensor->rule->name, name) == 0 : number && strcmp(number + 2, name) == 0;
 }
 
 /* find_conv - returns the weight NAME of block BLOCK in stage STAGE (0: of the stem), or NULL. */
-static const struct mem_tensor *find_conv(const ckpt_mem *m, const char *name, uint32_t stage, uint32_t block)
+static const struct mem_tensor *find_conv(const ckpt_mem *mem, const char *name, uint32_t stage,
+                                          uint32_t block)
 {
-    for (size_t i = 0; i < m->ntensors; i++)
-        if (m->tensors[i].stage == stage && m->tensors[i].block == block &&
-            is_conv(&m->tensors[i], name, !stage))
-            return &m->tensors[i];
+    for (size_t i = 0; i < mem->ntensors; i++)
+        if (mem->tensors[i].stage == stage && mem->tensors[i].block == block &&
+            is_conv(&mem->tensors[i], name, !stage))
+            return &mem->tensors[i];
     return NULL;
 }
 
-/* convolve - applies the convolution T with STRIDE to *IMAGE. False: T does not fit the image. */
-static bool convolve(const struct convnet *net, const struct mem_tensor *t, uint64_t stride,
+/* convolve - applies the convolution TENSOR with STRIDE to *IMAGE. False: TENSOR does not fit the image. */
+static bool convolve(const struct convnet *net, const struct mem_tensor *tensor, uint64_t stride,
                      struct image *image, struct conv *out)
 {
-    if (t->ndim != 4 || t->shape[2] != t->shape[3] || t->shape[2] % 2 == 0 || !t->shape[1] ||
-        image->channels % t->shape[1])
+    if (tensor->ndim != 4 || tensor->shape[2] != tensor->shape[3] || tensor->shape[2] % 2 == 0 ||
+        !tensor->shape[1] || image->channels % tensor->shape[1])
         return false;
-    uint64_t inputs_per_output = t->elements / t->shape[0];
-    image->channels = t->shape[0];
+    uint64_t inputs_per_output = tensor->elements / tensor->shape[0];
+    image->channels = tensor->shape[0];
     image->height = (image->height - 1) / stride + 1; /* padded by half of the kernel, which is odd */
     image->width = (image->width - 1) / stride + 1;
     uint64_t pixels = size_mul(size_mul(net->batch, image->channels), size_mul(image->height, image->width));
-    *out = (struct conv){.nweights = t->elements,
+    *out = (struct conv){.nweights = tensor->elements,
                          .out_bytes = size_mul(pixels, net->activation_bytes),
                          .multiply_adds = size_mul(pixels, inputs_per_output)};
     out->kept_bytes = size_add(size_add(out->out_bytes, size_mul(8, image->channels)),
-                               net->mixed ? size_mul(2, t->elements) : 0);
+                               net->mixed ? size_mul(2, tensor->elements) : 0);
     return true;
 }
 
@@ -83,16 +84,17 @@ static void simulate_op(struct pass_memory *memory, uint64_t add, uint64_t free)
     memory->live = with_added - (int64_t)free;
 }
 
-/* simulate_conv_backward - simulates the backward pass of convolution C, which computes the gradients of
+/* simulate_conv_backward - simulates the backward pass of convolution CONV, which computes the gradients of
  * its weight and of its input of INPUT bytes. */
 static void simulate_conv_backward(struct pass_memory *memory, const struct convnet *net,
-                                   const struct conv *c, uint64_t input)
+                                   const struct conv *conv, uint64_t input)
 {
     if (net->mixed) {
-        simulate_op(memory, input + 2 * c->nweights, c->out_bytes + 2 * c->nweights);
-        simulate_op(memory, 4 * c->nweights, 2 * c->nweights); /* casts the gradient of the weight to fp32 */
+        simulate_op(memory, input + 2 * conv->nweights, conv->out_bytes + 2 * conv->nweights);
+        simulate_op(memory, 4 * conv->nweights,
+                    2 * conv->nweights); /* casts the gradient of the weight to fp32 */
     } else {
-        simulate_op(memory, input + net->parameter_bytes * c->nweights, c->out_bytes);
+        simulate_op(memory, input + net->parameter_bytes * conv->nweights, conv->out_bytes);
     }
 }
 
@@ -121,12 +123,12 @@ static uint64_t block_backward_peak(const struct convnet *net, const struct conv
     return (uint64_t)memory.peak;
 }
 
-/* gradient_bytes - returns the bytes of T's gradient; 0: it has none. */
-static uint64_t gradient_bytes(const struct convnet *net, const struct mem_tensor *t)
+/* gradient_bytes - returns the bytes of TENSOR's gradient; 0: it has none. */
+static uint64_t gradient_bytes(const struct convnet *net, const struct mem_tensor *tensor)
 {
-    return t->is_buffer || t->frozen || t->tied_to
+    return tensor->is_buffer || tensor->frozen || tensor->tied_to
                ? 0
-               : size_mul(mem_bytes_of(t, net->precision).gradient, t->elements);
+               : size_mul(mem_bytes_of(tensor, net->precision).gradient, tensor->elements);
 }
 
 /* sum_block_gradients - sums the gradients of one block. */
@@ -141,15 +143,17 @@ static uint64_t sum_block_gradients(const struct convnet *net, uint32_t stage, u
     return sum;
 }
 
-static ckpt_status refuse_conv(const struct mem_tensor *t, ckpt_error *err)
+static ckpt_status refuse_conv(const struct mem_tensor *tensor, ckpt_error *err)
 {
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                "{%.*s} does not have the shape that the convolution before it leads to", STR_ARG(t->name));
+                "{%.*s} does not have the shape that the convolution before it leads to",
+                STR_ARG(tensor->name));
 }
 
-/* fill_block - sets *B to block BLOCK of STAGE. *IMAGE is its input image, and becomes its output image. */
+/* fill_block - sets *MEM_BLOCK to block BLOCK of STAGE. *IMAGE is its input image, and becomes its output
+ * image. */
 static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_t block, struct image *image,
-                              struct mem_block *b, ckpt_error *err)
+                              struct mem_block *mem_block, ckpt_error *err)
 {
     const struct mem_family *f = net->m->family;
     struct conv main[CONVS_MAX], shortcut = {0};
@@ -157,10 +161,10 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
     uint64_t stride = block ? 1 : f->stage_strides[stage - 1], nweights = 0;
     size_t nmain = 0;
     bool stride_done = false, has_shortcut = false;
-    b->input_bytes = size_mul(
+    mem_block->input_bytes = size_mul(
         size_mul(size_mul(net->batch, image->channels), size_mul(image->height, image->width)),
         net->activation_bytes);
-    b->kept_bytes = b->input_bytes;
+    mem_block->kept_bytes = mem_block->input_bytes;
     for (const struct mem_conv *r = f->convs; r->name; r++) {
         const struct mem_tensor *t = r->role == CONV_STEM ? NULL : find_conv(net->m, r->name, stage, block);
         if (!t)
@@ -175,28 +179,29 @@ static ckpt_status fill_block(const struct convnet *net, uint32_t stage, uint32_
         has_shortcut = has_shortcut || r->role == CONV_SHORTCUT;
         nmain += r->role == CONV_MAIN;
         uint64_t relu_bytes = r->role == CONV_MAIN ? c->out_bytes : 0;
-        b->kept_bytes = size_add(b->kept_bytes, size_add(c->kept_bytes, relu_bytes));
-        b->multiply_adds = size_add(b->multiply_adds, c->multiply_adds);
-        b->matmul_bytes = size_add(b->matmul_bytes, c->out_bytes);
+        mem_block->kept_bytes = size_add(mem_block->kept_bytes, size_add(c->kept_bytes, relu_bytes));
+        mem_block->multiply_adds = size_add(mem_block->multiply_adds, c->multiply_adds);
+        mem_block->matmul_bytes = size_add(mem_block->matmul_bytes, c->out_bytes);
         nweights = size_add(nweights, c->nweights);
-        b->copy_bytes = size_add(b->copy_bytes, net->mixed ? size_mul(2, c->nweights) : 0);
+        mem_block->copy_bytes = size_add(mem_block->copy_bytes, net->mixed ? size_mul(2, c->nweights) : 0);
     }
     if (!nmain || memcmp(&shortcut_image, image, sizeof *image) != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "in block %u of stage %u the shortcut and what is added to it differ in size", block,
                     stage);
-    b->output_bytes = main[nmain - 1].out_bytes;
-    b->gradient_bytes = sum_block_gradients(net, stage, block);
-    if (size_add(b->kept_bytes, size_mul(16, nweights)) > PASS_MAX)
-        b->kept_bytes = TOO_LARGE;
+    mem_block->output_bytes = main[nmain - 1].out_bytes;
+    mem_block->gradient_bytes = sum_block_gradients(net, stage, block);
+    if (size_add(mem_block->kept_bytes, size_mul(16, nweights)) > PASS_MAX)
+        mem_block->kept_bytes = TOO_LARGE;
     else
-        b->backward_bytes = block_backward_peak(net, main, nmain, has_shortcut ? &shortcut : NULL,
-                                                b->input_bytes);
+        mem_block->backward_bytes = block_backward_peak(net, main, nmain, has_shortcut ? &shortcut : NULL,
+                                                        mem_block->input_bytes);
     return CKPT_OK;
 }
 
-/* fill_stem - adds the layers before the blocks to T. *IMAGE becomes the output of the last, MaxPool. */
-static ckpt_status fill_stem(const struct convnet *net, struct image *image, struct mem_timeline *t,
+/* fill_stem - adds the layers before the blocks to TIMELINE. *IMAGE becomes the output of the last,
+ * MaxPool. */
+static ckpt_status fill_stem(const struct convnet *net, struct image *image, struct mem_timeline *timeline,
                              ckpt_error *err)
 {
     const struct mem_conv *r = net->m->family->convs;
@@ -210,10 +215,11 @@ static ckpt_status fill_stem(const struct convnet *net, struct image *image, str
     image->width = (image->width - 1) / 2 + 1;
     uint64_t pooled = size_mul(size_mul(net->batch, image->channels), size_mul(image->height, image->width));
     uint64_t indices = size_mul(8, pooled), output = size_mul(pooled, net->activation_bytes);
-    t->input_bytes = size_add(t->input_bytes, size_add(size_add(c.kept_bytes, c.out_bytes), indices));
-    t->multiply_adds = size_add(t->multiply_adds, c.multiply_adds);
-    if (size_add(t->input_bytes, size_mul(16, c.nweights)) > PASS_MAX) {
-        t->input_bytes = TOO_LARGE;
+    timeline->input_bytes = size_add(timeline->input_bytes,
+                                     size_add(size_add(c.kept_bytes, c.out_bytes), indices));
+    timeline->multiply_adds = size_add(timeline->multiply_adds, c.multiply_adds);
+    if (size_add(timeline->input_bytes, size_mul(16, c.nweights)) > PASS_MAX) {
+        timeline->input_bytes = TOO_LARGE;
         return CKPT_OK;
     }
     memory.live = memory.peak = (int64_t)output; /* the gradient of MaxPool's output */
@@ -221,60 +227,62 @@ static ckpt_status fill_stem(const struct convnet *net, struct image *image, str
     simulate_op(&memory, c.out_bytes, 2 * c.out_bytes); /* ReLU */
     simulate_op(&memory, c.out_bytes, 2 * c.out_bytes); /* BatchNorm */
     simulate_conv_backward(&memory, net, &c, 0);
-    uint64_t gradient = size_mul(net->parameter_bytes, c.nweights); /* t->gradients has it already */
-    uint64_t end_bytes = (uint64_t)memory.peak + t->input_bytes;
-    t->end_bytes = end_bytes > gradient ? end_bytes - gradient : 0;
+    uint64_t gradient = size_mul(net->parameter_bytes, c.nweights); /* timeline->gradients has it already */
+    uint64_t end_bytes = (uint64_t)memory.peak + timeline->input_bytes;
+    timeline->end_bytes = end_bytes > gradient ? end_bytes - gradient : 0;
     return CKPT_OK;
 }
 
 /* count_blocks - returns how many blocks stage STAGE has, counted from block 0 without a gap. */
-static uint32_t count_blocks(const ckpt_mem *m, uint32_t stage)
+static uint32_t count_blocks(const ckpt_mem *mem, uint32_t stage)
 {
     uint32_t n = 0;
-    for (const struct mem_conv *r = m->family->convs; r->name; r++)
-        while (r->role == CONV_MAIN && find_conv(m, r->name, stage, n))
+    for (const struct mem_conv *r = mem->family->convs; r->name; r++)
+        while (r->role == CONV_MAIN && find_conv(mem, r->name, stage, n))
             n++;
     return n;
 }
 
-/* check_stages - refuses a network that has more blocks than the N that count_blocks found. */
-static ckpt_status check_stages(const ckpt_mem *m, uint32_t n, ckpt_error *err)
+/* check_stages - refuses a network that has more blocks than the COUNT that count_blocks found. */
+static ckpt_status check_stages(const ckpt_mem *mem, uint32_t count, ckpt_error *err)
 {
     uint32_t all = 0;
-    const char *first_conv = m->family->convs[1].name; /* of each block, after the stem's */
-    for (size_t i = 0; i < m->ntensors; i++)
-        all += is_conv(&m->tensors[i], first_conv, false);
-    if (all == n && n <= BLOCKS_MAX)
+    const char *first_conv = mem->family->convs[1].name; /* of each block, after the stem's */
+    for (size_t i = 0; i < mem->ntensors; i++)
+        all += is_conv(&mem->tensors[i], first_conv, false);
+    if (all == count && count <= BLOCKS_MAX)
         return CKPT_OK;
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                "{%u} blocks, of which {=%u} are in the stages of %s, from 0 on", all, n, m->family->title);
+                "{%u} blocks, of which {=%u} are in the stages of %s, from 0 on", all, count,
+                mem->family->title);
 }
 
-/* name_block - names block I of the network, which is block BLOCK of stage STAGE, as Python does. */
-static bool name_block(ckpt_mem *m, uint32_t i, uint32_t stage, uint32_t block)
+/* name_block - names block INDEX of the network, which is block BLOCK of stage STAGE, as Python does. */
+static bool name_block(ckpt_mem *mem, uint32_t index, uint32_t stage, uint32_t block)
 {
-    m->block_names[i] = arena_printf(m->a, "layer%u[%u]", stage, block).ptr;
-    return m->block_names[i] != NULL;
+    mem->block_names[index] = arena_printf(mem->a, "layer%u[%u]", stage, block).ptr;
+    return mem->block_names[index] != NULL;
 }
 
-/* add_head - adds the head to T, and sums up the gradients of all parameters. */
-static void add_head(const struct convnet *net, const struct letters *dims, struct mem_timeline *t)
+/* add_head - adds the head to TIMELINE, and sums up the gradients of all parameters. */
+static void add_head(const struct convnet *net, const struct letters *dims, struct mem_timeline *timeline)
 {
     uint64_t head = size_mul(letter_get(dims, 'h'), letter_get(dims, 'C'));
-    t->head_bytes = size_add(t->head_bytes, net->mixed ? size_mul(2, head) : 0);
-    t->multiply_adds = size_mul(net->batch, head);
+    timeline->head_bytes = size_add(timeline->head_bytes, net->mixed ? size_mul(2, head) : 0);
+    timeline->multiply_adds = size_mul(net->batch, head);
     for (size_t i = 0; i < net->m->ntensors; i++) {
         const struct mem_tensor *tensor = &net->m->tensors[i];
         uint64_t gradient = gradient_bytes(net, tensor);
-        t->gradients = size_add(t->gradients, gradient);
-        t->head_gradient = size_add(t->head_gradient, tensor->rule->part == HEAD ? gradient : 0);
+        timeline->gradients = size_add(timeline->gradients, gradient);
+        timeline->head_gradient = size_add(timeline->head_gradient,
+                                           tensor->rule->part == HEAD ? gradient : 0);
     }
 }
 
-ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t state, uint32_t precision,
-                             struct mem_timeline *t, arena *a, ckpt_error *err)
+ckpt_status convnet_timeline(ckpt_mem *mem, const struct letters *dims, uint32_t state, uint32_t precision,
+                             struct mem_timeline *out, arena *a, ckpt_error *err)
 {
-    struct convnet net = {.m = m,
+    struct convnet net = {.m = mem,
                           .batch = letter_get(dims, 'B'),
                           .activation_bytes = letter_get(dims, 'c'),
                           .parameter_bytes = letter_get(dims, 'e'),
@@ -282,34 +290,34 @@ ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t s
                           .precision = precision};
     struct image image = {3, letter_get(dims, 'H'), letter_get(dims, 'W')};
     uint32_t stages = 0, i = 0;
-    *t = (struct mem_timeline){0};
-    fill_outside(m->family, dims, state, t);
-    add_head(&net, dims, t);
-    CKPT_TRY(fill_stem(&net, &image, t, err));
-    while (m->family->stage_strides[stages])
-        t->n += count_blocks(m, ++stages);
-    CKPT_TRY(check_stages(m, t->n, err));
-    t->blocks = arena_array(a, t->n, sizeof *t->blocks);
-    bool named = m->block_names != NULL;
-    m->block_names = named ? m->block_names : arena_array(m->a, t->n, sizeof *m->block_names);
-    CKPT_TRY_ALLOC(t->blocks && m->block_names, err);
+    *out = (struct mem_timeline){0};
+    fill_outside(mem->family, dims, state, out);
+    add_head(&net, dims, out);
+    CKPT_TRY(fill_stem(&net, &image, out, err));
+    while (mem->family->stage_strides[stages])
+        out->n += count_blocks(mem, ++stages);
+    CKPT_TRY(check_stages(mem, out->n, err));
+    out->blocks = arena_array(a, out->n, sizeof *out->blocks);
+    bool named = mem->block_names != NULL;
+    mem->block_names = named ? mem->block_names : arena_array(mem->a, out->n, sizeof *mem->block_names);
+    CKPT_TRY_ALLOC(out->blocks && mem->block_names, err);
     for (uint32_t s = 1; s <= stages; s++)
-        for (uint32_t b = 0, end = count_blocks(m, s); b < end; b++, i++) {
-            CKPT_TRY(fill_block(&net, s, b, &image, &t->blocks[i], err));
-            if (!named && !name_block(m, i, s, b))
+        for (uint32_t b = 0, end = count_blocks(mem, s); b < end; b++, i++) {
+            CKPT_TRY(fill_block(&net, s, b, &image, &out->blocks[i], err));
+            if (!named && !name_block(mem, i, s, b))
                 return fail_memory(err);
-            t->multiply_adds = size_add(t->multiply_adds, t->blocks[i].multiply_adds);
+            out->multiply_adds = size_add(out->multiply_adds, out->blocks[i].multiply_adds);
         }
-    for (i = 0; i < t->n; i++) {
-        if (t->blocks[i].kept_bytes == TOO_LARGE)
-            t->input_bytes = TOO_LARGE;
-        if (i + 1 == t->n)
+    for (i = 0; i < out->n; i++) {
+        if (out->blocks[i].kept_bytes == TOO_LARGE)
+            out->input_bytes = TOO_LARGE;
+        if (i + 1 == out->n)
             break;
         /* the output is counted as input of the next block, and still exists in this block's backward pass */
-        t->blocks[i].kept_bytes -= t->blocks[i].output_bytes;
-        t->blocks[i].backward_bytes += t->blocks[i].output_bytes;
+        out->blocks[i].kept_bytes -= out->blocks[i].output_bytes;
+        out->blocks[i].backward_bytes += out->blocks[i].output_bytes;
     }
-    m->nblocks = t->n;
+    mem->nblocks = out->n;
     if (image.channels != letter_get(dims, 'h'))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "the last block has {%llu} channels, the head takes {=%llu}",

@@ -7,9 +7,9 @@ static const struct mem_family families[] = {
 #include "mem/families.def"
 };
 
-const struct mem_family *mem_family_at(size_t i)
+const struct mem_family *mem_family_at(size_t index)
 {
-    return i < sizeof families / sizeof *families ? &families[i] : NULL;
+    return index < sizeof families / sizeof *families ? &families[index] : NULL;
 }
 
 const struct mem_refusal mem_refusals[] = {

@@ -28,18 +28,18 @@ struct letters {
     bool known[128];
 };
 
-static inline void letter_set(struct letters *l, char name, uint64_t value)
+static inline void letter_set(struct letters *letters, char name, uint64_t value)
 {
-    l->value[(unsigned char)name & 127] = value;
-    l->known[(unsigned char)name & 127] = true;
+    letters->value[(unsigned char)name & 127] = value;
+    letters->known[(unsigned char)name & 127] = true;
 }
-static inline bool letter_known(const struct letters *l, char name)
+static inline bool letter_known(const struct letters *letters, char name)
 {
-    return l->known[(unsigned char)name & 127];
+    return letters->known[(unsigned char)name & 127];
 }
-static inline uint64_t letter_get(const struct letters *l, char name)
+static inline uint64_t letter_get(const struct letters *letters, char name)
 {
-    return letter_known(l, name) ? l->value[(unsigned char)name & 127] : 0;
+    return letter_known(letters, name) ? letters->value[(unsigned char)name & 127] : 0;
 }
 /* product_value - sets *OUT to the product TEXT: digits, then letters. False: a letter is not known. */
 bool product_value(ckpt_str text, const struct letters *letters, uint64_t *out);
@@ -166,7 +166,7 @@ struct mem_family {
     const uint8_t *stage_strides; /* of the first block of each stage, 0 at the end */
 };
 
-const struct mem_family *mem_family_at(size_t i); /* NULL past the end */
+const struct mem_family *mem_family_at(size_t index); /* NULL past the end */
 
 /* Names of tensors of networks that no family describes, and why these cannot be estimated. */
 struct mem_refusal {

@@ -10,21 +10,21 @@
 
 #define ARENA_MAX (1u << 30) /* bytes */
 
-void ckpt_mem_free(ckpt_mem *m)
+void ckpt_mem_free(ckpt_mem *mem)
 {
-    if (!m)
+    if (!mem)
         return;
-    arena_free(m->notes);
-    arena_free(m->a);
-    free(m);
+    arena_free(mem->notes);
+    arena_free(mem->a);
+    free(mem);
 }
 
 /* freeze - freezes the parameters that match GLOB. Refuses a GLOB that matches none. */
-static ckpt_status freeze(ckpt_mem *m, const char *glob, ckpt_error *err)
+static ckpt_status freeze(ckpt_mem *mem, const char *glob, ckpt_error *err)
 {
     size_t n = 0;
-    for (size_t i = 0; i < m->ntensors; i++) {
-        struct mem_tensor *t = &m->tensors[i];
+    for (size_t i = 0; i < mem->ntensors; i++) {
+        struct mem_tensor *t = &mem->tensors[i];
         if (t->is_buffer || !ckpt_glob_match(str_c(glob), t->name))
             continue;
         (t->tied_to ? t->tied_to : t)->frozen = true;
@@ -34,37 +34,38 @@ static ckpt_status freeze(ckpt_mem *m, const char *glob, ckpt_error *err)
 }
 
 /* name_blocks - sets the names that the blocks of a known family have in Python. */
-static ckpt_status name_blocks(ckpt_mem *m, ckpt_error *err)
+static ckpt_status name_blocks(ckpt_mem *mem, ckpt_error *err)
 {
-    if (!m->family || m->family->is_convnet || m->refusal.len)
+    if (!mem->family || mem->family->is_convnet || mem->refusal.len)
         return CKPT_OK;
-    m->block_names = arena_array(m->a, m->nblocks, sizeof *m->block_names);
-    for (uint32_t i = 0; m->block_names && i < m->nblocks; i++) {
-        m->block_names[i] = arena_printf(m->a, "%s[%u]", m->family->blocks, i).ptr;
-        CKPT_TRY_ALLOC(m->block_names[i], err);
+    mem->block_names = arena_array(mem->a, mem->nblocks, sizeof *mem->block_names);
+    for (uint32_t i = 0; mem->block_names && i < mem->nblocks; i++) {
+        mem->block_names[i] = arena_printf(mem->a, "%s[%u]", mem->family->blocks, i).ptr;
+        CKPT_TRY_ALLOC(mem->block_names[i], err);
     }
-    return m->block_names ? CKPT_OK : fail_memory(err);
+    return mem->block_names ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status fill_model(ckpt_mem *m, ckpt_file *file, const ckpt_mem_options *o, ckpt_error *err)
+static ckpt_status fill_model(ckpt_mem *mem, ckpt_file *file, const ckpt_mem_options *options,
+                              ckpt_error *err)
 {
-    if (o->config) {
-        ckpt_str path = arena_str(m->a, str_c(o->config));
+    if (options->config) {
+        ckpt_str path = arena_str(mem->a, str_c(options->config));
         CKPT_TRY_ALLOC(path.ptr, err);
-        ckpt_status st = config_read(&m->config, path.ptr, m->a, err);
+        ckpt_status st = config_read(&mem->config, path.ptr, mem->a, err);
         if (st != CKPT_OK && file)
             error_add_hint(err, MEM_CONFIG_HINT);
         CKPT_TRY(st);
     }
     if (file) {
-        CKPT_TRY(mem_collect(m, file, o->root, err));
-        CKPT_TRY(mem_recognize(m, err));
+        CKPT_TRY(mem_collect(mem, file, options->root, err));
+        CKPT_TRY(mem_recognize(mem, err));
     } else {
-        CKPT_TRY(mem_from_config(m, err));
+        CKPT_TRY(mem_from_config(mem, err));
     }
-    for (size_t i = 0; i < o->nfrozen; i++)
-        CKPT_TRY(freeze(m, o->frozen[i], err));
-    return name_blocks(m, err);
+    for (size_t i = 0; i < options->nfrozen; i++)
+        CKPT_TRY(freeze(mem, options->frozen[i], err));
+    return name_blocks(mem, err);
 }
 
 ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts, ckpt_mem **out, ckpt_error *err)
@@ -87,17 +88,23 @@ ckpt_status ckpt_mem_new(ckpt_file *file, const ckpt_mem_options *opts, ckpt_mem
     return file ? name_file_if_failed(st, file->path, err) : st;
 }
 
-const char *ckpt_mem_assumed_at(const ckpt_mem *m, size_t i) { return m ? notices_at(&m->assumed, i) : NULL; }
-const char *ckpt_mem_unknown_at(const ckpt_mem *m, size_t i) { return m ? notices_at(&m->unknown, i) : NULL; }
-const char *ckpt_mem_block_name(const ckpt_mem *m, uint32_t i)
+const char *ckpt_mem_assumed_at(const ckpt_mem *mem, size_t index)
 {
-    return m && m->block_names && i < m->nblocks ? m->block_names[i] : NULL;
+    return mem ? notices_at(&mem->assumed, index) : NULL;
 }
-bool ckpt_mem_group_at(const ckpt_mem *m, size_t i, ckpt_mem_group *out)
+const char *ckpt_mem_unknown_at(const ckpt_mem *mem, size_t index)
 {
-    bool exists = m && out && i < m->file_optimizer.ngroups;
+    return mem ? notices_at(&mem->unknown, index) : NULL;
+}
+const char *ckpt_mem_block_name(const ckpt_mem *mem, uint32_t index)
+{
+    return mem && mem->block_names && index < mem->nblocks ? mem->block_names[index] : NULL;
+}
+bool ckpt_mem_group_at(const ckpt_mem *mem, size_t index, ckpt_mem_group *out)
+{
+    bool exists = mem && out && index < mem->file_optimizer.ngroups;
     if (out)
-        *out = exists ? m->file_optimizer.groups[i] : (ckpt_mem_group){0};
+        *out = exists ? mem->file_optimizer.groups[index] : (ckpt_mem_group){0};
     return exists;
 }
 
@@ -115,11 +122,11 @@ struct estimate {
 };
 
 /* stored_item_bytes - returns the bytes of an element of all parameters, or 0 if they differ. */
-static uint32_t stored_item_bytes(const ckpt_mem *m)
+static uint32_t stored_item_bytes(const ckpt_mem *mem)
 {
     uint32_t item_bytes = 0;
-    for (size_t i = 0; i < m->ntensors; i++) {
-        const struct mem_tensor *t = &m->tensors[i];
+    for (size_t i = 0; i < mem->ntensors; i++) {
+        const struct mem_tensor *t = &mem->tensors[i];
         if (t->is_buffer || t->tied_to)
             continue;
         if (item_bytes && item_bytes != t->item_bytes)
@@ -193,17 +200,18 @@ static ckpt_status set_image_size(struct estimate *est, ckpt_error *err)
 }
 
 /* check_window - refuses a sequence longer than the sliding window: attention needs a different kernel. */
-static ckpt_status check_window(const ckpt_mem *m, uint64_t s, ckpt_error *err)
+static ckpt_status check_window(const ckpt_mem *mem, uint64_t number, ckpt_error *err)
 {
     uint64_t window;
-    for (const struct mem_config_rule *r = m->family->config; r && r->keys; r++) {
-        const struct mem_config_entry *e = r->kind == CONFIG_WINDOW ? config_get(&m->config, r->keys) : NULL;
-        const struct mem_config_entry *use = config_get(&m->config, "use_sliding_window");
-        if (e && str_uint(e->text, &window) && s > window && !(use && use->type == CONFIG_FALSE))
+    for (const struct mem_config_rule *r = mem->family->config; r && r->keys; r++) {
+        const struct mem_config_entry *e = r->kind == CONFIG_WINDOW ? config_get(&mem->config, r->keys)
+                                                                    : NULL;
+        const struct mem_config_entry *use = config_get(&mem->config, "use_sliding_window");
+        if (e && str_uint(e->text, &window) && number > window && !(use && use->type == CONFIG_FALSE))
             return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                         "a sequence of {%llu} is longer than the sliding window ({=%llu}): the memory of "
                         "attention with its mask is not known",
-                        (unsigned long long)s, (unsigned long long)window);
+                        (unsigned long long)number, (unsigned long long)window);
     }
     return CKPT_OK;
 }
@@ -296,16 +304,17 @@ static void set_activation(struct estimate *est)
                     est->m->family->title);
 }
 
-static ckpt_status check_options(const struct mem_family *f, const ckpt_mem_run *run, ckpt_error *err)
+static ckpt_status check_options(const struct mem_family *family, const ckpt_mem_run *run, ckpt_error *err)
 {
-    if (f->takes_images && run->seq)
+    if (family->takes_images && run->seq)
         return fail_with_option(err, "--image HEIGHTxWIDTH", "the network takes images, not sequences");
-    if (!f->takes_images && (run->height || run->width))
+    if (!family->takes_images && (run->height || run->width))
         return fail_with_option(err, "--seq N", "the network takes sequences, not images");
-    if (f->is_convnet && (run->heads || run->attention == CKPT_MEM_EAGER))
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s has no attention", f->title);
-    if (!f->has_dropout && run->dropout == CKPT_MEM_DROPOUT_ON)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s is not estimated with dropout", f->title);
+    if (family->is_convnet && (run->heads || run->attention == CKPT_MEM_EAGER))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%s has no attention", family->title);
+    if (!family->has_dropout && run->dropout == CKPT_MEM_DROPOUT_ON)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s is not estimated with dropout",
+                    family->title);
     return CKPT_OK;
 }
 
@@ -335,15 +344,15 @@ static ckpt_status apply_run(struct estimate *est, ckpt_error *err)
 
 /* ---- segments */
 
-/* cut_blocks - cuts N blocks into K segments as checkpoint_sequential does. Returns K. */
-static size_t cut_blocks(ckpt_mem_segment *list, uint32_t n, uint32_t k, bool keep_last)
+/* cut_blocks - cuts COUNT blocks into INDEX segments as checkpoint_sequential does. Returns INDEX. */
+static size_t cut_blocks(ckpt_mem_segment *list, uint32_t count, uint32_t index, bool keep_last)
 {
-    for (uint32_t i = 0; i < k; i++) {
-        uint32_t first = i * (n / k), end = i + 1 == k ? n : first + n / k;
+    for (uint32_t i = 0; i < index; i++) {
+        uint32_t first = i * (count / index), end = i + 1 == index ? count : first + count / index;
         list[i] = (ckpt_mem_segment){
-            .first = first, .blocks = end - first, .recomputed = !(keep_last && i + 1 == k)};
+            .first = first, .blocks = end - first, .recomputed = !(keep_last && i + 1 == index)};
     }
-    return k;
+    return index;
 }
 
 static ckpt_status make_segments(struct estimate *est, struct mem_segments *out, ckpt_error *err)
@@ -413,9 +422,9 @@ static void fill_states(struct estimate *est)
 }
 
 /* is_type_assumed - returns true if the family has model_types, but no config gives one. */
-static bool is_type_assumed(const ckpt_mem *m)
+static bool is_type_assumed(const ckpt_mem *mem)
 {
-    return m->family && m->family->model_types[0] && !m->has_model_type;
+    return mem->family && mem->family->model_types[0] && !mem->has_model_type;
 }
 
 /* note_states - adds the notices about what was assumed, and about what is not known. */
@@ -453,22 +462,23 @@ static void note_states(struct estimate *est)
                     m->family && !m->family->takes_images ? " and a sequence length" : "");
 }
 
-/* describe_moment - returns the text for the moment of peak P. */
-static const char *describe_moment(const struct estimate *est, struct mem_peak p)
+/* describe_moment - returns the text for the moment of peak PEAK. */
+static const char *describe_moment(const struct estimate *est, struct mem_peak peak)
 {
     static const char *const names[MEM_MOMENTS] = {[FORWARD_END] = "end of the forward pass",
                                                    [LOSS_BACKWARD] = "backward of the loss",
                                                    [HEAD_BACKWARD] = "backward of the head",
                                                    [BACKWARD_END] = "end of the backward pass"};
-    if (p.moment != BLOCK_BACKWARD)
-        return names[p.moment];
-    return arena_printf(est->m->notes, "backward of %s", ckpt_mem_block_name(est->m, p.block)).ptr;
+    if (peak.moment != BLOCK_BACKWARD)
+        return names[peak.moment];
+    return arena_printf(est->m->notes, "backward of %s", ckpt_mem_block_name(est->m, peak.block)).ptr;
 }
 
 /* sum_states - returns the bytes that no plan changes. */
-static uint64_t sum_states(const ckpt_mem_result *r)
+static uint64_t sum_states(const ckpt_mem_result *result)
 {
-    return size_add(size_add(r->parameters.bytes, r->buffers.bytes), r->optimizer_states.bytes);
+    return size_add(size_add(result->parameters.bytes, result->buffers.bytes),
+                    result->optimizer_states.bytes);
 }
 
 /* fill_total - sets the total: the states, and what the backward pass or step() adds, whichever is more. */
@@ -480,39 +490,41 @@ static void fill_total(struct estimate *est)
     set_amount(&r->total, size_add(sum_states(r), added), false);
 }
 
-static ckpt_status check_total(const ckpt_mem_result *r, ckpt_error *err)
+static ckpt_status check_total(const ckpt_mem_result *result, ckpt_error *err)
 {
-    return r->total.bytes == TOO_LARGE
+    return result->total.bytes == TOO_LARGE
                ? fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the estimate has more bytes than 64 bits can count")
                : CKPT_OK;
 }
 
-/* fill_activations - fills in what the segments S keep, and the peak. */
-static void fill_activations(struct estimate *est, const struct mem_segments *s)
+/* fill_activations - fills in what the segments SEGMENTS keep, and the peak. */
+static void fill_activations(struct estimate *est, const struct mem_segments *segments)
 {
     ckpt_mem_result *r = est->out;
-    struct mem_peak peak = timeline_peak(&est->t, s);
+    struct mem_peak peak = timeline_peak(&est->t, segments);
     bool heads_assumed = !letter_known(&est->m->dims, 'a') && !est->run.heads && !est->m->family->is_convnet;
-    bool inexact = heads_assumed || s->selective || est->states.frozen_elements || is_type_assumed(est->m) ||
+    bool inexact = heads_assumed || segments->selective || est->states.frozen_elements ||
+                   is_type_assumed(est->m) ||
                    (est->m->family->has_dropout && !est->m->config.path &&
                     est->run.dropout == CKPT_MEM_DROPOUT_CONFIG);
-    set_amount(&r->activations_kept, timeline_kept_bytes(&est->t, s), !inexact);
+    set_amount(&r->activations_kept, timeline_kept_bytes(&est->t, segments), !inexact);
     set_amount(&r->peak, size_add(peak.bytes, est->gathered_bytes), false);
     r->peak_place = describe_moment(est, peak);
-    r->segment = s->list;
-    r->nsegments = s->n;
+    r->segment = segments->list;
+    r->nsegments = segments->n;
     r->blocks = est->t.n;
     r->seq = est->m->family->is_convnet ? 0 : letter_get(&est->dims, 'S');
     double work = (double)est->t.multiply_adds;
-    r->extra_forward = work > 0 ? (double)timeline_extra_work(&est->t, s) / work : 0;
+    r->extra_forward = work > 0 ? (double)timeline_extra_work(&est->t, segments) / work : 0;
 }
 
-static ckpt_status check_run(const ckpt_mem_run *r, ckpt_error *err)
+static ckpt_status check_run(const ckpt_mem_run *run, ckpt_error *err)
 {
-    CKPT_REQUIRE(err, r->precision <= CKPT_MEM_FP16_MASTER && r->attention <= CKPT_MEM_EAGER);
-    CKPT_REQUIRE(err, r->checkpoint <= CKPT_MEM_PLAN && r->dropout <= CKPT_MEM_DROPOUT_OFF && r->zero <= 3);
-    CKPT_REQUIRE(err, r->batch <= UINT32_MAX && r->seq <= UINT32_MAX && r->height <= UINT32_MAX);
-    CKPT_REQUIRE(err, r->width <= UINT32_MAX && r->heads <= UINT32_MAX);
+    CKPT_REQUIRE(err, run->precision <= CKPT_MEM_FP16_MASTER && run->attention <= CKPT_MEM_EAGER);
+    CKPT_REQUIRE(err,
+                 run->checkpoint <= CKPT_MEM_PLAN && run->dropout <= CKPT_MEM_DROPOUT_OFF && run->zero <= 3);
+    CKPT_REQUIRE(err, run->batch <= UINT32_MAX && run->seq <= UINT32_MAX && run->height <= UINT32_MAX);
+    CKPT_REQUIRE(err, run->width <= UINT32_MAX && run->heads <= UINT32_MAX);
     return CKPT_OK;
 }
 
@@ -526,50 +538,50 @@ static void divide_timeline(struct estimate *est)
 }
 
 /* begin_estimate - fills in the states of RUN, and its timeline if RUN has a batch. */
-static ckpt_status begin_estimate(struct estimate *est, ckpt_mem *m, const ckpt_mem_run *run,
+static ckpt_status begin_estimate(struct estimate *est, ckpt_mem *mem, const ckpt_mem_run *run,
                                   ckpt_mem_result *out, ckpt_error *err)
 {
-    *est = (struct estimate){.m = m, .out = out};
+    *est = (struct estimate){.m = mem, .out = out};
     CKPT_TRY(sized_struct_copy_in(run, &est->run, sizeof est->run, err));
     CKPT_TRY(check_run(&est->run, err));
     *out = (ckpt_mem_result){0};
-    arena_free(m->notes);
-    m->notes = arena_new(ARENA_MAX);
-    m->assumed = m->unknown = (struct notices){.a = m->notes};
-    CKPT_TRY_ALLOC(m->notes, err);
-    CKPT_TRY(mem_states_sum(m, &est->run, &est->states, err));
+    arena_free(mem->notes);
+    mem->notes = arena_new(ARENA_MAX);
+    mem->assumed = mem->unknown = (struct notices){.a = mem->notes};
+    CKPT_TRY_ALLOC(mem->notes, err);
+    CKPT_TRY(mem_states_sum(mem, &est->run, &est->states, err));
     fill_states(est);
     note_states(est);
-    out->family = m->family ? m->family->name : NULL;
-    out->family_title = m->family ? m->family->title : m->other_title;
-    out->setup = m->family ? m->family->setup : NULL;
-    out->recognized_by = out->family_title ? m->recognized_by.ptr : NULL;
+    out->family = mem->family ? mem->family->name : NULL;
+    out->family_title = mem->family ? mem->family->title : mem->other_title;
+    out->setup = mem->family ? mem->family->setup : NULL;
+    out->recognized_by = out->family_title ? mem->recognized_by.ptr : NULL;
     if (!est->run.batch)
         return CKPT_OK;
-    if (m->refusal.len)
+    if (mem->refusal.len)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "activations cannot be counted: %.*s\n%s",
-                    STR_ARG(m->refusal),
-                    m->refused_by_config
+                    STR_ARG(mem->refusal),
+                    mem->refused_by_config
                         ? MEM_CONFIG_HINT
                         : "without a batch, parameters, gradients and the optimizer are counted");
     CKPT_TRY(apply_run(est, err));
-    CKPT_TRY(
-        m->family->is_convnet
-            ? convnet_timeline(m, &est->dims, est->state, est->run.precision, &est->t, m->notes, err)
-            : transformer_timeline(m, &est->dims, est->state, est->run.precision, &est->t, m->notes, err));
+    CKPT_TRY(mem->family->is_convnet
+                 ? convnet_timeline(mem, &est->dims, est->state, est->run.precision, &est->t, mem->notes, err)
+                 : transformer_timeline(mem, &est->dims, est->state, est->run.precision, &est->t, mem->notes,
+                                        err));
     divide_timeline(est);
     return CKPT_OK;
 }
 
-ckpt_status ckpt_mem_estimate(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
+ckpt_status ckpt_mem_estimate(ckpt_mem *mem, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     struct estimate est;
     struct mem_segments s;
     ckpt_mem_result local_result;
     CKPT_TRY(sized_struct_clear(out, err));
-    CKPT_REQUIRE(err, m);
-    CKPT_TRY(begin_estimate(&est, m, run, &local_result, err));
+    CKPT_REQUIRE(err, mem);
+    CKPT_TRY(begin_estimate(&est, mem, run, &local_result, err));
     if (est.run.batch) {
         CKPT_TRY(make_segments(&est, &s, err));
         fill_activations(&est, &s);
@@ -603,7 +615,7 @@ static ckpt_status find_plan(struct estimate *est, uint64_t limit, bool *fits, c
     return check_total(est->out, err);
 }
 
-ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, ckpt_mem_result *out,
+ckpt_status ckpt_mem_plan(ckpt_mem *mem, const ckpt_mem_run *run, uint64_t limit, ckpt_mem_result *out,
                           ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
@@ -611,8 +623,8 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
     ckpt_mem_result local_result;
     bool fits = true;
     CKPT_TRY(sized_struct_clear(out, err));
-    CKPT_REQUIRE(err, m);
-    CKPT_TRY(begin_estimate(&est, m, run, &local_result, err));
+    CKPT_REQUIRE(err, mem);
+    CKPT_TRY(begin_estimate(&est, mem, run, &local_result, err));
     if (!est.run.batch)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a plan needs a batch");
     CKPT_TRY(find_plan(&est, limit, &fits, err));
@@ -624,14 +636,15 @@ ckpt_status ckpt_mem_plan(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, 
 }
 
 /* estimate_total - sets the total of *OUT to that of RUN; if RUN has a plan, to that of the lowest peak. */
-static ckpt_status estimate_total(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem_result *out, ckpt_error *err)
+static ckpt_status estimate_total(ckpt_mem *mem, const ckpt_mem_run *run, ckpt_mem_result *out,
+                                  ckpt_error *err)
 {
     struct estimate est;
     struct mem_segments s;
     uint64_t lowest;
-    CKPT_TRY(begin_estimate(&est, m, run, out, err));
+    CKPT_TRY(begin_estimate(&est, mem, run, out, err));
     if (est.run.checkpoint == CKPT_MEM_PLAN) {
-        CKPT_TRY(find_lowest_peak(&est.t, m->notes, &lowest, err));
+        CKPT_TRY(find_lowest_peak(&est.t, mem->notes, &lowest, err));
         set_amount(&out->peak, size_add(lowest, est.gathered_bytes), false);
     } else {
         CKPT_TRY(make_segments(&est, &s, err));
@@ -641,7 +654,7 @@ static ckpt_status estimate_total(ckpt_mem *m, const ckpt_mem_run *run, ckpt_mem
     return CKPT_OK;
 }
 
-ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run, uint64_t limit, uint64_t *batch,
+ckpt_status ckpt_mem_largest_batch(ckpt_mem *mem, const ckpt_mem_run *run, uint64_t limit, uint64_t *batch,
                                    ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
@@ -650,12 +663,12 @@ ckpt_status ckpt_mem_largest_batch(ckpt_mem *m, const ckpt_mem_run *run, uint64_
     uint64_t low = 0, high = (uint64_t)1 << 24;
     CKPT_REQUIRE(err, batch);
     *batch = 0;
-    CKPT_REQUIRE(err, m);
+    CKPT_REQUIRE(err, mem);
     CKPT_TRY(sized_struct_copy_in(run, &r, sizeof r, err));
     while (low < high) { /* a larger batch never takes less memory */
         r.struct_size = sizeof r;
         r.batch = low + (high - low + 1) / 2;
-        CKPT_TRY(estimate_total(m, &r, &result, err));
+        CKPT_TRY(estimate_total(mem, &r, &result, err));
         if (result.total.bytes <= limit && result.total.bytes != TOO_LARGE)
             low = r.batch;
         else

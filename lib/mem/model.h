@@ -67,12 +67,12 @@ struct ckpt_mem {
 /* The hint for a config.json that does not describe this network. */
 #define MEM_CONFIG_HINT "--config takes the config.json of this network; --config '' uses no config"
 
-/* mem_recognize - sets the family of M by the names and shapes of its tensors, or the reason why there is
+/* mem_recognize - sets the family of MEM by the names and shapes of its tensors, or the reason why there is
  * none. CKPT_EFORMAT: the config is of another network. */
-ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err);
-/* mem_from_config - adds the tensors that the config of M describes, for a model without a file. */
-ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err);
-/* mem_collect - adds the tensors of FILE below ROOT to M, and sets M->file_optimizer. */
-ckpt_status mem_collect(ckpt_mem *m, ckpt_file *file, const char *root, ckpt_error *err);
+ckpt_status mem_recognize(ckpt_mem *mem, ckpt_error *err);
+/* mem_from_config - adds the tensors that the config of MEM describes, for a model without a file. */
+ckpt_status mem_from_config(ckpt_mem *mem, ckpt_error *err);
+/* mem_collect - adds the tensors of FILE below ROOT to MEM, and sets MEM->file_optimizer. */
+ckpt_status mem_collect(ckpt_mem *mem, ckpt_file *file, const char *root, ckpt_error *err);
 
 #endif

@@ -38,7 +38,7 @@ struct needs {
     uint64_t fixed_peak;     /* the most at moments that no plan changes */
 };
 
-static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t larger(uint64_t left, uint64_t right) { return left > right ? left : right; }
 
 static void fill_sums(struct needs *needs)
 {
@@ -57,25 +57,28 @@ static void fill_sums(struct needs *needs)
     }
 }
 
-static ckpt_status init_needs(struct needs *needs, const struct mem_timeline *t, arena *a, ckpt_error *err)
+static ckpt_status init_needs(struct needs *needs, const struct mem_timeline *timeline, arena *a,
+                              ckpt_error *err)
 {
     uint64_t **sums[] = {&needs->kept_before, &needs->work_before, &needs->copies_before,
                          &needs->backward_need};
-    uint64_t all = size_add(size_add(t->input_bytes, t->head_bytes), t->checkpoint_bytes);
-    *needs = (struct needs){.t = t, .n = t->n};
+    uint64_t all = size_add(size_add(timeline->input_bytes, timeline->head_bytes),
+                            timeline->checkpoint_bytes);
+    *needs = (struct needs){.t = timeline, .n = timeline->n};
     for (size_t i = 0; i < sizeof sums / sizeof *sums; i++) {
-        *sums[i] = arena_array(a, (uint64_t)t->n + 1, sizeof **sums[i]);
+        *sums[i] = arena_array(a, (uint64_t)timeline->n + 1, sizeof **sums[i]);
         CKPT_TRY_ALLOC(*sums[i], err);
     }
-    needs->first_alike = arena_array(a, (uint64_t)t->n + 1, sizeof *needs->first_alike);
+    needs->first_alike = arena_array(a, (uint64_t)timeline->n + 1, sizeof *needs->first_alike);
     CKPT_TRY_ALLOC(needs->first_alike, err);
     fill_sums(needs);
-    needs->outside_blocks = size_add(t->input_bytes, t->checkpoint_bytes);
+    needs->outside_blocks = size_add(timeline->input_bytes, timeline->checkpoint_bytes);
     needs->head_need = larger(
-        size_add(size_add(all, t->loss_bytes), t->moment_bytes[LOSS_BACKWARD]),
-        size_add(all, larger(t->moment_bytes[HEAD_BACKWARD], t->moment_bytes[HEAD_CAST])));
-    needs->forward_end = size_add(size_add(all, t->loss_bytes), t->moment_bytes[FORWARD_END]);
-    needs->fixed_peak = size_add(size_add(t->gradients, t->end_bytes), t->checkpoint_bytes);
+        size_add(size_add(all, timeline->loss_bytes), timeline->moment_bytes[LOSS_BACKWARD]),
+        size_add(all, larger(timeline->moment_bytes[HEAD_BACKWARD], timeline->moment_bytes[HEAD_CAST])));
+    needs->forward_end = size_add(size_add(all, timeline->loss_bytes), timeline->moment_bytes[FORWARD_END]);
+    needs->fixed_peak = size_add(size_add(timeline->gradients, timeline->end_bytes),
+                                 timeline->checkpoint_bytes);
     return CKPT_OK;
 }
 
@@ -87,29 +90,30 @@ struct partition {
     uint32_t *segment_start; /* [i]: the first block of the segment that ends before block i */
 };
 
-static bool init_partition(struct partition *partition, uint32_t n, arena *a)
+static bool init_partition(struct partition *partition, uint32_t count, arena *a)
 {
-    partition->stored_before = arena_array(a, (uint64_t)n + 1, sizeof *partition->stored_before);
-    partition->segment_start = arena_array(a, (uint64_t)n + 1, sizeof *partition->segment_start);
+    partition->stored_before = arena_array(a, (uint64_t)count + 1, sizeof *partition->stored_before);
+    partition->segment_start = arena_array(a, (uint64_t)count + 1, sizeof *partition->segment_start);
     return partition->stored_before && partition->segment_start;
 }
 
-/* find_best_cut - finds the least stored(J) within LIMIT, if all blocks before J are recomputed. */
-static void find_best_cut(const struct needs *needs, uint64_t limit, struct partition *partition, uint32_t j)
+/* find_best_cut - finds the least stored(INDEX) within LIMIT, if all blocks before INDEX are recomputed. */
+static void find_best_cut(const struct needs *needs, uint64_t limit, struct partition *partition,
+                          uint32_t index)
 {
     uint64_t peak_need = 0, room = limit - needs->outside_blocks;
-    partition->stored_before[j] = UINT64_MAX;
-    for (uint32_t i = j; COUNT_DOWN(i);) {
+    partition->stored_before[index] = UINT64_MAX;
+    for (uint32_t i = index; COUNT_DOWN(i);) {
         peak_need = larger(peak_need, needs->backward_need[i]);
         uint64_t need = peak_need - needs->kept_before[i];
         if (need > room)
             return; /* a longer segment needs no less */
         uint64_t before = partition->stored_before[i];
         uint64_t stored = before + needs->t->blocks[i].input_bytes;
-        if (before > room - need || stored >= partition->stored_before[j])
+        if (before > room - need || stored >= partition->stored_before[index])
             continue;
-        partition->stored_before[j] = stored;
-        partition->segment_start[j] = i;
+        partition->stored_before[index] = stored;
+        partition->segment_start[index] = i;
     }
 }
 
@@ -168,35 +172,37 @@ struct search {
     bool too_many;                     /* more than PLAN_POINTS_MAX: the search was stopped */
 };
 
-static struct front *front_at(const struct search *search, uint32_t j, enum last_block last)
+static struct front *front_at(const struct search *search, uint32_t index, enum last_block last)
 {
-    return &search->fronts[(size_t)LAST_BLOCK_KINDS * j + last];
+    return &search->fronts[(size_t)LAST_BLOCK_KINDS * index + last];
 }
 
-static bool front_add(struct front *front, const struct point *p)
+static bool front_add(struct front *front, const struct point *point)
 {
     if (front->n == front->cap)
-        return arena_push(NULL, &front->points, &front->n, &front->cap, p, sizeof *p);
-    front->points[front->n++] = *p; /* no call for most points */
+        return arena_push(NULL, &front->points, &front->n, &front->cap, point, sizeof *point);
+    front->points[front->n++] = *point; /* no call for most points */
     return true;
 }
 
-static bool is_before(const struct point *a, const struct point *b)
+static bool is_before(const struct point *left, const struct point *right)
 {
-    if (a->extra_work != b->extra_work)
-        return a->extra_work < b->extra_work;
-    return a->stored != b->stored ? a->stored < b->stored : a->forward_end <= b->forward_end;
+    if (left->extra_work != right->extra_work)
+        return left->extra_work < right->extra_work;
+    return left->stored != right->stored ? left->stored < right->stored
+                                         : left->forward_end <= right->forward_end;
 }
 
-/* trim_least - removes from LEAST the points that P beats in stored and forward_end. False: one beats P. */
-static bool trim_least(struct front *least, const struct point *p)
+/* trim_least - removes from LEAST the points that POINT beats in stored and forward_end. False: one beats
+ * POINT. */
+static bool trim_least(struct front *least, const struct point *point)
 {
     for (size_t i = least->n; COUNT_DOWN(i);) {
         struct point *q = &least->points[i];
-        if (q->stored <= p->stored && q->forward_end <= p->forward_end)
-            return false; /* and P beats none, because no point of LEAST beats another */
-        if (q->stored >= p->stored && q->forward_end >= p->forward_end)
-            *q = least->points[--least->n]; /* what Q beats, P beats, too */
+        if (q->stored <= point->stored && q->forward_end <= point->forward_end)
+            return false; /* and POINT beats none, because no point of LEAST beats another */
+        if (q->stored >= point->stored && q->forward_end >= point->forward_end)
+            *q = least->points[--least->n]; /* what Q beats, POINT beats, too */
     }
     return true;
 }
@@ -262,24 +268,24 @@ static bool extend(struct search *search, const struct last_segment *segment, en
     return !search->added.n || merge(search, front_at(search, segment->end, segment->how));
 }
 
-/* fill_front - computes both fronts of the first J blocks. False: out of memory. */
-static bool fill_front(struct search *search, uint32_t j)
+/* fill_front - computes both fronts of the first INDEX blocks. False: out of memory. */
+static bool fill_front(struct search *search, uint32_t index)
 {
     const struct needs *needs = search->needs;
     uint64_t peak_need = 0;
-    for (uint32_t i = j; COUNT_DOWN(i);) {
+    for (uint32_t i = index; COUNT_DOWN(i);) {
         peak_need = larger(peak_need, needs->backward_need[i]);
-        struct last_segment recomputed = {i, j, RECOMPUTED, peak_need - needs->kept_before[i]},
-                            kept = {i, j, KEPT, peak_need - needs->kept_before[i]};
+        struct last_segment recomputed = {i, index, RECOMPUTED, peak_need - needs->kept_before[i]},
+                            kept = {i, index, KEPT, peak_need - needs->kept_before[i]};
         if (size_add(needs->outside_blocks, recomputed.need) > search->limit)
             break;
-        bool alike = i && needs->first_alike[j - 1] < i; /* blocks i-1 to j-1: see the top of the file */
+        bool alike = i && needs->first_alike[index - 1] < i; /* blocks i-1 to j-1: see the top of the file */
         if (!extend(search, &recomputed, RECOMPUTED) || (!alike && !extend(search, &recomputed, KEPT)))
             return false;
-        if (i + 1 == j && (!extend(search, &kept, RECOMPUTED) || !extend(search, &kept, KEPT)))
+        if (i + 1 == index && (!extend(search, &kept, RECOMPUTED) || !extend(search, &kept, KEPT)))
             return false;
     }
-    search->npoints += front_at(search, j, RECOMPUTED)->n + front_at(search, j, KEPT)->n;
+    search->npoints += front_at(search, index, RECOMPUTED)->n + front_at(search, index, KEPT)->n;
     search->too_many = search->npoints > PLAN_POINTS_MAX;
     return true;
 }
@@ -342,11 +348,11 @@ static void reverse(struct segment_list *list)
     }
 }
 
-/* list_segments - sets *OUT to the segments of the N blocks; those before KEPT_FROM are recomputed. */
-static void list_segments(const struct partition *partition, uint32_t n, uint32_t kept_from,
+/* list_segments - sets *OUT to the segments of the COUNT blocks; those before KEPT_FROM are recomputed. */
+static void list_segments(const struct partition *partition, uint32_t count, uint32_t kept_from,
                           struct segment_list *out)
 {
-    for (uint32_t j = n; j > 0; j = partition->segment_start[j])
+    for (uint32_t j = count; j > 0; j = partition->segment_start[j])
         prepend_segment(out, partition->segment_start[j], j, j <= kept_from);
     reverse(out);
 }
@@ -385,37 +391,37 @@ static uint32_t find_fewest_recomputed(const struct needs *needs, uint64_t limit
     return high;
 }
 
-static uint64_t peak_if_all_kept(const struct mem_timeline *t)
+static uint64_t peak_if_all_kept(const struct mem_timeline *timeline)
 {
-    ckpt_mem_segment all = {.blocks = t->n};
-    return timeline_peak(t, &(struct mem_segments){.list = &all, .n = t->n ? 1 : 0}).bytes;
+    ckpt_mem_segment all = {.blocks = timeline->n};
+    return timeline_peak(timeline, &(struct mem_segments){.list = &all, .n = timeline->n ? 1 : 0}).bytes;
 }
 
 /* fits_if_all_kept - sets *OUT and returns true if the peak is at most LIMIT without recomputing anything. */
-static bool fits_if_all_kept(const struct mem_timeline *t, uint64_t limit, struct segment_list *out)
+static bool fits_if_all_kept(const struct mem_timeline *timeline, uint64_t limit, struct segment_list *out)
 {
-    if (peak_if_all_kept(t) > limit)
+    if (peak_if_all_kept(timeline) > limit)
         return false;
-    out->segments[0] = (ckpt_mem_segment){.blocks = t->n};
-    out->n = t->n ? 1 : 0;
+    out->segments[0] = (ckpt_mem_segment){.blocks = timeline->n};
+    out->n = timeline->n ? 1 : 0;
     return true;
 }
 
-ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a, struct mem_plan *out,
+ckpt_status plan_cheapest(const struct mem_timeline *timeline, uint64_t limit, arena *a, struct mem_plan *out,
                           ckpt_error *err)
 {
     struct needs needs;
     struct partition partition;
-    struct segment_list list = {.segments = arena_array(a, (uint64_t)t->n + 1, sizeof *list.segments)};
+    struct segment_list list = {.segments = arena_array(a, (uint64_t)timeline->n + 1, sizeof *list.segments)};
     *out = (struct mem_plan){0};
-    CKPT_TRY_ALLOC(list.segments && init_partition(&partition, t->n, a), err);
-    if (fits_if_all_kept(t, limit, &list)) {
+    CKPT_TRY_ALLOC(list.segments && init_partition(&partition, timeline->n, a), err);
+    if (fits_if_all_kept(timeline, limit, &list)) {
         *out = (struct mem_plan){list.segments, list.n, true};
         return CKPT_OK;
     }
-    CKPT_TRY(init_needs(&needs, t, a, err));
+    CKPT_TRY(init_needs(&needs, timeline, a, err));
     uint32_t fewest = find_fewest_recomputed(&needs, limit, &partition);
-    if (fewest > t->n)
+    if (fewest > timeline->n)
         return CKPT_OK;
     struct search search = {.needs = &needs, .limit = limit, .most_extra_work = needs.work_before[fewest]};
     bool ok = search_run(&search);
@@ -423,22 +429,22 @@ ckpt_status plan_cheapest(const struct mem_timeline *t, uint64_t limit, arena *a
     if (best)
         list_front_segments(&search, best, &list);
     else
-        list_segments(&partition, t->n, fewest, &list);
+        list_segments(&partition, timeline->n, fewest, &list);
     search_free(&search);
     *out = (struct mem_plan){list.segments, list.n, !search.too_many};
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status find_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *peak, ckpt_error *err)
+ckpt_status find_lowest_peak(const struct mem_timeline *timeline, arena *a, uint64_t *peak, ckpt_error *err)
 {
     struct needs needs;
     struct partition partition;
-    uint64_t low = 0, high = peak_if_all_kept(t);
-    CKPT_TRY_ALLOC(init_partition(&partition, t->n, a), err);
-    CKPT_TRY(init_needs(&needs, t, a, err));
+    uint64_t low = 0, high = peak_if_all_kept(timeline);
+    CKPT_TRY_ALLOC(init_partition(&partition, timeline->n, a), err);
+    CKPT_TRY(init_needs(&needs, timeline, a, err));
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (find_partition(&needs, middle, t->n, &partition))
+        if (find_partition(&needs, middle, timeline->n, &partition))
             high = middle;
         else
             low = middle + 1;
@@ -447,9 +453,10 @@ ckpt_status find_lowest_peak(const struct mem_timeline *t, arena *a, uint64_t *p
     return CKPT_OK;
 }
 
-ckpt_status plan_lowest_peak(const struct mem_timeline *t, arena *a, struct mem_plan *out, ckpt_error *err)
+ckpt_status plan_lowest_peak(const struct mem_timeline *timeline, arena *a, struct mem_plan *out,
+                             ckpt_error *err)
 {
     uint64_t peak;
-    CKPT_TRY(find_lowest_peak(t, a, &peak, err));
-    return plan_cheapest(t, peak, a, out, err);
+    CKPT_TRY(find_lowest_peak(timeline, a, &peak, err));
+    return plan_cheapest(timeline, peak, a, out, err);
 }

@@ -10,32 +10,34 @@
 
 #define TIE_KEY "tie_word_embeddings"
 
-/* refuse - records why the activations of M cannot be estimated; later reasons are ignored. Returns false. */
+/* refuse - records why the activations of MEM cannot be estimated; later reasons are ignored. Returns
+ * false. */
 CKPT_PRINTF(2, 3)
-static bool refuse(ckpt_mem *m, const char *fmt, ...)
+static bool refuse(ckpt_mem *mem, const char *fmt, ...)
 {
     char text[512];
     va_list args;
-    if (m->refusal.len)
+    if (mem->refusal.len)
         return false;
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    m->refusal = arena_str(m->a, str_c(text));
-    if (!m->refusal.ptr)
-        m->refusal = STR_LIT("out of memory");
+    mem->refusal = arena_str(mem->a, str_c(text));
+    if (!mem->refusal.ptr)
+        mem->refusal = STR_LIT("out of memory");
     return false;
 }
 
 /* ---- names */
 
-/* find_recognizing_tensor - finds the tensor by which networks of F are recognized. Sets *PREFIX to what
- * precedes the names of F, and *BARE if the names lack the base of F. */
-static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *m, const struct mem_family *f,
+/* find_recognizing_tensor - finds the tensor by which networks of FAMILY are recognized. Sets *PREFIX to what
+ * precedes the names of FAMILY, and *BARE if the names lack the base of FAMILY. */
+static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *mem, const struct mem_family *family,
                                                         ckpt_str *prefix, bool *bare)
 {
-    for (size_t i = 0; i < m->ntensors; i++) {
-        ckpt_str name = m->tensors[i].name, suffix = str_c(f->recognized_by), base = str_c(f->base_prefix);
+    for (size_t i = 0; i < mem->ntensors; i++) {
+        ckpt_str name = mem->tensors[i].name, suffix = str_c(family->recognized_by),
+                 base = str_c(family->base_prefix);
         if (!str_ends(name, suffix))
             continue;
         ckpt_str before = str_of(name.ptr, name.len - suffix.len);
@@ -43,38 +45,38 @@ static const struct mem_tensor *find_recognizing_tensor(const ckpt_mem *m, const
             continue;
         *bare = !str_ends(before, base);
         *prefix = *bare ? before : str_of(before.ptr, before.len - base.len);
-        return &m->tensors[i];
+        return &mem->tensors[i];
     }
     return NULL;
 }
 
-/* make_table_name - returns NAME without PREFIX and with the base, as in F's table, or NULL in .ptr. */
-static ckpt_str make_table_name(const ckpt_mem *m, const struct mem_family *f, ckpt_str name, ckpt_str prefix,
-                                bool bare)
+/* make_table_name - returns NAME without PREFIX and with the base, as in FAMILY's table, or NULL in .ptr. */
+static ckpt_str make_table_name(const ckpt_mem *mem, const struct mem_family *family, ckpt_str name,
+                                ckpt_str prefix, bool bare)
 {
     ckpt_str rest = str_skip(name, prefix.len);
     if (!bare)
         return rest;
-    return ARENA_CONCAT(m->a, str_c(f->base_prefix), rest);
+    return ARENA_CONCAT(mem->a, str_c(family->base_prefix), rest);
 }
 
 /* ---- shapes */
 
-/* match_shape - returns true if T has the shape of its rule. Sets letters that are not known yet. */
-static bool match_shape(struct letters *dims, const struct mem_tensor *t)
+/* match_shape - returns true if TENSOR has the shape of its rule. Sets letters that are not known yet. */
+static bool match_shape(struct letters *dims, const struct mem_tensor *tensor)
 {
-    ckpt_str text = str_c(t->rule->shape); /* "V,3h" */
+    ckpt_str text = str_c(tensor->rule->shape); /* "V,3h" */
     uint64_t expected;
     if (!text.len)
         return true;
-    for (uint32_t i = 0; i < t->ndim; i++) {
+    for (uint32_t i = 0; i < tensor->ndim; i++) {
         ckpt_str size = str_take_until(&text, ',');
         if (!size.len)
             return false;
         bool is_letter = size.len == 1 && size.ptr[0] > '9';
         if (is_letter && !letter_known(dims, size.ptr[0]))
-            letter_set(dims, size.ptr[0], t->shape[i]);
-        if (!product_value(size, dims, &expected) || expected != t->shape[i])
+            letter_set(dims, size.ptr[0], tensor->shape[i]);
+        if (!product_value(size, dims, &expected) || expected != tensor->shape[i])
             return false;
     }
     return !text.len;
@@ -83,17 +85,17 @@ static bool match_shape(struct letters *dims, const struct mem_tensor *t)
 /* ---- the tensors by the table of a family */
 
 /* assign_rules - sets the rule of each tensor. Returns false, with a refusal, if a tensor has none. */
-static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefix, bool bare)
+static bool assign_rules(ckpt_mem *mem, const struct mem_family *family, ckpt_str prefix, bool bare)
 {
-    for (size_t i = 0; i < m->ntensors; i++) {
-        struct mem_tensor *t = &m->tensors[i];
+    for (size_t i = 0; i < mem->ntensors; i++) {
+        struct mem_tensor *t = &mem->tensors[i];
         uint32_t numbers[2];
-        ckpt_str name = str_starts(t->name, prefix) ? make_table_name(m, f, t->name, prefix, bare)
+        ckpt_str name = str_starts(t->name, prefix) ? make_table_name(mem, family, t->name, prefix, bare)
                                                     : STR_LIT("");
-        for (const struct mem_tensor_rule *r = f->tensors; r->name && !t->rule; r++) {
+        for (const struct mem_tensor_rule *r = family->tensors; r->name && !t->rule; r++) {
             /* a head such as lm_head is next to the base, not below it: its name lacks the base prefix */
             bool is_outside_base = r->part == HEAD && bare &&
-                                   !str_starts(str_c(r->name), str_c(f->base_prefix));
+                                   !str_starts(str_c(r->name), str_c(family->base_prefix));
             if (glob_match_numbers(str_c(r->name), is_outside_base ? str_skip(t->name, prefix.len) : name,
                                    numbers)) {
                 t->rule = r;
@@ -102,76 +104,77 @@ static bool assign_rules(ckpt_mem *m, const struct mem_family *f, ckpt_str prefi
             }
         }
         if (!t->rule)
-            return refuse(m, "%.*s is not part of the %s that is estimated", STR_ARG(t->name), f->title);
+            return refuse(mem, "%.*s is not part of the %s that is estimated", STR_ARG(t->name),
+                          family->title);
         t->is_buffer = t->is_buffer || t->rule->kind == BUFFER;
     }
     return true;
 }
 
-/* count_rule_tensors - returns how many tensors have R. Raises *BLOCKS to their last block number + 1. */
-static size_t count_rule_tensors(const ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t *blocks)
+/* count_rule_tensors - returns how many tensors have RULE. Raises *BLOCKS to their last block number + 1. */
+static size_t count_rule_tensors(const ckpt_mem *mem, const struct mem_tensor_rule *rule, uint32_t *blocks)
 {
     size_t n = 0;
-    for (size_t i = 0; i < m->ntensors; i++)
-        if (m->tensors[i].rule == r) {
+    for (size_t i = 0; i < mem->ntensors; i++)
+        if (mem->tensors[i].rule == rule) {
             n++;
-            *blocks = m->tensors[i].block + 1 > *blocks ? m->tensors[i].block + 1 : *blocks;
+            *blocks = mem->tensors[i].block + 1 > *blocks ? mem->tensors[i].block + 1 : *blocks;
         }
     return n;
 }
 
-/* is_in_blocks - returns true if R is a tensor of each block. */
-static bool is_in_blocks(const struct mem_tensor_rule *r) { return strchr(r->name, '#') != NULL; }
+/* is_in_blocks - returns true if RULE is a tensor of each block. */
+static bool is_in_blocks(const struct mem_tensor_rule *rule) { return strchr(rule->name, '#') != NULL; }
 
-static bool refuse_count(ckpt_mem *m, const struct mem_tensor_rule *r, size_t n, size_t expected)
+static bool refuse_count(ckpt_mem *mem, const struct mem_tensor_rule *rule, size_t count, size_t expected)
 {
-    if (n || expected != 1)
-        return refuse(m, "%s is there %zu times, not %zu", r->name, n, expected);
-    return refuse(m, "%s is missing", r->name);
+    if (count || expected != 1)
+        return refuse(mem, "%s is there %zu times, not %zu", rule->name, count, expected);
+    return refuse(mem, "%s is missing", rule->name);
 }
 
 /* check_blocks - returns true if the network has all blocks from 0 on, with equal tensors. Sets the
  * conditions of the tensors that only some networks have. */
-static bool check_blocks(ckpt_mem *m, const struct mem_family *f)
+static bool check_blocks(ckpt_mem *mem, const struct mem_family *family)
 {
     uint32_t blocks = 0;
-    for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
+    for (const struct mem_tensor_rule *r = family->tensors; r->name; r++)
         if (is_in_blocks(r))
-            count_rule_tensors(m, r, &blocks);
-    m->nblocks = blocks;
+            count_rule_tensors(mem, r, &blocks);
+    mem->nblocks = blocks;
     if (blocks > BLOCKS_MAX)
-        return refuse(m, "%u blocks, at most %u are counted", blocks, BLOCKS_MAX);
-    for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
+        return refuse(mem, "%u blocks, at most %u are counted", blocks, BLOCKS_MAX);
+    for (const struct mem_tensor_rule *r = family->tensors; r->name; r++) {
         uint32_t ignored = 0;
-        size_t n = count_rule_tensors(m, r, &ignored), expected = is_in_blocks(r) ? blocks : 1;
+        size_t n = count_rule_tensors(mem, r, &ignored), expected = is_in_blocks(r) ? blocks : 1;
         uint32_t optional = r->conditions & OPTIONAL_TENSORS;
         if (n == expected)
-            m->conditions |= optional;
+            mem->conditions |= optional;
         else if (n || !r->conditions)
-            return refuse_count(m, r, n, expected);
+            return refuse_count(mem, r, n, expected);
     }
     return true;
 }
 
 /* check_layers - returns true if each convolution has the tensors that belong to it. */
-static bool check_layers(ckpt_mem *m, const struct mem_family *f)
+static bool check_layers(ckpt_mem *mem, const struct mem_family *family)
 {
     uint32_t ignored = 0;
     size_t expected = 0, blocks = 0;
-    for (const struct mem_tensor_rule *r = f->tensors; r->name; r++) {
-        size_t n = count_rule_tensors(m, r, &ignored);
+    for (const struct mem_tensor_rule *r = family->tensors; r->name; r++) {
+        size_t n = count_rule_tensors(mem, r, &ignored);
         if (r->kind == MATRIX) {
             blocks = is_in_blocks(r) && !blocks ? n : blocks;
             expected = r->conditions ? n : is_in_blocks(r) ? blocks : 1;
         }
         if (n != expected && !(r->kind == BUFFER && !n && r->conditions))
-            return refuse_count(m, r, n, expected);
+            return refuse_count(mem, r, n, expected);
     }
     return true;
 }
 
 /* set_opposite_conditions - sets the second of two opposite conditions if the first does not hold. */
-static void set_opposite_conditions(ckpt_mem *m)
+static void set_opposite_conditions(ckpt_mem *mem)
 {
     static const uint32_t pairs[][2] = {{QK_NORM, NO_QK_NORM},
                                         {QKV_BIAS, NO_QKV_BIAS},
@@ -179,51 +182,52 @@ static void set_opposite_conditions(ckpt_mem *m)
                                         {MLP_BIAS, NO_MLP_BIAS},
                                         {UNTIED, TIED}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (!(m->conditions & pairs[i][0]))
-            m->conditions |= pairs[i][1];
+        if (!(mem->conditions & pairs[i][0]))
+            mem->conditions |= pairs[i][1];
         else
-            m->conditions &= ~pairs[i][1];
+            mem->conditions &= ~pairs[i][1];
 }
 
-static bool match_shapes(ckpt_mem *m, const struct mem_family *f)
+static bool match_shapes(ckpt_mem *mem, const struct mem_family *family)
 {
-    for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
-        for (size_t i = 0; i < m->ntensors; i++)
-            if (m->tensors[i].rule == r && !match_shape(&m->dims, &m->tensors[i]))
-                return refuse(m, "%.*s does not have the shape that %s gives it (%s)",
-                              STR_ARG(m->tensors[i].name), f->title, r->shape);
+    for (const struct mem_tensor_rule *r = family->tensors; r->name; r++)
+        for (size_t i = 0; i < mem->ntensors; i++)
+            if (mem->tensors[i].rule == r && !match_shape(&mem->dims, &mem->tensors[i]))
+                return refuse(mem, "%.*s does not have the shape that %s gives it (%s)",
+                              STR_ARG(mem->tensors[i].name), family->title, r->shape);
     return true;
 }
 
 /* find_embedding - returns the embedding, a table of the shape of HEAD, or NULL. */
-static struct mem_tensor *find_embedding(const ckpt_mem *m, const struct mem_tensor *head)
+static struct mem_tensor *find_embedding(const ckpt_mem *mem, const struct mem_tensor *head)
 {
-    for (size_t i = 0; i < m->ntensors; i++)
-        if (m->tensors[i].rule->kind == TABLE && strcmp(m->tensors[i].rule->shape, head->rule->shape) == 0)
-            return &m->tensors[i];
+    for (size_t i = 0; i < mem->ntensors; i++)
+        if (mem->tensors[i].rule->kind == TABLE &&
+            strcmp(mem->tensors[i].rule->shape, head->rule->shape) == 0)
+            return &mem->tensors[i];
     return NULL;
 }
 
 /* tie_second_names - ties each tensor that is a parameter under its second name to that parameter. */
-static void tie_second_names(ckpt_mem *m)
+static void tie_second_names(ckpt_mem *mem)
 {
-    for (size_t i = 0; i < m->ntensors; i++) {
-        const struct mem_tensor_rule *rule = m->tensors[i].rule;
-        if ((rule->conditions & SECOND_NAME) != SECOND_NAME || m->tensors[i].tied_to)
+    for (size_t i = 0; i < mem->ntensors; i++) {
+        const struct mem_tensor_rule *rule = mem->tensors[i].rule;
+        if ((rule->conditions & SECOND_NAME) != SECOND_NAME || mem->tensors[i].tied_to)
             continue;
-        for (size_t k = 0; k < m->ntensors && !m->tensors[i].tied_to; k++)
-            if (m->tensors[k].rule == rule - 1 && m->tensors[k].tied_to != &m->tensors[i])
-                m->tensors[i].tied_to = &m->tensors[k];
+        for (size_t k = 0; k < mem->ntensors && !mem->tensors[i].tied_to; k++)
+            if (mem->tensors[k].rule == rule - 1 && mem->tensors[k].tied_to != &mem->tensors[i])
+                mem->tensors[i].tied_to = &mem->tensors[k];
     }
 }
 
-/* config_ties_head - returns true if the config of M ties its head to its embedding, as transformers do by
+/* config_ties_head - returns true if the config of MEM ties its head to its embedding, as transformers do by
  * default for these models. */
-static bool config_ties_head(const ckpt_mem *m)
+static bool config_ties_head(const ckpt_mem *mem)
 {
-    const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
-    const struct mem_config_entry *type = config_get(&m->config, "model_type");
-    if (!m->family->head_may_be_tied)
+    const struct mem_config_entry *tie = config_get(&mem->config, TIE_KEY);
+    const struct mem_config_entry *type = config_get(&mem->config, "model_type");
+    if (!mem->family->head_may_be_tied)
         return false;
     if (tie)
         return tie->type == CONFIG_TRUE;
@@ -232,113 +236,118 @@ static bool config_ties_head(const ckpt_mem *m)
 
 /* find_tie - clears UNTIED if the head has no weight of its own: it shares memory with the embedding, or the
  * config ties the two (some formats cannot record that they share memory). */
-static void find_tie(ckpt_mem *m)
+static void find_tie(ckpt_mem *mem)
 {
-    for (size_t i = 0; i < m->ntensors; i++) {
-        struct mem_tensor *t = &m->tensors[i];
-        struct mem_tensor *embedding = t->rule->conditions & UNTIED ? find_embedding(m, t) : NULL;
+    for (size_t i = 0; i < mem->ntensors; i++) {
+        struct mem_tensor *t = &mem->tensors[i];
+        struct mem_tensor *embedding = t->rule->conditions & UNTIED ? find_embedding(mem, t) : NULL;
         if (!embedding)
             continue;
         if (embedding->tied_to == t) { /* the head is before the embedding in the file */
             embedding->tied_to = NULL;
             t->tied_to = embedding;
         }
-        if (!t->tied_to && config_ties_head(m)) {
+        if (!t->tied_to && config_ties_head(mem)) {
             t->tied_to = embedding;
-            m->tied_by_config = true;
+            mem->tied_by_config = true;
         }
         if (t->tied_to == embedding)
-            m->conditions &= ~(uint32_t)UNTIED;
+            mem->conditions &= ~(uint32_t)UNTIED;
     }
 }
 
 /* ---- config.json */
 
-/* refuse_entry - fails because E is not of the type that its key takes. */
-static ckpt_status refuse_entry(const ckpt_mem *m, const struct mem_config_entry *e, const char *expected,
-                                ckpt_error *err)
+/* refuse_entry - fails because ENTRY is not of the type that its key takes. */
+static ckpt_status refuse_entry(const ckpt_mem *mem, const struct mem_config_entry *entry,
+                                const char *expected, ckpt_error *err)
 {
-    ckpt_status st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%.*s must be %s", STR_ARG(e->key), expected);
-    error_add_file(err, m->config.path);
-    if (!m->config_only)
+    ckpt_status st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%.*s must be %s", STR_ARG(entry->key),
+                          expected);
+    error_add_file(err, mem->config.path);
+    if (!mem->config_only)
         error_add_hint(err, MEM_CONFIG_HINT);
     return st;
 }
 
-/* apply_size - sets the size of rule R to E of the config. Refuses E if the shapes give another size. */
-static ckpt_status apply_size(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
-                              ckpt_error *err)
+/* apply_size - sets the size of rule RULE to ENTRY of the config. Refuses ENTRY if the shapes give another
+ * size. */
+static ckpt_status apply_size(ckpt_mem *mem, const struct mem_config_rule *rule,
+                              const struct mem_config_entry *entry, ckpt_error *err)
 {
     uint64_t n;
-    if (e->type != CONFIG_NUMBER || !str_uint(e->text, &n) || !n || n > UINT32_MAX)
-        return refuse_entry(m, e, "a whole number from 1 on", err);
-    if (letter_known(&m->dims, r->letter) && letter_get(&m->dims, r->letter) != n)
-        refuse(m, "%s: %.*s is %llu, the tensors have %llu", m->config.path, STR_ARG(e->key),
-               (unsigned long long)n, (unsigned long long)letter_get(&m->dims, r->letter));
+    if (entry->type != CONFIG_NUMBER || !str_uint(entry->text, &n) || !n || n > UINT32_MAX)
+        return refuse_entry(mem, entry, "a whole number from 1 on", err);
+    if (letter_known(&mem->dims, rule->letter) && letter_get(&mem->dims, rule->letter) != n)
+        refuse(mem, "%s: %.*s is %llu, the tensors have %llu", mem->config.path, STR_ARG(entry->key),
+               (unsigned long long)n, (unsigned long long)letter_get(&mem->dims, rule->letter));
     else
-        letter_set(&m->dims, r->letter, n);
+        letter_set(&mem->dims, rule->letter, n);
     return CKPT_OK;
 }
 
 /* apply_activation - sets the conditions of the activation function in the config. */
-static void apply_activation(ckpt_mem *m, const struct mem_family *f, const struct mem_config_entry *e)
+static void apply_activation(ckpt_mem *mem, const struct mem_family *family,
+                             const struct mem_config_entry *entry)
 {
-    for (const struct mem_config_rule *r = f->config; r->keys; r++)
-        if (r->kind == CONFIG_ACTIVATION && word_is(r->keys, e->key) && e->type == CONFIG_TEXT &&
-            str_is(e->text, r->value)) {
-            m->conditions |= r->conditions;
+    for (const struct mem_config_rule *r = family->config; r->keys; r++)
+        if (r->kind == CONFIG_ACTIVATION && word_is(r->keys, entry->key) && entry->type == CONFIG_TEXT &&
+            str_is(entry->text, r->value)) {
+            mem->conditions |= r->conditions;
             return;
         }
-    refuse(m, "%s is not estimated with %.*s %.*s", f->title, STR_ARG(e->key), STR_ARG(e->text));
+    refuse(mem, "%s is not estimated with %.*s %.*s", family->title, STR_ARG(entry->key),
+           STR_ARG(entry->text));
 }
 
-/* apply_probability - sets condition ON if the probability E is above 0, else ON << 1, its opposite. */
-static ckpt_status apply_probability(ckpt_mem *m, const struct mem_config_entry *e, uint32_t on,
+/* apply_probability - sets condition ON if the probability ENTRY is above 0, else ON << 1, its opposite. */
+static ckpt_status apply_probability(ckpt_mem *mem, const struct mem_config_entry *entry, uint32_t on,
                                      ckpt_error *err)
 {
-    if (e->type != CONFIG_NUMBER || e->text.ptr[0] == '-')
-        return refuse_entry(m, e, "a number from 0 to 1", err);
-    m->conditions &= ~(on | on << 1);
-    m->conditions |= config_is_zero(e) ? on << 1 : on;
+    if (entry->type != CONFIG_NUMBER || entry->text.ptr[0] == '-')
+        return refuse_entry(mem, entry, "a number from 0 to 1", err);
+    mem->conditions &= ~(on | on << 1);
+    mem->conditions |= config_is_zero(entry) ? on << 1 : on;
     return CKPT_OK;
 }
 
-/* apply_flag - sets the conditions of R if there is no file; in a file, they follow from the tensors. */
-static ckpt_status apply_flag(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
-                              ckpt_error *err)
+/* apply_flag - sets the conditions of RULE if there is no file; in a file, they follow from the tensors. */
+static ckpt_status apply_flag(ckpt_mem *mem, const struct mem_config_rule *rule,
+                              const struct mem_config_entry *entry, ckpt_error *err)
 {
-    if (!r->value && e->type != CONFIG_TRUE && e->type != CONFIG_FALSE)
-        return refuse_entry(m, e, "true or false", err);
-    bool is_set = r->value ? e->type == CONFIG_TEXT && str_is(e->text, r->value) : e->type == CONFIG_TRUE;
-    if (m->config_only && is_set)
-        m->conditions |= r->conditions;
+    if (!rule->value && entry->type != CONFIG_TRUE && entry->type != CONFIG_FALSE)
+        return refuse_entry(mem, entry, "true or false", err);
+    bool is_set = rule->value ? entry->type == CONFIG_TEXT && str_is(entry->text, rule->value)
+                              : entry->type == CONFIG_TRUE;
+    if (mem->config_only && is_set)
+        mem->conditions |= rule->conditions;
     return CKPT_OK;
 }
 
-static ckpt_status apply_entry(ckpt_mem *m, const struct mem_config_rule *r, const struct mem_config_entry *e,
-                               ckpt_error *err)
+static ckpt_status apply_entry(ckpt_mem *mem, const struct mem_config_rule *rule,
+                               const struct mem_config_entry *entry, ckpt_error *err)
 {
     uint64_t window;
-    switch (r->kind) {
-    case CONFIG_SIZE: return apply_size(m, r, e, err);
-    case CONFIG_ATTENTION_DROPOUT: return apply_probability(m, e, ATTENTION_DROPOUT, err);
-    case CONFIG_RESIDUAL_DROPOUT: return apply_probability(m, e, RESIDUAL_DROPOUT, err);
-    case CONFIG_EMBEDDING_DROPOUT: return apply_probability(m, e, EMBEDDING_DROPOUT, err);
-    case CONFIG_ACTIVATION: apply_activation(m, m->family, e); break;
-    case CONFIG_BIT: return apply_flag(m, r, e, err);
+    switch (rule->kind) {
+    case CONFIG_SIZE: return apply_size(mem, rule, entry, err);
+    case CONFIG_ATTENTION_DROPOUT: return apply_probability(mem, entry, ATTENTION_DROPOUT, err);
+    case CONFIG_RESIDUAL_DROPOUT: return apply_probability(mem, entry, RESIDUAL_DROPOUT, err);
+    case CONFIG_EMBEDDING_DROPOUT: return apply_probability(mem, entry, EMBEDDING_DROPOUT, err);
+    case CONFIG_ACTIVATION: apply_activation(mem, mem->family, entry); break;
+    case CONFIG_BIT: return apply_flag(mem, rule, entry, err);
     case CONFIG_NONE:
-        if (e->type != CONFIG_FALSE && !config_is_zero(e))
-            refuse(m, "%s is not estimated with %.*s", m->family->title, STR_ARG(e->key));
+        if (entry->type != CONFIG_FALSE && !config_is_zero(entry))
+            refuse(mem, "%s is not estimated with %.*s", mem->family->title, STR_ARG(entry->key));
         break;
     default: /* CONFIG_WINDOW, which mem.c compares with the length of the sequence */
-        if (e->type != CONFIG_NUMBER || !str_uint(e->text, &window))
-            return refuse_entry(m, e, "a whole number or null", err);
+        if (entry->type != CONFIG_NUMBER || !str_uint(entry->text, &window))
+            return refuse_entry(mem, entry, "a whole number or null", err);
     }
     return CKPT_OK;
 }
 
 /* refuse_config - refuses a config of a kind of network that no table describes. */
-static void refuse_config(ckpt_mem *m)
+static void refuse_config(ckpt_mem *mem)
 {
     static const struct {
         const char *keys, *what;
@@ -348,52 +357,52 @@ static void refuse_config(ckpt_mem *m)
         {"quantization_config", "quantized weights"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        const struct mem_config_entry *e = config_get(&m->config, refused[i].keys);
+        const struct mem_config_entry *e = config_get(&mem->config, refused[i].keys);
         if (e && e->type != CONFIG_FALSE && !config_is_zero(e) &&
             !(e->type == CONFIG_NUMBER && str_is(e->text, "1")))
-            refuse(m, "config.json describes %s (%.*s)", refused[i].what, STR_ARG(e->key));
+            refuse(mem, "config.json describes %s (%.*s)", refused[i].what, STR_ARG(e->key));
     }
 }
 
 /* set_default_size - computes a size that is missing in the config from others: "4h". */
-static void set_default_size(ckpt_mem *m, const struct mem_config_rule *r)
+static void set_default_size(ckpt_mem *mem, const struct mem_config_rule *rule)
 {
     uint64_t n;
-    if (r->value && !letter_known(&m->dims, r->letter) && m->config_only &&
-        product_value(str_c(r->value), &m->dims, &n))
-        letter_set(&m->dims, r->letter, n);
+    if (rule->value && !letter_known(&mem->dims, rule->letter) && mem->config_only &&
+        product_value(str_c(rule->value), &mem->dims, &n))
+        letter_set(&mem->dims, rule->letter, n);
 }
 
 /* apply_config - sets the sizes and conditions that the config gives, if there is one. */
-static ckpt_status apply_config(ckpt_mem *m, ckpt_error *err)
+static ckpt_status apply_config(ckpt_mem *mem, ckpt_error *err)
 {
-    const struct mem_config_entry *type = config_get(&m->config, "model_type");
-    const struct mem_config_entry *tie = config_get(&m->config, TIE_KEY);
-    refuse_config(m);
-    m->has_model_type = type != NULL;
+    const struct mem_config_entry *type = config_get(&mem->config, "model_type");
+    const struct mem_config_entry *tie = config_get(&mem->config, TIE_KEY);
+    refuse_config(mem);
+    mem->has_model_type = type != NULL;
     if (tie && tie->type != CONFIG_TRUE && tie->type != CONFIG_FALSE)
-        return refuse_entry(m, tie, "true or false", err);
-    if (type && !(type->type == CONFIG_TEXT && word_is(m->family->model_types, type->text))) {
-        refuse(m, "config.json is of model_type %.*s, the names are those of %s", STR_ARG(type->text),
-               m->family->title);
+        return refuse_entry(mem, tie, "true or false", err);
+    if (type && !(type->type == CONFIG_TEXT && word_is(mem->family->model_types, type->text))) {
+        refuse(mem, "config.json is of model_type %.*s, the names are those of %s", STR_ARG(type->text),
+               mem->family->title);
         return CKPT_OK;
     }
-    for (const struct mem_config_rule *r = m->family->config; r && r->keys; r++) {
-        const struct mem_config_entry *e = config_get(&m->config, r->keys);
+    for (const struct mem_config_rule *r = mem->family->config; r && r->keys; r++) {
+        const struct mem_config_entry *e = config_get(&mem->config, r->keys);
         if (e)
-            CKPT_TRY(apply_entry(m, r, e, err));
+            CKPT_TRY(apply_entry(mem, r, e, err));
         else if (r->kind == CONFIG_SIZE)
-            set_default_size(m, r);
+            set_default_size(mem, r);
     }
     return CKPT_OK;
 }
 
-static void set_family_conditions(ckpt_mem *m, const struct mem_family *f)
+static void set_family_conditions(ckpt_mem *mem, const struct mem_family *family)
 {
     uint32_t on = ATTENTION_DROPOUT | RESIDUAL_DROPOUT | EMBEDDING_DROPOUT;
-    m->conditions = f->conditions;
-    if (!(m->conditions & (NO_RESIDUAL_DROPOUT | RESIDUAL_DROPOUT)))
-        m->conditions |= f->has_dropout ? on : on << 1; /* NO_…_DROPOUT is the next bit */
+    mem->conditions = family->conditions;
+    if (!(mem->conditions & (NO_RESIDUAL_DROPOUT | RESIDUAL_DROPOUT)))
+        mem->conditions |= family->has_dropout ? on : on << 1; /* NO_…_DROPOUT is the next bit */
 }
 
 static void set_if_unknown(struct letters *letters, char name, uint64_t value)
@@ -416,11 +425,11 @@ static void set_query_widths(struct letters *letters)
 }
 
 /* derive_head_widths - sets the widths of heads; in a family without grouped queries A = K = h. */
-static void derive_head_widths(ckpt_mem *m)
+static void derive_head_widths(ckpt_mem *mem)
 {
-    struct letters *letters = &m->dims;
-    letter_set(letters, 'L', m->nblocks);
-    if (m->config_only)
+    struct letters *letters = &mem->dims;
+    letter_set(letters, 'L', mem->nblocks);
+    if (mem->config_only)
         set_query_widths(letters);
     if (letter_known(letters, 'h'))
         set_if_unknown(letters, 'A', letter_get(letters, 'h'));
@@ -437,23 +446,23 @@ static void derive_head_widths(ckpt_mem *m)
     set_if_unknown(letters, 'k', letter_get(letters, 'K') / d);
     uint64_t a = letter_get(letters, 'a'), k = letter_get(letters, 'k');
     if (!k || a % k)
-        refuse(m, "%llu heads cannot share the keys and values of %llu", (unsigned long long)a,
+        refuse(mem, "%llu heads cannot share the keys and values of %llu", (unsigned long long)a,
                (unsigned long long)k);
     if (size_mul(a, d) != letter_get(letters, 'A') || size_mul(k, d) != letter_get(letters, 'K'))
-        refuse(m, "heads of width %llu do not make queries of width %llu and keys of width %llu",
+        refuse(mem, "heads of width %llu do not make queries of width %llu and keys of width %llu",
                (unsigned long long)d, (unsigned long long)letter_get(letters, 'A'),
                (unsigned long long)letter_get(letters, 'K'));
 }
 
 /* ---- refusals, and the choice of the family */
 
-/* has_adapted_weight - returns true if M has the weight that ADAPTER adapts, maybe in a base_layer. */
-static bool has_adapted_weight(const ckpt_mem *m, ckpt_str adapter)
+/* has_adapted_weight - returns true if MEM has the weight that ADAPTER adapts, maybe in a base_layer. */
+static bool has_adapted_weight(const ckpt_mem *mem, ckpt_str adapter)
 {
     size_t n = str_find(adapter, STR_LIT("lora_"), 0); /* ADAPTER matches a glob with lora_ */
     ckpt_str module = str_of(adapter.ptr, n);
-    for (size_t i = 0; i < m->ntensors; i++) {
-        ckpt_str name = m->tensors[i].name;
+    for (size_t i = 0; i < mem->ntensors; i++) {
+        ckpt_str name = mem->tensors[i].name;
         if (str_starts(name, module) &&
             (str_is(str_skip(name, n), "weight") || str_is(str_skip(name, n), "base_layer.weight")))
             return true;
@@ -463,113 +472,116 @@ static bool has_adapted_weight(const ckpt_mem *m, ckpt_str adapter)
 
 /* refuse_names - refuses the names that refusals.def lists. Returns CKPT_EUNSUPPORTED for those whose
  * parameters cannot even be counted. */
-static ckpt_status refuse_names(ckpt_mem *m, ckpt_error *err)
+static ckpt_status refuse_names(ckpt_mem *mem, ckpt_error *err)
 {
     const struct mem_tensor *adapter = NULL;
     size_t adapters = 0;
-    for (size_t i = 0; i < m->ntensors; i++) {
-        adapters += str_has(m->tensors[i].name, STR_LIT("lora_"));
+    for (size_t i = 0; i < mem->ntensors; i++) {
+        adapters += str_has(mem->tensors[i].name, STR_LIT("lora_"));
         for (const struct mem_refusal *r = mem_refusals; r->glob; r++) {
-            if (!ckpt_glob_match(str_c(r->glob), m->tensors[i].name))
+            if (!ckpt_glob_match(str_c(r->glob), mem->tensors[i].name))
                 continue;
             if (r->refuses_all)
-                return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "{%.*s}: %s", STR_ARG(m->tensors[i].name),
-                            r->why);
+                return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "{%.*s}: %s",
+                            STR_ARG(mem->tensors[i].name), r->why);
             if (strstr(r->glob, "lora") && !adapter)
-                adapter = &m->tensors[i];
-            if (strcmp(r->why, ENCODER_DECODER) == 0 && !m->other_title) {
-                m->other_title = r->why;
-                m->recognized_by = m->tensors[i].name;
+                adapter = &mem->tensors[i];
+            if (strcmp(r->why, ENCODER_DECODER) == 0 && !mem->other_title) {
+                mem->other_title = r->why;
+                mem->recognized_by = mem->tensors[i].name;
             }
-            refuse(m, "%.*s: %s", STR_ARG(m->tensors[i].name), r->why);
+            refuse(mem, "%.*s: %s", STR_ARG(mem->tensors[i].name), r->why);
         }
     }
-    if (adapter && adapters * 2 > m->ntensors && !has_adapted_weight(m, adapter->name))
+    if (adapter && adapters * 2 > mem->ntensors && !has_adapted_weight(mem, adapter->name))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "adapters alone: the model that they are added to is missing");
     return CKPT_OK;
 }
 
-static ckpt_status try_family(ckpt_mem *m, const struct mem_family *f, ckpt_error *err)
+static ckpt_status try_family(ckpt_mem *mem, const struct mem_family *family, ckpt_error *err)
 {
     ckpt_str prefix = STR_LIT("");
     bool bare = false;
-    const struct mem_tensor *recognized = find_recognizing_tensor(m, f, &prefix, &bare);
+    const struct mem_tensor *recognized = find_recognizing_tensor(mem, family, &prefix, &bare);
     if (!recognized)
         return CKPT_OK;
-    m->family = f;
-    m->recognized_by = recognized->name;
-    set_family_conditions(m, f);
-    if (!assign_rules(m, f, prefix, bare) || !(f->is_convnet ? check_layers(m, f) : check_blocks(m, f)) ||
-        !match_shapes(m, f))
+    mem->family = family;
+    mem->recognized_by = recognized->name;
+    set_family_conditions(mem, family);
+    if (!assign_rules(mem, family, prefix, bare) ||
+        !(family->is_convnet ? check_layers(mem, family) : check_blocks(mem, family)) ||
+        !match_shapes(mem, family))
         return CKPT_OK;
-    letter_set(&m->dims, 'L', m->nblocks);
-    CKPT_TRY(apply_config(m, err));
-    m->refused_by_config = m->refusal.len != 0;
-    find_tie(m);
-    tie_second_names(m);
-    set_opposite_conditions(m);
-    if (!f->head_may_be_tied && (m->conditions & TIED))
-        refuse(m, "%s without a weight of its head", f->title);
-    if (!f->is_convnet)
-        derive_head_widths(m);
+    letter_set(&mem->dims, 'L', mem->nblocks);
+    CKPT_TRY(apply_config(mem, err));
+    mem->refused_by_config = mem->refusal.len != 0;
+    find_tie(mem);
+    tie_second_names(mem);
+    set_opposite_conditions(mem);
+    if (!family->head_may_be_tied && (mem->conditions & TIED))
+        refuse(mem, "%s without a weight of its head", family->title);
+    if (!family->is_convnet)
+        derive_head_widths(mem);
     return CKPT_OK;
 }
 
-ckpt_status mem_recognize(ckpt_mem *m, ckpt_error *err)
+ckpt_status mem_recognize(ckpt_mem *mem, ckpt_error *err)
 {
     const struct mem_family *f;
-    CKPT_TRY(refuse_names(m, err));
-    for (size_t i = 0; !m->other_title && !m->family && (f = mem_family_at(i)) != NULL; i++)
-        CKPT_TRY(try_family(m, f, err));
-    if (!m->family)
-        refuse(m, "the names are those of no network that this version recognizes");
+    CKPT_TRY(refuse_names(mem, err));
+    for (size_t i = 0; !mem->other_title && !mem->family && (f = mem_family_at(i)) != NULL; i++)
+        CKPT_TRY(try_family(mem, f, err));
+    if (!mem->family)
+        refuse(mem, "the names are those of no network that this version recognizes");
     return CKPT_OK;
 }
 
 /* ---- a config alone */
 
 /* read_dtype - sets *ITEM_BYTES to the bytes of an element of a parameter by the dtype in the config. */
-static ckpt_status read_dtype(ckpt_mem *m, uint32_t *item_bytes, ckpt_error *err)
+static ckpt_status read_dtype(ckpt_mem *mem, uint32_t *item_bytes, ckpt_error *err)
 {
-    const struct mem_config_entry *e = config_get(&m->config, "torch_dtype|dtype");
-    m->fp32_by_default = !e;
+    const struct mem_config_entry *e = config_get(&mem->config, "torch_dtype|dtype");
+    mem->fp32_by_default = !e;
     *item_bytes = e && e->type == CONFIG_TEXT && word_is("bfloat16|float16", e->text) ? 2 : 4;
     if (e && *item_bytes == 4 && !(e->type == CONFIG_TEXT && str_is(e->text, "float32")))
-        return refuse_entry(m, e, "float32, float16 or bfloat16", err);
+        return refuse_entry(mem, e, "float32, float16 or bfloat16", err);
     return CKPT_OK;
 }
 
 /* find_missing_key - returns the first key that SHAPE needs and that the config lacks. */
-static const char *find_missing_key(const ckpt_mem *m, const char *shape)
+static const char *find_missing_key(const ckpt_mem *mem, const char *shape)
 {
-    for (const struct mem_config_rule *r = m->family->config; r->keys; r++)
-        if (r->kind == CONFIG_SIZE && strchr(shape, r->letter) && !letter_known(&m->dims, r->letter))
+    for (const struct mem_config_rule *r = mem->family->config; r->keys; r++)
+        if (r->kind == CONFIG_SIZE && strchr(shape, r->letter) && !letter_known(&mem->dims, r->letter))
             return r->keys;
     return "number of heads";
 }
 
-/* add_tensor - adds the tensor of block I that rule R describes, with ITEM_BYTES bytes for each element. */
-static ckpt_status add_tensor(ckpt_mem *m, const struct mem_tensor_rule *r, uint32_t i, uint32_t item_bytes,
-                              ckpt_error *err)
+/* add_tensor - adds the tensor of block INDEX that rule RULE describes, with ITEM_BYTES bytes for each
+ * element. */
+static ckpt_status add_tensor(ckpt_mem *mem, const struct mem_tensor_rule *rule, uint32_t index,
+                              uint32_t item_bytes, ckpt_error *err)
 {
-    ckpt_str text = str_c(r->shape);
-    struct mem_tensor *t = &m->tensors[m->ntensors];
-    uint64_t *shape = arena_array(m->a, 8 /* more than any rule has */, sizeof *shape);
-    const char *number = strchr(r->name, '#');
+    ckpt_str text = str_c(rule->shape);
+    struct mem_tensor *t = &mem->tensors[mem->ntensors];
+    uint64_t *shape = arena_array(mem->a, 8 /* more than any rule has */, sizeof *shape);
+    const char *number = strchr(rule->name, '#');
     char text_of_i[STR_NUMBER_MAX];
-    *t = (struct mem_tensor){.rule = r, .shape = shape, .item_bytes = item_bytes, .elements = 1, .block = i};
-    t->name = number ? ARENA_CONCAT(m->a, str_of(r->name, (size_t)(number - r->name)),
-                                    format_number(i, text_of_i), str_c(number + 1))
-                     : arena_str(m->a, str_c(r->name));
+    *t = (struct mem_tensor){
+        .rule = rule, .shape = shape, .item_bytes = item_bytes, .elements = 1, .block = index};
+    t->name = number ? ARENA_CONCAT(mem->a, str_of(rule->name, (size_t)(number - rule->name)),
+                                    format_number(index, text_of_i), str_c(number + 1))
+                     : arena_str(mem->a, str_c(rule->name));
     CKPT_TRY_ALLOC(shape && t->name.ptr, err);
     while (text.len && t->ndim < 8) {
-        if (!product_value(str_take_until(&text, ','), &m->dims, &shape[t->ndim]))
+        if (!product_value(str_take_until(&text, ','), &mem->dims, &shape[t->ndim]))
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s, which %s takes",
-                        find_missing_key(m, r->shape), r->name);
+                        find_missing_key(mem, rule->shape), rule->name);
         t->elements = size_mul(t->elements, shape[t->ndim++]);
     }
-    m->ntensors++;
+    mem->ntensors++;
     return CKPT_OK;
 }
 
@@ -582,49 +594,49 @@ static const struct mem_family *family_of_type(ckpt_str type)
     return NULL;
 }
 
-ckpt_status mem_from_config(ckpt_mem *m, ckpt_error *err)
+ckpt_status mem_from_config(ckpt_mem *mem, ckpt_error *err)
 {
-    const struct mem_config_entry *type = config_get(&m->config, "model_type");
+    const struct mem_config_entry *type = config_get(&mem->config, "model_type");
     const struct mem_family *f = type && type->type == CONFIG_TEXT ? family_of_type(type->text) : NULL;
     size_t rules = 0;
-    m->config_only = true;
+    mem->config_only = true;
     if (!type)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "has no model_type: not the config.json of a model of transformers");
-    refuse_config(m);
-    if (m->refusal.len)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(m->refusal));
+    refuse_config(mem);
+    if (mem->refusal.len)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(mem->refusal));
     if (!f || f->takes_images)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "model_type {%.*s}: only {=bert, gpt2, llama, mistral, "
                     "qwen2 and qwen3} are described by a config alone",
                     STR_ARG(type->text));
-    m->family = f;
-    m->recognized_by = str_c("model_type");
-    set_family_conditions(m, f);
-    CKPT_TRY(apply_config(m, err));
+    mem->family = f;
+    mem->recognized_by = str_c("model_type");
+    set_family_conditions(mem, f);
+    CKPT_TRY(apply_config(mem, err));
     uint32_t item_bytes;
-    CKPT_TRY(read_dtype(m, &item_bytes, err));
-    uint64_t blocks = letter_get(&m->dims, 'L');
+    CKPT_TRY(read_dtype(mem, &item_bytes, err));
+    uint64_t blocks = letter_get(&mem->dims, 'L');
     if (!blocks)
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s", find_missing_key(m, "L"));
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has no %s", find_missing_key(mem, "L"));
     if (blocks > BLOCKS_MAX)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%llu} blocks, at most {=%u} are counted",
                     (unsigned long long)blocks, BLOCKS_MAX);
-    m->nblocks = (uint32_t)blocks;
-    derive_head_widths(m);
-    if (m->refusal.len)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(m->refusal));
-    if (!config_ties_head(m))
-        m->conditions |= UNTIED;
-    set_opposite_conditions(m);
+    mem->nblocks = (uint32_t)blocks;
+    derive_head_widths(mem);
+    if (mem->refusal.len)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%.*s", STR_ARG(mem->refusal));
+    if (!config_ties_head(mem))
+        mem->conditions |= UNTIED;
+    set_opposite_conditions(mem);
     while (f->tensors[rules].name)
         rules++;
-    m->tensors = arena_array(m->a, size_mul(rules, blocks), sizeof *m->tensors);
-    CKPT_TRY_ALLOC(m->tensors, err);
+    mem->tensors = arena_array(mem->a, size_mul(rules, blocks), sizeof *mem->tensors);
+    CKPT_TRY_ALLOC(mem->tensors, err);
     for (const struct mem_tensor_rule *r = f->tensors; r->name; r++)
-        for (uint32_t i = 0; i < (is_in_blocks(r) ? m->nblocks : 1); i++)
-            if (!(r->conditions & MAY_BE_MISSING) && conditions_hold(r->conditions, m->conditions))
-                CKPT_TRY(add_tensor(m, r, i, item_bytes, err));
+        for (uint32_t i = 0; i < (is_in_blocks(r) ? mem->nblocks : 1); i++)
+            if (!(r->conditions & MAY_BE_MISSING) && conditions_hold(r->conditions, mem->conditions))
+                CKPT_TRY(add_tensor(mem, r, i, item_bytes, err));
     return CKPT_OK;
 }

@@ -18,9 +18,9 @@ struct mem_states {
     uint64_t largest_parameter;
 };
 
-/* mem_bytes_of - returns the bytes for each element of T in PRECISION. */
-struct mem_bytes mem_bytes_of(const struct mem_tensor *t, uint32_t precision);
-/* mem_states_sum - sets *OUT to the sums of M for RUN. CKPT_EUSAGE: the optimizer is not known. */
-ckpt_status mem_states_sum(ckpt_mem *m, const ckpt_mem_run *run, struct mem_states *out, ckpt_error *err);
+/* mem_bytes_of - returns the bytes for each element of TENSOR in PRECISION. */
+struct mem_bytes mem_bytes_of(const struct mem_tensor *tensor, uint32_t precision);
+/* mem_states_sum - sets *OUT to the sums of MEM for RUN. CKPT_EUSAGE: the optimizer is not known. */
+ckpt_status mem_states_sum(ckpt_mem *mem, const ckpt_mem_run *run, struct mem_states *out, ckpt_error *err);
 
 #endif

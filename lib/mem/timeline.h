@@ -41,23 +41,23 @@ struct mem_segments {
     bool reentrant, selective;
 };
 
-/* transformer_timeline, convnet_timeline - set *OUT to the timeline of M with the sizes DIMS and the
+/* transformer_timeline, convnet_timeline - set *OUT to the timeline of MEM with the sizes DIMS and the
  * conditions STATE of a run. The blocks are allocated in A. */
-ckpt_status transformer_timeline(const ckpt_mem *m, const struct letters *dims, uint32_t state,
+ckpt_status transformer_timeline(const ckpt_mem *mem, const struct letters *dims, uint32_t state,
                                  uint32_t precision, struct mem_timeline *out, arena *a, ckpt_error *err);
-ckpt_status convnet_timeline(ckpt_mem *m, const struct letters *dims, uint32_t state, uint32_t precision,
+ckpt_status convnet_timeline(ckpt_mem *mem, const struct letters *dims, uint32_t state, uint32_t precision,
                              struct mem_timeline *out, arena *a, ckpt_error *err);
 /* usage_sum - returns the bytes of the rows of LIST for one part or moment. */
 uint64_t usage_sum(const struct mem_usage *list, unsigned part_or_moment, const struct letters *dims,
                    uint32_t state);
-/* fill_outside - sets in *T what family F keeps outside of blocks and has at each moment. */
-void fill_outside(const struct mem_family *f, const struct letters *dims, uint32_t state,
-                  struct mem_timeline *t);
+/* fill_outside - sets in *TIMELINE what family FAMILY keeps outside of blocks and has at each moment. */
+void fill_outside(const struct mem_family *family, const struct letters *dims, uint32_t state,
+                  struct mem_timeline *timeline);
 /* timeline_kept_bytes - returns the bytes that are kept for the backward pass. */
-uint64_t timeline_kept_bytes(const struct mem_timeline *t, const struct mem_segments *s);
+uint64_t timeline_kept_bytes(const struct mem_timeline *timeline, const struct mem_segments *segments);
 /* timeline_peak - returns the peak over all moments, with gradients. */
-struct mem_peak timeline_peak(const struct mem_timeline *t, const struct mem_segments *s);
+struct mem_peak timeline_peak(const struct mem_timeline *timeline, const struct mem_segments *segments);
 /* timeline_extra_work - returns the multiply-adds that recomputing does again. */
-uint64_t timeline_extra_work(const struct mem_timeline *t, const struct mem_segments *s);
+uint64_t timeline_extra_work(const struct mem_timeline *timeline, const struct mem_segments *segments);
 
 #endif

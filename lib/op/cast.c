@@ -12,50 +12,50 @@
 /* has_no_wildcard - returns true if GLOB has none of `*?[\`: it can only match the tensor of that name. */
 static bool has_no_wildcard(const char *glob) { return strpbrk(glob, "*?[\\") == NULL; }
 
-/* why_not_castable - returns why T cannot become DTYPE, the words after "it" in a message, or NULL. */
-static const char *why_not_castable(const ckpt_tensor *t, ckpt_dtype dtype)
+/* why_not_castable - returns why TENSOR cannot become DTYPE, the words after "it" in a message, or NULL. */
+static const char *why_not_castable(const ckpt_tensor *tensor, ckpt_dtype dtype)
 {
     struct conversion c;
-    if ((t->kind != CKPT_DENSE && t->kind != CKPT_NDARRAY) || t->part_of != CKPT_NO_TENSOR)
+    if ((tensor->kind != CKPT_DENSE && tensor->kind != CKPT_NDARRAY) || tensor->part_of != CKPT_NO_TENSOR)
         return "is not a dense tensor";
-    if (!t->has_data)
+    if (!tensor->has_data)
         return "has no bytes";
-    if (!conversion_init_float_or_q8_0(&c, (ckpt_dtype)t->dtype, dtype))
+    if (!conversion_init_float_or_q8_0(&c, (ckpt_dtype)tensor->dtype, dtype))
         return "does not hold numbers";
     uint16_t block = dtype_info(dtype)->block_elems; /* the last dimension is divided into blocks */
-    return block == 1 || (t->has_shape && t->ndim && t->shape[t->ndim - 1] % block == 0)
+    return block == 1 || (tensor->has_shape && tensor->ndim && tensor->shape[tensor->ndim - 1] % block == 0)
                ? NULL
                : "has a last size that is no multiple of 32";
 }
 
-/* is_vector_for_blocks - returns true if T has at most one dimension and DTYPE has blocks. ggml computes with
- * norms and biases as floats, so a cast makes them blocks only if it gives their full names. */
-static bool is_vector_for_blocks(const ckpt_tensor *t, ckpt_dtype dtype)
+/* is_vector_for_blocks - returns true if TENSOR has at most one dimension and DTYPE has blocks. ggml computes
+ * with norms and biases as floats, so a cast makes them blocks only if it gives their full names. */
+static bool is_vector_for_blocks(const ckpt_tensor *tensor, ckpt_dtype dtype)
 {
-    return t->has_shape && t->ndim <= 1 && dtype_info(dtype)->klass == 'k';
+    return tensor->has_shape && tensor->ndim <= 1 && dtype_info(dtype)->klass == 'k';
 }
 
-static ckpt_status fail_not_castable(const struct plan_entry *e, const ckpt_tensor *t, ckpt_dtype dtype,
-                                     const char *why, ckpt_error *err)
+static ckpt_status fail_not_castable(const struct plan_entry *entry, const ckpt_tensor *tensor,
+                                     ckpt_dtype dtype, const char *why, ckpt_error *err)
 {
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\" (%s, %s) cannot become %s: it %s\n"
                 "%s",
-                STR_ARG(e->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t),
+                STR_ARG(entry->name), ckpt_kind_name((ckpt_kind)tensor->kind), ckpt_tensor_dtype_name(tensor),
                 ckpt_dtype_name(dtype), why,
                 dtype_info(dtype)->klass == 'k'
                     ? "--cast=q8_0 takes dense tensors whose last size is a multiple of 32"
                     : "--cast takes dense tensors of floats, integers and bools");
 }
 
-static ckpt_status fail_quantized(const struct plan_entry *e, const ckpt_tensor *t, ckpt_dtype dtype,
+static ckpt_status fail_quantized(const struct plan_entry *entry, const ckpt_tensor *tensor, ckpt_dtype dtype,
                                   const char *scheme, ckpt_error *err)
 {
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\" (%s) cannot become %s: it is of a quantized weight (%s), whose numbers mean "
                 "nothing without its scales\n"
                 "%s",
-                STR_ARG(e->name), ckpt_tensor_dtype_name(t), ckpt_dtype_name(dtype), scheme,
+                STR_ARG(entry->name), ckpt_tensor_dtype_name(tensor), ckpt_dtype_name(dtype), scheme,
                 quantized_has_recipe(scheme) ? "--dequantize makes such weights floats, which can be cast"
                                              : "a glob that matches other tensors leaves it as it is");
 }
@@ -72,10 +72,10 @@ static ckpt_status check_target(ckpt_dtype dtype, ckpt_error *err)
                 dtype ? ckpt_dtype_name(dtype) : "an unknown type");
 }
 
-/* is_counter - returns true if T is an optimizer's step counter, which is a float in some optimizers. */
-static bool is_counter(const struct plan_entry *e, const ckpt_tensor *t)
+/* is_counter - returns true if TENSOR is an optimizer's step counter, which is a float in some optimizers. */
+static bool is_counter(const struct plan_entry *entry, const ckpt_tensor *tensor)
 {
-    return t->has_shape && t->ndim == 0 && str_is(str_after_last(e->name, '.'), "step");
+    return tensor->has_shape && tensor->ndim == 0 && str_is(str_after_last(entry->name, '.'), "step");
 }
 
 /* The tensors that a cast by a pattern, or of the weights, leaves unchanged. */
@@ -121,21 +121,22 @@ static void notice_skipped(ckpt_plan *p, const struct skipped *skipped)
                 ckpt_kind_name((ckpt_kind)t.kind), ckpt_tensor_dtype_name(&t), skipped->why, more);
 }
 
-/* find_scheme - returns the name of the scheme by which E is quantized, or a scale; NULL: neither. */
-static const char *find_scheme(const ckpt_plan *p, const struct plan_entry *e)
+/* find_scheme - returns the name of the scheme by which ENTRY is quantized, or a scale; NULL: neither. */
+static const char *find_scheme(const ckpt_plan *p, const struct plan_entry *entry)
 {
-    uint32_t i = p->quantized->of_row[e->row];
+    uint32_t i = p->quantized->of_row[entry->row];
     if (i == QUANTIZED_BY_NONE)
         return NULL;
     return quantized_title(p->quantized->list[i == QUANTIZED_BY_ALL ? 0 : i].scheme);
 }
 
-/* cast_or_skip - casts E, unless E cannot become DTYPE or is cast only by its full name. Then counts it in
- * SKIPPED if the user needs a notice about it. */
-static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dtype, struct skipped *skipped)
+/* cast_or_skip - casts ENTRY, unless ENTRY cannot become DTYPE or is cast only by its full name. Then counts
+ * it in SKIPPED if the user needs a notice about it. */
+static void cast_or_skip(ckpt_plan *p, const struct plan_entry *entry, ckpt_dtype dtype,
+                         struct skipped *skipped)
 {
-    const ckpt_tensor t = table_tensor(&p->file->table, e->row);
-    const char *why = why_not_castable(&t, dtype), *scheme = find_scheme(p, e);
+    const ckpt_tensor t = table_tensor(&p->file->table, entry->row);
+    const char *why = why_not_castable(&t, dtype), *scheme = find_scheme(p, entry);
     if (scheme) {
         skipped->quantized++;
         if (!p->casts.left_scheme || str_is(str_c(scheme), quantized_title(QUANTIZED_IN_SHARDS)))
@@ -145,27 +146,27 @@ static void cast_or_skip(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dt
     skipped->scales += t.dtype == CKPT_DT_F8_E8M0;
     if (!dtype_is_float((ckpt_dtype)t.dtype)) /* cast only by its full name */
         return;
-    if (is_counter(e, &t)) {
+    if (is_counter(entry, &t)) {
         skipped->counters++;
     } else if (is_vector_for_blocks(&t, dtype)) {
         skipped->vectors++;
     } else if (!why) {
-        p->casts.to[e->row] = dtype == t.dtype ? 0 : (uint16_t)dtype;
+        p->casts.to[entry->row] = dtype == t.dtype ? 0 : (uint16_t)dtype;
     } else if (t.part_of == CKPT_NO_TENSOR && skipped->n++ == 0) {
-        skipped->first = e;
+        skipped->first = entry;
         skipped->why = why;
     }
 }
 
-static ckpt_status cast_named(ckpt_plan *p, const struct plan_entry *e, ckpt_dtype dtype, ckpt_error *err)
+static ckpt_status cast_named(ckpt_plan *p, const struct plan_entry *entry, ckpt_dtype dtype, ckpt_error *err)
 {
-    const ckpt_tensor t = table_tensor(&p->file->table, e->row);
-    const char *why = why_not_castable(&t, dtype), *scheme = find_scheme(p, e);
+    const ckpt_tensor t = table_tensor(&p->file->table, entry->row);
+    const char *why = why_not_castable(&t, dtype), *scheme = find_scheme(p, entry);
     if (scheme)
-        return fail_quantized(e, &t, dtype, scheme, err);
+        return fail_quantized(entry, &t, dtype, scheme, err);
     if (why)
-        return fail_not_castable(e, &t, dtype, why, err);
-    p->casts.to[e->row] = dtype == t.dtype ? 0 : (uint16_t)dtype;
+        return fail_not_castable(entry, &t, dtype, why, err);
+    p->casts.to[entry->row] = dtype == t.dtype ? 0 : (uint16_t)dtype;
     return CKPT_OK;
 }
 
@@ -297,18 +298,19 @@ ckpt_status cast_strict(const ckpt_plan *p, ckpt_error *err)
                 quantized_has_recipe(p->casts.left_scheme) ? "--dequantize makes them floats; " : "");
 }
 
-ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckpt_error *err)
+ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     bool any = !glob; /* a cast of the weights need not find any */
-    CKPT_REQUIRE(err, p);
+    CKPT_REQUIRE(err, plan);
     CKPT_TRY(check_target(dtype, err));
-    CKPT_TRY(plan_update_entries(p, err));
-    CKPT_TRY(plan_find_quantized(p, err));
-    if (!p->casts.to && !(p->casts.to = arena_array(p->a, p->file->table.nrows, sizeof *p->casts.to)))
+    CKPT_TRY(plan_update_entries(plan, err));
+    CKPT_TRY(plan_find_quantized(plan, err));
+    if (!plan->casts.to &&
+        !(plan->casts.to = arena_array(plan->a, plan->file->table.nrows, sizeof *plan->casts.to)))
         return fail_memory(err);
-    CKPT_TRY(glob ? cast_matching(p, glob, dtype, &any, err) : cast_weights(p, dtype, err));
+    CKPT_TRY(glob ? cast_matching(plan, glob, dtype, &any, err) : cast_weights(plan, dtype, err));
     if (any)
         return CKPT_OK;
-    return plan_no_tensor_matches(p, glob, err);
+    return plan_no_tensor_matches(plan, glob, err);
 }

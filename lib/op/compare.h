@@ -14,8 +14,8 @@ struct comparison {
     struct norms norms; /* 0 unless the options request them */
 };
 
-/* can_compare_rows - returns true if values of A and B can be compared. */
-bool can_compare_rows(const ckpt_tensor *a, const ckpt_tensor *b);
+/* can_compare_rows - returns true if values of LEFT and RIGHT can be compared. */
+bool can_compare_rows(const ckpt_tensor *left, const ckpt_tensor *right);
 /* compare_rows - compares the two rows of PAIR, for which can_compare_rows() is true. Reports its progress to
  * RUN. CHUNK, which may be NULL, limits the comparison to some elements; its crc is set.
  *

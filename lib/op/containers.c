@@ -6,64 +6,69 @@
 #include "base/checked.h"
 #include "core/view.h"
 
-static bool is_ordered_dict(const ckpt_value *v) { return value_calls(v, "collections", "OrderedDict", 0); }
-
-/* pairs_node - returns the node whose pairs are the entries of the mapping V: V itself, or the dict that is
- * copied into V. */
-static const ckpt_value *pairs_node(const ckpt_value *v)
+static bool is_ordered_dict(const ckpt_value *value)
 {
-    bool may_copy = v && v->type == CKPT_V_CALL && !value_extra_of(v)->npairs;
-    const ckpt_value *content = may_copy ? creation_of(v).content : NULL;
-    return content && content->type == CKPT_V_DICT ? content : v;
+    return value_calls(value, "collections", "OrderedDict", 0);
 }
 
-uint32_t mapping_count(const ckpt_value *v)
+/* pairs_node - returns the node whose pairs are the entries of the mapping VALUE: VALUE itself, or the dict
+ * that is copied into VALUE. */
+static const ckpt_value *pairs_node(const ckpt_value *value)
+{
+    bool may_copy = value && value->type == CKPT_V_CALL && !value_extra_of(value)->npairs;
+    const ckpt_value *content = may_copy ? creation_of(value).content : NULL;
+    return content && content->type == CKPT_V_DICT ? content : value;
+}
+
+uint32_t mapping_count(const ckpt_value *value)
 {
     uint32_t n;
-    value_pairs(pairs_node(v), &n);
-    const ckpt_value *list = n ? NULL : view_ordered_dict_argument(v);
+    value_pairs(pairs_node(value), &n);
+    const ckpt_value *list = n ? NULL : view_ordered_dict_argument(value);
     return list ? list->u.seq.n : n;
 }
 
-bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e)
+bool mapping_entry(const ckpt_value *value, uint32_t index, struct entry *entry)
 {
     uint32_t n;
-    const ckpt_value *node = pairs_node(v);
+    const ckpt_value *node = pairs_node(value);
     const value_pair *pairs = value_pairs(node, &n);
     if (n) {
-        if (i >= n)
+        if (index >= n)
             return false;
-        *e = (struct entry){
-            .key = pairs[i].key, .val = pairs[i].val, .key_edit = {node, i, n}, .entry_edit = {node, i, n}};
+        *entry = (struct entry){.key = pairs[index].key,
+                                .val = pairs[index].val,
+                                .key_edit = {node, index, n},
+                                .entry_edit = {node, index, n}};
         return true;
     }
-    const ckpt_value *list = view_ordered_dict_argument(v), *pair = list ? value_item(list, i) : NULL;
+    const ckpt_value *list = view_ordered_dict_argument(value), *pair = list ? value_item(list, index) : NULL;
     if (!pair)
         return false;
-    *e = (struct entry){.key = value_item(pair, 0),
-                        .val = value_item(pair, 1),
-                        .key_edit = {pair, 0, value_count(pair)},
-                        .entry_edit = {list, i, value_count(list)}};
-    return e->key && e->val;
+    *entry = (struct entry){.key = value_item(pair, 0),
+                            .val = value_item(pair, 1),
+                            .key_edit = {pair, 0, value_count(pair)},
+                            .entry_edit = {list, index, value_count(list)}};
+    return entry->key && entry->val;
 }
 
-const ckpt_value *mapping_get(const ckpt_value *v, const char *name)
+const ckpt_value *mapping_get(const ckpt_value *value, const char *name)
 {
     struct entry e;
     ckpt_str key, wanted = str_c(name);
-    if (v && v->type == CKPT_V_DICT)
-        return value_get(v, name);
-    for (uint32_t i = mapping_count(v); COUNT_DOWN(i);)
-        if (mapping_entry(v, i, &e) && value_text(e.key, &key) && str_eq(key, wanted))
+    if (value && value->type == CKPT_V_DICT)
+        return value_get(value, name);
+    for (uint32_t i = mapping_count(value); COUNT_DOWN(i);)
+        if (mapping_entry(value, i, &e) && value_text(e.key, &key) && str_eq(key, wanted))
             return e.val;
     return NULL;
 }
 
-const ckpt_value *mapping_metadata(const ckpt_value *v)
+const ckpt_value *mapping_metadata(const ckpt_value *value)
 {
-    if (!v || v->type != CKPT_V_CALL)
+    if (!value || value->type != CKPT_V_CALL)
         return NULL;
-    const struct value_extra *more = value_extra_of(v);
+    const struct value_extra *more = value_extra_of(value);
     for (uint32_t i = more->nstates; COUNT_DOWN(i);) {
         const ckpt_value *m = value_get(more->states[i], "_metadata");
         if (m)
@@ -72,42 +77,42 @@ const ckpt_value *mapping_metadata(const ckpt_value *v)
     return NULL;
 }
 
-static bool is_tensor_value(const ckpt_value *v)
+static bool is_tensor_value(const ckpt_value *value)
 {
-    return value_row(v) != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR;
+    return value_row(value) != CKPT_NO_TENSOR || value->type == CKPT_V_TENSOR;
 }
 
-bool is_tensor_node(const struct containers *tree, const ckpt_value *v)
+bool is_tensor_node(const struct containers *tree, const ckpt_value *value)
 {
-    return is_tensor_value(file_replacement_of(tree->file, v));
+    return is_tensor_value(file_replacement_of(tree->file, value));
 }
 
-uint32_t container_of_node(const struct containers *tree, const ckpt_value *v)
+uint32_t container_of_node(const struct containers *tree, const ckpt_value *value)
 {
-    uint32_t i = map_get_num(tree->seen, ptr_key(file_replacement_of(tree->file, v)));
+    uint32_t i = map_get_num(tree->seen, ptr_key(file_replacement_of(tree->file, value)));
     return i == MAP_NONE ? NO_CONTAINER : i;
 }
 
-static bool is_container(const ckpt_value *v)
+static bool is_container(const ckpt_value *value)
 {
-    return v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_DICT ||
-           v->type == CKPT_V_CALL;
+    return value->type == CKPT_V_LIST || value->type == CKPT_V_TUPLE || value->type == CKPT_V_DICT ||
+           value->type == CKPT_V_CALL;
 }
 
-static bool is_optimizer_name(const ckpt_path_elem *e)
+static bool is_optimizer_name(const ckpt_path_elem *elem)
 {
-    return !e->is_int && (str_starts(e->str, STR_LIT("optim")) || str_is(e->str, "opt"));
+    return !elem->is_int && (str_starts(elem->str, STR_LIT("optim")) || str_is(elem->str, "opt"));
 }
 
-static ckpt_status add_container(struct containers *tree, const ckpt_value *v, uint32_t parent,
+static ckpt_status add_container(struct containers *tree, const ckpt_value *value, uint32_t parent,
                                  const ckpt_path_elem *elem, ckpt_error *err)
 {
     uint32_t earlier;
-    if (!map_put_num(tree->seen, ptr_key(v), (uint32_t)tree->n, &earlier))
+    if (!map_put_num(tree->seen, ptr_key(value), (uint32_t)tree->n, &earlier))
         return fail_memory(err);
     if (earlier != MAP_NONE)
         return CKPT_OK;
-    struct container added = {.node = v, .parent = parent, .elem = *elem};
+    struct container added = {.node = value, .parent = parent, .elem = *elem};
     if (parent != NO_CONTAINER) {
         const struct container *outer = &tree->list[parent];
         added.in_optimizer = outer->in_optimizer || outer->is_optimizer || is_optimizer_name(elem);
@@ -119,13 +124,13 @@ static ckpt_status add_container(struct containers *tree, const ckpt_value *v, u
     return pushed ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status add_child(struct containers *tree, uint32_t at, const ckpt_value *v,
+static ckpt_status add_child(struct containers *tree, uint32_t at, const ckpt_value *value,
                              const ckpt_path_elem *elem, ckpt_error *err)
 {
-    v = v ? file_replacement_of(tree->file, v) : NULL;
-    if (!v || !is_container(v) || is_tensor_value(v))
+    value = value ? file_replacement_of(tree->file, value) : NULL;
+    if (!value || !is_container(value) || is_tensor_value(value))
         return CKPT_OK;
-    return add_container(tree, v, at, elem, err);
+    return add_container(tree, value, at, elem, err);
 }
 
 static ckpt_status add_entries(struct containers *tree, uint32_t at, const ckpt_value *mapping,
@@ -143,19 +148,20 @@ static ckpt_status add_entries(struct containers *tree, uint32_t at, const ckpt_
     return CKPT_OK;
 }
 
-static ckpt_status add_items_of(struct containers *tree, uint32_t at, ckpt_value *const *list, uint32_t n,
+static ckpt_status add_items_of(struct containers *tree, uint32_t at, ckpt_value *const *list, uint32_t count,
                                 ckpt_error *err)
 {
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < count; i++)
         CKPT_TRY(add_child(tree, at, list[i], &(ckpt_path_elem){.is_int = true, .num = i}, err));
     return CKPT_OK;
 }
 
 /* add_attributes - adds the attributes of an object: its BUILD has a dict or a pair (dict, slots). */
-static ckpt_status add_attributes(struct containers *tree, uint32_t at, const ckpt_value *v, ckpt_error *err)
+static ckpt_status add_attributes(struct containers *tree, uint32_t at, const ckpt_value *value,
+                                  ckpt_error *err)
 {
-    const ckpt_value *state = value_state(v);
-    if (!state || is_ordered_dict(v))
+    const ckpt_value *state = value_state(value);
+    if (!state || is_ordered_dict(value))
         return CKPT_OK;
     if (state->type == CKPT_V_TUPLE && state->u.seq.n == 2) {
         CKPT_TRY(add_entries(tree, at, state->u.seq.items[0], err));
@@ -187,43 +193,48 @@ static ckpt_status add_children(struct containers *tree, uint32_t at, ckpt_error
     return CKPT_OK;
 }
 
-static void count_entry(const struct containers *tree, struct container *p, const struct entry *e)
+static void count_entry(const struct containers *tree, struct container *container, const struct entry *entry)
 {
     ckpt_str key;
-    uint32_t row = value_row(file_replacement_of(tree->file, e->val));
-    p->tensor_entries++;
-    if (!value_text(e->key, &key))
+    uint32_t row = value_row(file_replacement_of(tree->file, entry->val));
+    container->tensor_entries++;
+    if (!value_text(entry->key, &key))
         return;
-    p->text_key_tensors++;
-    p->dotted_tensors += key.len && memchr(key.ptr, '.', key.len);
-    p->tensors_with_dims += row < tree->file->table.nrows && table_ndim_of(&tree->file->table, row) > 0;
+    container->text_key_tensors++;
+    container->dotted_tensors += key.len && memchr(key.ptr, '.', key.len);
+    container->tensors_with_dims += row < tree->file->table.nrows &&
+                                    table_ndim_of(&tree->file->table, row) > 0;
 }
 
-/* classify - sets the fields of P that depend on its entries. add_children() needs is_optimizer. */
-static void classify(struct containers *tree, struct container *p)
+/* classify - sets the fields of CONTAINER that depend on its entries. add_children() needs is_optimizer. */
+static void classify(struct containers *tree, struct container *container)
 {
     struct entry e;
-    p->is_mapping = p->node->type == CKPT_V_DICT || mapping_count(p->node) > 0 || is_ordered_dict(p->node);
-    if (!p->is_mapping) {
-        for (uint32_t i = 0; i < value_count(p->node); i++) {
-            const ckpt_value *v = value_item(p->node, i);
-            p->tensor_entries += v && is_tensor_node(tree, v);
+    container->is_mapping = container->node->type == CKPT_V_DICT || mapping_count(container->node) > 0 ||
+                            is_ordered_dict(container->node);
+    if (!container->is_mapping) {
+        for (uint32_t i = 0; i < value_count(container->node); i++) {
+            const ckpt_value *v = value_item(container->node, i);
+            container->tensor_entries += v && is_tensor_node(tree, v);
         }
-        p->tensors_below = p->tensor_entries;
+        container->tensors_below = container->tensor_entries;
         return;
     }
-    p->entries = mapping_count(p->node);
-    p->has_metadata = mapping_metadata(p->node) != NULL;
-    for (uint32_t i = 0; i < p->entries; i++)
-        if (mapping_entry(p->node, i, &e) && is_tensor_node(tree, e.val))
-            count_entry(tree, p, &e);
-    p->tensors_below = p->tensor_entries;
-    const ckpt_value *state = mapping_get(p->node, "state"), *groups = mapping_get(p->node, "param_groups");
-    p->is_optimizer = state && groups && (state->type == CKPT_V_DICT || state->type == CKPT_V_CALL) &&
-                      (groups->type == CKPT_V_LIST || groups->type == CKPT_V_DICT);
-    p->is_state_dict = !p->in_optimizer && !p->is_optimizer &&
-                       ((p->text_key_tensors && p->text_key_tensors >= p->entries - p->text_key_tensors) ||
-                        p->has_metadata);
+    container->entries = mapping_count(container->node);
+    container->has_metadata = mapping_metadata(container->node) != NULL;
+    for (uint32_t i = 0; i < container->entries; i++)
+        if (mapping_entry(container->node, i, &e) && is_tensor_node(tree, e.val))
+            count_entry(tree, container, &e);
+    container->tensors_below = container->tensor_entries;
+    const ckpt_value *state = mapping_get(container->node, "state"),
+                     *groups = mapping_get(container->node, "param_groups");
+    container->is_optimizer = state && groups && (state->type == CKPT_V_DICT || state->type == CKPT_V_CALL) &&
+                              (groups->type == CKPT_V_LIST || groups->type == CKPT_V_DICT);
+    container->is_state_dict = !container->in_optimizer && !container->is_optimizer &&
+                               ((container->text_key_tensors &&
+                                 container->text_key_tensors >=
+                                     container->entries - container->text_key_tensors) ||
+                                container->has_metadata);
 }
 
 ckpt_status containers_find(struct containers *tree, const ckpt_file *file, const ckpt_value *root, arena *a,
@@ -252,21 +263,21 @@ void containers_free(struct containers *tree)
     *tree = (struct containers){0};
 }
 
-ckpt_path_elem *container_path(const struct containers *tree, uint32_t i, uint32_t *n)
+ckpt_path_elem *container_path(const struct containers *tree, uint32_t index, uint32_t *count)
 {
     uint32_t depth = 0;
-    for (uint32_t k = i; tree->list[k].parent != NO_CONTAINER; k = tree->list[k].parent)
+    for (uint32_t k = index; tree->list[k].parent != NO_CONTAINER; k = tree->list[k].parent)
         depth++;
     ckpt_path_elem *path = arena_array(tree->a, depth, sizeof *path);
-    *n = depth;
-    for (uint32_t k = i; path && depth; k = tree->list[k].parent)
+    *count = depth;
+    for (uint32_t k = index; path && depth; k = tree->list[k].parent)
         path[--depth] = tree->list[k].elem;
     return path;
 }
 
-ckpt_str container_name(const struct containers *tree, uint32_t i)
+ckpt_str container_name(const struct containers *tree, uint32_t index)
 {
     uint32_t n;
-    ckpt_path_elem *path = container_path(tree, i, &n);
+    ckpt_path_elem *path = container_path(tree, index, &n);
     return path ? path_join(tree->a, path, n) : str_of(NULL, 0);
 }

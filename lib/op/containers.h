@@ -53,22 +53,24 @@ struct entry {
 ckpt_status containers_find(struct containers *tree, const ckpt_file *file, const ckpt_value *root, arena *a,
                             ckpt_error *err);
 void containers_free(struct containers *tree);
-/* container_path - returns the *N path elements from the root to container I; NULL: out of memory. */
-ckpt_path_elem *container_path(const struct containers *tree, uint32_t i, uint32_t *n);
-ckpt_str container_name(const struct containers *tree, uint32_t i); /* joined; .ptr NULL: out of memory */
+/* container_path - returns the *COUNT path elements from the root to container INDEX; NULL: out of memory. */
+ckpt_path_elem *container_path(const struct containers *tree, uint32_t index, uint32_t *count);
+ckpt_str container_name(const struct containers *tree, uint32_t index); /* joined; .ptr NULL: out of memory */
 
-/* container_of_node - returns the index of V, or of its replacement; NO_CONTAINER: V is not a container. */
-uint32_t container_of_node(const struct containers *tree, const ckpt_value *v);
-/* is_tensor_node - returns true if V, or its replacement, is a tensor. */
-bool is_tensor_node(const struct containers *tree, const ckpt_value *v);
+/* container_of_node - returns the index of VALUE, or of its replacement; NO_CONTAINER: VALUE is not a
+ * container. */
+uint32_t container_of_node(const struct containers *tree, const ckpt_value *value);
+/* is_tensor_node - returns true if VALUE, or its replacement, is a tensor. */
+bool is_tensor_node(const struct containers *tree, const ckpt_value *value);
 
 /* mapping_count - returns the number of entries of a dict or of an object that behaves like one, including an
- * OrderedDict as Python 2 pickles it (a list of pairs). mapping_entry - sets *E to entry I; false: none. */
-uint32_t mapping_count(const ckpt_value *v);
-bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e);
+ * OrderedDict as Python 2 pickles it (a list of pairs). mapping_entry - sets *ENTRY to entry INDEX; false:
+ * none. */
+uint32_t mapping_count(const ckpt_value *value);
+bool mapping_entry(const ckpt_value *value, uint32_t index, struct entry *entry);
 /* mapping_get - returns the last value with the text key NAME, or NULL. */
-const ckpt_value *mapping_get(const ckpt_value *v, const char *name);
+const ckpt_value *mapping_get(const ckpt_value *value, const char *name);
 /* mapping_metadata - returns the _metadata of a state dict, or NULL. */
-const ckpt_value *mapping_metadata(const ckpt_value *v);
+const ckpt_value *mapping_metadata(const ckpt_value *value);
 
 #endif

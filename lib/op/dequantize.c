@@ -38,15 +38,16 @@ static ckpt_str make_key(ckpt_plan *p, enum quantized_scheme_id scheme, ckpt_str
     return ARENA_CONCAT(p->a, str_of(stem.ptr, stem.len - last.len), str_skip(last, 1));
 }
 
-/* rename_weight - gives W the name of the weight. */
-static ckpt_status rename_weight(ckpt_plan *p, const struct quantized_weight *w, ckpt_error *err)
+/* rename_weight - gives WEIGHT the name of the weight. */
+static ckpt_status rename_weight(ckpt_plan *p, const struct quantized_weight *weight, ckpt_error *err)
 {
-    const struct row row = table_row(&p->file->table, w->weight);
+    const struct row row = table_row(&p->file->table, weight->weight);
     const ckpt_path_elem *key = row.t.npath ? &row.t.path[row.t.npath - 1] : NULL;
     const struct step *step = row.steps && row.t.npath ? &row.steps[row.t.npath - 1] : NULL;
-    if (str_is(str_c(suffixes[w->scheme]), results[w->scheme]) && w->scheme != QUANTIZED_TORCHAO)
+    if (str_is(str_c(suffixes[weight->scheme]), results[weight->scheme]) &&
+        weight->scheme != QUANTIZED_TORCHAO)
         return CKPT_OK;
-    ckpt_str name = key && !key->is_int ? make_key(p, w->scheme, key->str) : str_of(NULL, 0);
+    ckpt_str name = key && !key->is_int ? make_key(p, weight->scheme, key->str) : str_of(NULL, 0);
     if (!name.ptr || !step || !step->node)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "its name cannot be changed");
     struct edit *edit = plan_find_or_add_edit(p, step->node, count_edited(step->node));
@@ -68,28 +69,28 @@ static ckpt_status replace_node(ckpt_file *f, uint32_t row, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* set_row - makes ROW what D describes, with the bytes of FROM, which it takes over. */
-static ckpt_status set_row(ckpt_plan *p, uint32_t row, const struct dequantized *d, source *from,
+/* set_row - makes ROW what DEQUANTIZED describes, with the bytes of FROM, which it takes over. */
+static ckpt_status set_row(ckpt_plan *p, uint32_t row, const struct dequantized *dequantized, source *from,
                            ckpt_error *err)
 {
     struct row changed = table_row(&p->file->table, row);
     ckpt_tensor *t = &changed.t;
     struct storage storage = {
-        .src = from, .nbytes = from->size, .key = t->name, .dtype = (uint8_t)d->recipe.dtype};
+        .src = from, .nbytes = from->size, .key = t->name, .dtype = (uint8_t)dequantized->recipe.dtype};
     uint32_t index;
     if (!table_set_location(&p->file->table, &storage, t->location)) {
         source_unref(from);
         return fail_memory(err);
     }
     CKPT_TRY(table_add_storage(&p->file->table, &storage, &index, err));
-    t->dtype = (uint16_t)d->recipe.dtype;
+    t->dtype = (uint16_t)dequantized->recipe.dtype;
     t->kind = CKPT_DENSE;
     t->has_data = 1;
     t->klass = str_of("", 0);
-    t->shape = d->shape;
-    t->ndim = d->ndim;
-    t->stride = d->stride;
-    t->elements = d->recipe.rows * d->recipe.cols;
+    t->shape = dequantized->shape;
+    t->ndim = dequantized->ndim;
+    t->stride = dequantized->stride;
+    t->elements = dequantized->recipe.rows * dequantized->recipe.cols;
     t->nbytes = from->size;
     t->storage = index;
     t->storage_offset = 0;
@@ -100,34 +101,35 @@ static ckpt_status set_row(ckpt_plan *p, uint32_t row, const struct dequantized 
                                                              : fail_memory(err);
 }
 
-static ckpt_status dequantize_weight(struct dequantizer *d, const struct quantized_weight *w, ckpt_error *err)
+static ckpt_status dequantize_weight(struct dequantizer *dequantizer, const struct quantized_weight *weight,
+                                     ckpt_error *err)
 {
     struct dequantized out;
     source *numbers;
-    const ckpt_dequantized done = {.name = table_name(&d->p->file->table, w->weight),
-                                   .scheme = str_c(quantized_title(w->scheme))};
-    CKPT_TRY(dequantize_make_recipe(d, w, &out, err));
-    CKPT_TRY(rename_weight(d->p, w, err));
-    CKPT_TRY(scaled_source(d->p->file, &out.recipe, &numbers, err));
-    CKPT_TRY(set_row(d->p, w->weight, &out, numbers, err));
+    const ckpt_dequantized done = {.name = table_name(&dequantizer->p->file->table, weight->weight),
+                                   .scheme = str_c(quantized_title(weight->scheme))};
+    CKPT_TRY(dequantize_make_recipe(dequantizer, weight, &out, err));
+    CKPT_TRY(rename_weight(dequantizer->p, weight, err));
+    CKPT_TRY(scaled_source(dequantizer->p->file, &out.recipe, &numbers, err));
+    CKPT_TRY(set_row(dequantizer->p, weight->weight, &out, numbers, err));
     for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
-        if (w->part[i] != CKPT_NO_TENSOR)
-            d->p->keep[w->part[i]] = false;
-    struct plan_casts *all = &d->p->casts;
-    bool ok = arena_push(d->p->a, &all->dequantized, &all->ndequantized, &all->cap_dequantized, &done,
-                         sizeof done);
+        if (weight->part[i] != CKPT_NO_TENSOR)
+            dequantizer->p->keep[weight->part[i]] = false;
+    struct plan_casts *all = &dequantizer->p->casts;
+    bool ok = arena_push(dequantizer->p->a, &all->dequantized, &all->ndequantized, &all->cap_dequantized,
+                         &done, sizeof done);
     CKPT_TRY_ALLOC(ok, err);
     all->dequantized[all->ndequantized - 1].dtype = out.recipe.dtype;
     return CKPT_OK;
 }
 
-/* dequantize_tie - makes ROW, another name of the weight W, which was dequantized, the same tensor. */
-static ckpt_status dequantize_tie(ckpt_plan *p, const struct quantized_weight *w, uint32_t row,
+/* dequantize_tie - makes ROW, another name of the weight WEIGHT, which was dequantized, the same tensor. */
+static ckpt_status dequantize_tie(ckpt_plan *p, const struct quantized_weight *weight, uint32_t row,
                                   ckpt_error *err)
 {
     struct row tie = table_row(&p->file->table, row);
     const ckpt_tensor own = tie.t;
-    tie.t = table_tensor(&p->file->table, w->weight);
+    tie.t = table_tensor(&p->file->table, weight->weight);
     tie.t.name = own.name;
     tie.t.path = own.path;
     tie.t.npath = own.npath;
@@ -145,7 +147,10 @@ static void drop_scale(ckpt_plan *p, uint32_t row, const map *modules)
         p->keep[row] = false;
 }
 
-static bool is_gap(const ckpt_plan *p, const struct quantized_weight *w) { return !p->keep[w->weight]; }
+static bool is_gap(const ckpt_plan *p, const struct quantized_weight *weight)
+{
+    return !p->keep[weight->weight];
+}
 
 /* finish - treats ties and scales of activations after all weights, and makes casts regard all tensors as
  * plain. */
@@ -172,7 +177,7 @@ static ckpt_status finish(ckpt_plan *p, struct quantized_weights *found, ckpt_er
 }
 
 /* cast_ggml_blocks - casts the tensors of ggml's blocks, which hold their scales themselves, to float32. */
-static ckpt_status cast_ggml_blocks(ckpt_plan *p, size_t *n, ckpt_error *err)
+static ckpt_status cast_ggml_blocks(ckpt_plan *p, size_t *count, ckpt_error *err)
 {
     const struct table *t = &p->file->table;
     for (size_t i = 0; i < t->nrows; i++) {
@@ -181,26 +186,27 @@ static ckpt_status cast_ggml_blocks(ckpt_plan *p, size_t *n, ckpt_error *err)
         if (!p->casts.to && !(p->casts.to = arena_array(p->a, t->nrows, sizeof *p->casts.to)))
             return fail_memory(err);
         p->casts.to[i] = CKPT_DT_F32;
-        ++*n;
+        ++*count;
     }
     return CKPT_OK;
 }
 
-static ckpt_status dequantize_all(struct dequantizer *d, struct quantized_weights *found, ckpt_error *err)
+static ckpt_status dequantize_all(struct dequantizer *dequantizer, struct quantized_weights *found,
+                                  ckpt_error *err)
 {
     for (size_t i = 0; i < found->n; i++) {
         const struct quantized_weight *w = &found->list[i];
-        if (is_gap(d->p, w)) /* --keep or --drop leave it out */
+        if (is_gap(dequantizer->p, w)) /* --keep or --drop leave it out */
             continue;
-        ckpt_status st = dequantize_weight(d, w, err);
+        ckpt_status st = dequantize_weight(dequantizer, w, err);
         if (st == CKPT_OK)
             continue;
-        error_add_where(err, "%.*s", STR_ARG(table_name(&d->p->file->table, w->weight)));
+        error_add_where(err, "%.*s", STR_ARG(table_name(&dequantizer->p->file->table, w->weight)));
         error_add_hint(err, "without --dequantize, quantized weights stay as they are");
         return st;
     }
-    d->p->entries_stale = true;
-    return finish(d->p, found, err);
+    dequantizer->p->entries_stale = true;
+    return finish(dequantizer->p, found, err);
 }
 
 static void notice_dequantized(ckpt_plan *p, size_t nblocks)
@@ -215,29 +221,29 @@ static void notice_dequantized(ckpt_plan *p, size_t nblocks)
                     p->casts.dequantized[0].scheme.ptr, n == 1 ? "its" : "their");
 }
 
-ckpt_status ckpt_plan_dequantize(ckpt_plan *p, ckpt_error *err)
+ckpt_status ckpt_plan_dequantize(ckpt_plan *plan, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     struct quantized_weights found;
     size_t nblocks = 0;
-    CKPT_REQUIRE(err, p);
-    struct dequantizer d = {.p = p};
-    ckpt_status st = quantized_find(p->file, p->a, &found, err);
+    CKPT_REQUIRE(err, plan);
+    struct dequantizer d = {.p = plan};
+    ckpt_status st = quantized_find(plan->file, plan->a, &found, err);
     if (st == CKPT_OK)
         st = dequantize_all(&d, &found, err);
     if (st == CKPT_OK)
-        st = cast_ggml_blocks(p, &nblocks, err);
+        st = cast_ggml_blocks(plan, &nblocks, err);
     if (st != CKPT_OK)
-        return name_file_if_failed(st, p->file->path, err);
-    notice_dequantized(p, nblocks);
-    struct quantized_weights *kept = arena_alloc(p->a, sizeof *kept);
+        return name_file_if_failed(st, plan->file->path, err);
+    notice_dequantized(plan, nblocks);
+    struct quantized_weights *kept = arena_alloc(plan->a, sizeof *kept);
     CKPT_TRY_ALLOC(kept, err);
     *kept = found;
-    p->quantized = kept;
+    plan->quantized = kept;
     return CKPT_OK;
 }
 
-const ckpt_dequantized *ckpt_plan_dequantized_at(const ckpt_plan *p, size_t i)
+const ckpt_dequantized *ckpt_plan_dequantized_at(const ckpt_plan *plan, size_t index)
 {
-    return p && i < p->casts.ndequantized ? &p->casts.dequantized[i] : NULL;
+    return plan && index < plan->casts.ndequantized ? &plan->casts.dequantized[index] : NULL;
 }

@@ -24,9 +24,10 @@ struct dequantized {
     uint32_t ndim;
 };
 
-/* dequantize_make_recipe - sets *OUT to how W is dequantized. CKPT_EUNSUPPORTED or CKPT_EFORMAT: it cannot
- * be. */
-ckpt_status dequantize_make_recipe(struct dequantizer *d, const struct quantized_weight *w,
-                                   struct dequantized *out, ckpt_error *err);
+/* dequantize_make_recipe - sets *OUT to how QUANTIZED_WEIGHT is dequantized. CKPT_EUNSUPPORTED or
+ * CKPT_EFORMAT: it cannot be. */
+ckpt_status dequantize_make_recipe(struct dequantizer *dequantizer,
+                                   const struct quantized_weight *quantized_weight, struct dequantized *out,
+                                   ckpt_error *err);
 
 #endif

@@ -26,102 +26,109 @@ static struct scaled_matrix make_transposed(uint32_t row, uint64_t rows, uint64_
     return (struct scaled_matrix){.row = row, .rows = rows, .cols = cols, .transposed = true};
 }
 
-static bool is_matrix(const ckpt_tensor *t) { return t->has_shape && t->ndim == 2 && t->elements; }
+static bool is_matrix(const ckpt_tensor *tensor)
+{
+    return tensor->has_shape && tensor->ndim == 2 && tensor->elements;
+}
 
 /* read_scalar - reads the only element of ROW, a float32. */
-static ckpt_status read_scalar(struct dequantizer *d, uint32_t row, float *out, ckpt_error *err)
+static ckpt_status read_scalar(struct dequantizer *dequantizer, uint32_t row, float *out, ckpt_error *err)
 {
     const float *numbers;
-    CKPT_TRY(recipe_read_lookup(d, row, 1, &numbers, err));
+    CKPT_TRY(recipe_read_lookup(dequantizer, row, 1, &numbers, err));
     *out = *numbers;
     return CKPT_OK;
 }
 
-/* read_exponents - makes R read scales of uint8 as exponents, as OCP's microscaling formats have them. */
-static void read_exponents(const struct dequantizer *d, struct scaled_recipe *r)
+/* read_exponents - makes RECIPE read scales of uint8 as exponents, as OCP's microscaling formats have
+ * them. */
+static void read_exponents(const struct dequantizer *dequantizer, struct scaled_recipe *recipe)
 {
-    if (recipe_tensor(d, r->scale.row).dtype == CKPT_DT_U8)
-        r->scale.dtype = CKPT_DT_F8_E8M0;
+    if (recipe_tensor(dequantizer, recipe->scale.row).dtype == CKPT_DT_U8)
+        recipe->scale.dtype = CKPT_DT_F8_E8M0;
 }
 
-static void set_fp4(struct scaled_recipe *r)
+static void set_fp4(struct scaled_recipe *recipe)
 {
-    r->codes.packing = PACKED_COLS;
-    r->codes.bits = 4;
-    r->codes.lookup = e2m1;
-    r->codes.m.dtype = CKPT_DT_U8;
+    recipe->codes.packing = PACKED_COLS;
+    recipe->codes.bits = 4;
+    recipe->codes.lookup = e2m1;
+    recipe->codes.m.dtype = CKPT_DT_U8;
 }
 
 /* has_no_groups - sets *OUT to whether ROW, the groups of columns, has the number -1: they are not used
  * then. */
-static ckpt_status has_no_groups(struct dequantizer *d, uint32_t row, bool *out, ckpt_error *err)
+static ckpt_status has_no_groups(struct dequantizer *dequantizer, uint32_t row, bool *out, ckpt_error *err)
 {
     unsigned char first[8];
-    const ckpt_tensor t = recipe_tensor(d, row);
+    const ckpt_tensor t = recipe_tensor(dequantizer, row);
     *out = true;
     if ((t.dtype != CKPT_DT_I32 && t.dtype != CKPT_DT_I64) || !t.elements)
         return CKPT_OK;
-    CKPT_TRY(stream_read(&d->p->file->table, row, 0, 1, first, err));
+    CKPT_TRY(stream_read(&dequantizer->p->file->table, row, 0, 1, first, err));
     *out = first[0] == 0xff && first[3] == 0xff;
     return CKPT_OK;
 }
 
-static ckpt_status set_groups(struct dequantizer *d, struct scaled_recipe *r, uint32_t row, ckpt_error *err)
+static ckpt_status set_groups(struct dequantizer *dequantizer, struct scaled_recipe *recipe, uint32_t row,
+                              ckpt_error *err)
 {
     bool none = true;
     if (row != CKPT_NO_TENSOR)
-        CKPT_TRY(has_no_groups(d, row, &none, err));
+        CKPT_TRY(has_no_groups(dequantizer, row, &none, err));
     if (!none)
-        r->group = recipe_matrix(row, 1, r->cols);
+        recipe->group = recipe_matrix(row, 1, recipe->cols);
     return CKPT_OK;
 }
 
 static bool is_integer(ckpt_dtype dt) { return dtype_info(dt)->klass == 'i' || dtype_info(dt)->klass == 'u'; }
 
 /* recipe_make_scaled - codes that are elements, or pairs of fp4 in a byte, times the scale of their block. */
-ckpt_status recipe_make_scaled(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_scaled(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
-    bool is_deepseek = w->scheme == QUANTIZED_SCALE_INV || w->scheme == QUANTIZED_DEEPSEEK;
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
+                      scale = recipe_tensor(dequantizer, weight->part[0]);
+    bool is_deepseek = weight->scheme == QUANTIZED_SCALE_INV || weight->scheme == QUANTIZED_DEEPSEEK;
     bool is_fp4 = t.dtype == CKPT_DT_F4 || t.dtype == CKPT_DT_U8 || (is_deepseek && t.dtype == CKPT_DT_I8);
-    bool is_compressed = w->scheme == QUANTIZED_SCALE;
+    bool is_compressed = weight->scheme == QUANTIZED_SCALE;
     if (is_fp4 && (!is_deepseek || t.ndim < 2))
         return recipe_refuse("its packed numbers are of an unknown layout", err);
-    if (w->scheme == QUANTIZED_QUANTO && w->part[1] != CKPT_NO_TENSOR)
+    if (weight->scheme == QUANTIZED_QUANTO && weight->part[1] != CKPT_NO_TENSOR)
         return recipe_refuse("packed numbers of optimum-quanto begin with _data._data", err);
-    CKPT_TRY(recipe_begin(d, w, is_fp4 ? 2 : 1, recipe_dtype(&scale), out, err));
+    CKPT_TRY(recipe_begin(dequantizer, weight, is_fp4 ? 2 : 1, recipe_dtype(&scale), out, err));
     if (is_fp4)
         set_fp4(&out->recipe);
-    CKPT_TRY(recipe_set_scales(d, &out->recipe, w->part[0], out->shape, out->ndim, err));
-    read_exponents(d, &out->recipe);
+    CKPT_TRY(recipe_set_scales(dequantizer, &out->recipe, weight->part[0], out->shape, out->ndim, err));
+    read_exponents(dequantizer, &out->recipe);
     if (!is_compressed)
         return CKPT_OK;
-    if (w->part[1] != CKPT_NO_TENSOR) {
-        if (!is_integer((ckpt_dtype)recipe_tensor(d, w->part[1]).dtype) && t.dtype == CKPT_DT_I8)
+    if (weight->part[1] != CKPT_NO_TENSOR) {
+        if (!is_integer((ckpt_dtype)recipe_tensor(dequantizer, weight->part[1]).dtype) &&
+            t.dtype == CKPT_DT_I8)
             return recipe_refuse("its zeros are no integers", err);
-        out->recipe.zero.m = recipe_matrix(w->part[1], out->recipe.scale.rows, out->recipe.scale.cols);
+        out->recipe.zero.m = recipe_matrix(weight->part[1], out->recipe.scale.rows, out->recipe.scale.cols);
     }
-    return set_groups(d, &out->recipe, w->part[2], err);
+    return set_groups(dequantizer, &out->recipe, weight->part[2], err);
 }
 
 /* make_comfy_blocks - makes nvfp4 (IS_FP4) or mxfp8: scales for 16 or 32 numbers, in the tiles of cuBLAS. The
  * first fp4 of a byte is in its high bits. comfy_kitchen dequantizes to bfloat16. */
-static ckpt_status make_comfy_blocks(struct dequantizer *d, const struct quantized_weight *w, bool is_fp4,
-                                     struct dequantized *out, ckpt_error *err)
+static ckpt_status make_comfy_blocks(struct dequantizer *dequantizer, const struct quantized_weight *weight,
+                                     bool is_fp4, struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, w->weight);
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight);
     struct scaled_recipe *r = &out->recipe;
     unsigned block = is_fp4 ? 16 : 32;
     bool is_float = dtype_info((ckpt_dtype)t.dtype)->klass == 'f';
     bool has_dtype = is_fp4 ? t.dtype == CKPT_DT_U8 : is_float;
     if (!has_dtype || !is_matrix(&t))
         return recipe_refuse("it is no matrix of the dtype of its format", err);
-    CKPT_TRY(recipe_begin(d, w, is_fp4 ? 2 : 1, CKPT_DT_BF16, out, err));
+    CKPT_TRY(recipe_begin(dequantizer, weight, is_fp4 ? 2 : 1, CKPT_DT_BF16, out, err));
     if (r->cols % block)
         return recipe_refuse("its columns are not complete blocks", err);
     r->block_cols = block;
-    r->scale = recipe_matrix(w->part[1], r->rows, r->cols / block);
+    r->scale = recipe_matrix(weight->part[1], r->rows, r->cols / block);
     r->scale.tiled = true;
     r->scale.dtype = is_fp4 ? CKPT_DT_F8_E4M3 : CKPT_DT_F8_E8M0;
     if (!is_fp4)
@@ -129,64 +136,64 @@ static ckpt_status make_comfy_blocks(struct dequantizer *d, const struct quantiz
     set_fp4(r);
     r->codes.high_first = true;
     r->rounds_scale = true;
-    if (w->part[2] == CKPT_NO_TENSOR)
+    if (weight->part[2] == CKPT_NO_TENSOR)
         return recipe_refuse("it has no weight_scale_2", err);
-    return read_scalar(d, w->part[2], &r->multiplier, err);
+    return read_scalar(dequantizer, weight->part[2], &r->multiplier, err);
 }
 
-ckpt_status recipe_make_comfy(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_comfy(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                               struct dequantized *out, ckpt_error *err)
 {
     const ckpt_value *state;
-    struct quantized_weight scaled = *w;
-    CKPT_TRY(recipe_read_json(d, w->part[0], &state, err));
-    if (w->part[1] == CKPT_NO_TENSOR)
+    struct quantized_weight scaled = *weight;
+    CKPT_TRY(recipe_read_json(dequantizer, weight->part[0], &state, err));
+    if (weight->part[1] == CKPT_NO_TENSOR)
         return recipe_refuse("it has no weight_scale", err);
     if (recipe_text_is(state, "format", "nvfp4") || recipe_text_is(state, "format", "mxfp8"))
-        return make_comfy_blocks(d, w, recipe_text_is(state, "format", "nvfp4"), out, err);
+        return make_comfy_blocks(dequantizer, weight, recipe_text_is(state, "format", "nvfp4"), out, err);
     if (!recipe_text_is(state, "format", "float8_e4m3fn") && !recipe_text_is(state, "format", "float8_e5m2"))
         return recipe_refuse("of ComfyUI's formats, only float8_e4m3fn, float8_e5m2, mxfp8 and nvfp4 are "
                              "dequantized",
                              err);
-    scaled.part[0] = w->part[1];
-    return recipe_make_scaled(d, &scaled, out, err);
+    scaled.part[0] = weight->part[1];
+    return recipe_make_scaled(dequantizer, &scaled, out, err);
 }
 
 /* recipe_make_fp4 - two fp4 in a byte, the first in its low bits, with a scale for each 16 or 32. */
-ckpt_status recipe_make_fp4(struct dequantizer *d, const struct quantized_weight *w, struct dequantized *out,
-                            ckpt_error *err)
+ckpt_status recipe_make_fp4(struct dequantizer *dequantizer, const struct quantized_weight *weight,
+                            struct dequantized *out, ckpt_error *err)
 {
     struct scaled_recipe *r = &out->recipe;
-    bool is_modelopt = w->scheme == QUANTIZED_NVFP4, has_global = w->scheme != QUANTIZED_CT_MXFP4;
-    CKPT_TRY(recipe_begin(d, w, 2, is_modelopt ? CKPT_DT_F32 : CKPT_DT_BF16, out, err));
+    bool is_modelopt = weight->scheme == QUANTIZED_NVFP4, has_global = weight->scheme != QUANTIZED_CT_MXFP4;
+    CKPT_TRY(recipe_begin(dequantizer, weight, 2, is_modelopt ? CKPT_DT_F32 : CKPT_DT_BF16, out, err));
     set_fp4(r);
-    CKPT_TRY(recipe_set_scales(d, r, w->part[0], out->shape, out->ndim, err));
+    CKPT_TRY(recipe_set_scales(dequantizer, r, weight->part[0], out->shape, out->ndim, err));
     if (r->block_rows != 1 || (r->block_cols != 16 && r->block_cols != 32))
         return recipe_refuse("its scales are not of 16 or 32 numbers", err);
-    read_exponents(d, r);
+    read_exponents(dequantizer, r);
     r->divides = !is_modelopt;
-    return has_global ? read_scalar(d, w->part[1], &r->multiplier, err) : CKPT_OK;
+    return has_global ? read_scalar(dequantizer, weight->part[1], &r->multiplier, err) : CKPT_OK;
 }
 
 /* recipe_make_gpt_oss - [experts, rows, blocks, 16] bytes of fp4, which transformers transposes when it loads
  * them. */
-ckpt_status recipe_make_gpt_oss(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_gpt_oss(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                 struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, w->weight);
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight);
     struct scaled_recipe *r = &out->recipe;
     if (t.ndim != 4 || t.shape[3] != 16 || !t.elements)
         return recipe_refuse("its blocks do not have four dimensions", err);
     uint64_t experts = t.shape[0], rows = t.shape[1], blocks = t.shape[2];
     *r = recipe_make(experts * rows, blocks * 32, CKPT_DT_BF16);
-    r->codes.m = recipe_matrix(w->weight, experts * rows, blocks * 16);
+    r->codes.m = recipe_matrix(weight->weight, experts * rows, blocks * 16);
     set_fp4(r);
     r->block_cols = 32;
-    r->scale = recipe_matrix(w->part[0], experts * rows, blocks);
-    read_exponents(d, r);
+    r->scale = recipe_matrix(weight->part[0], experts * rows, blocks);
+    read_exponents(dequantizer, r);
     out->ndim = 3;
-    out->shape = arena_array(d->p->file->a, 3, sizeof *out->shape);
-    out->stride = arena_array(d->p->file->a, 3, sizeof *out->stride);
+    out->shape = arena_array(dequantizer->p->file->a, 3, sizeof *out->shape);
+    out->stride = arena_array(dequantizer->p->file->a, 3, sizeof *out->stride);
     CKPT_TRY_ALLOC(out->shape && out->stride, err);
     const uint64_t shape[3] = {experts, r->cols, rows}, stride[3] = {rows * r->cols, 1, r->cols};
     memcpy(out->shape, shape, sizeof shape);
@@ -198,8 +205,8 @@ ckpt_status recipe_make_gpt_oss(struct dequantizer *d, const struct quantized_we
 
 /* find_packed_bits - sets *BITS to the bits of COLS codes in WORDS words. If several fit, the configuration
  * has to name the bits. */
-static ckpt_status find_packed_bits(struct dequantizer *d, uint64_t cols, uint64_t words, unsigned *bits,
-                                    ckpt_error *err)
+static ckpt_status find_packed_bits(struct dequantizer *dequantizer, uint64_t cols, uint64_t words,
+                                    unsigned *bits, ckpt_error *err)
 {
     unsigned n = 0;
     for (unsigned i = 1; i <= 8; i++)
@@ -209,9 +216,9 @@ static ckpt_status find_packed_bits(struct dequantizer *d, uint64_t cols, uint64
         }
     if (n == 1)
         return CKPT_OK;
-    CKPT_TRY(recipe_read_config(d, err));
+    CKPT_TRY(recipe_read_config(dequantizer, err));
     uint32_t ngroups;
-    const value_pair *pairs = value_pairs(value_get(d->config, "config_groups"), &ngroups);
+    const value_pair *pairs = value_pairs(value_get(dequantizer->config, "config_groups"), &ngroups);
     uint64_t given = ngroups == 1 ? recipe_get_number(value_get(pairs[0].val, "weights"), "num_bits") : 0;
     if (n == 0 || given < 1 || given > 8 || (cols * given + 31) / 32 != words)
         return recipe_refuse("its weight_shape does not show how many bits its packed numbers have", err);
@@ -221,35 +228,36 @@ static ckpt_status find_packed_bits(struct dequantizer *d, uint64_t cols, uint64
 
 /* recipe_make_packed - compressed-tensors: integers of BITS bits without gaps, zeros packed along the
  * rows. */
-ckpt_status recipe_make_packed(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_packed(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
+                      scale = recipe_tensor(dequantizer, weight->part[0]);
     struct scaled_recipe *r = &out->recipe;
     unsigned char *bytes;
     uint64_t n, cols;
-    CKPT_TRY(recipe_read_part(d, w->part[1], 64, &bytes, &n, err));
-    if (recipe_tensor(d, w->part[1]).dtype != CKPT_DT_I64 || n != 16 || !is_matrix(&t))
+    CKPT_TRY(recipe_read_part(dequantizer, weight->part[1], 64, &bytes, &n, err));
+    if (recipe_tensor(dequantizer, weight->part[1]).dtype != CKPT_DT_I64 || n != 16 || !is_matrix(&t))
         return recipe_refuse("its weight_shape is not two int64", err);
     cols = load_u64le(bytes + 8);
     if (load_u64le(bytes) != t.shape[0] || !cols || cols > UINT64_MAX / 32 / t.shape[0])
         return recipe_refuse("its weight_shape does not match its packed numbers", err);
     unsigned bits = 0;
-    CKPT_TRY(find_packed_bits(d, cols, t.shape[1], &bits, err));
-    CKPT_TRY(recipe_set_matrix_shape(d, out, t.shape[0], cols, err));
+    CKPT_TRY(find_packed_bits(dequantizer, cols, t.shape[1], &bits, err));
+    CKPT_TRY(recipe_set_matrix_shape(dequantizer, out, t.shape[0], cols, err));
     *r = recipe_make(t.shape[0], cols, recipe_dtype(&scale));
-    r->codes = (struct scaled_codes){.m = recipe_matrix(w->weight, t.shape[0], t.shape[1]),
+    r->codes = (struct scaled_codes){.m = recipe_matrix(weight->weight, t.shape[0], t.shape[1]),
                                      .packing = PACKED_COLS,
                                      .bits = bits,
                                      .offset = -(1 << (bits - 1))};
-    CKPT_TRY(recipe_set_scales(d, r, w->part[0], out->shape, 2, err));
-    if (w->part[2] != CKPT_NO_TENSOR) {
-        const ckpt_tensor zero = recipe_tensor(d, w->part[2]);
+    CKPT_TRY(recipe_set_scales(dequantizer, r, weight->part[0], out->shape, 2, err));
+    if (weight->part[2] != CKPT_NO_TENSOR) {
+        const ckpt_tensor zero = recipe_tensor(dequantizer, weight->part[2]);
         r->zero = r->codes;
         r->zero.packing = zero.dtype == CKPT_DT_I32 ? PACKED_ROWS : PACKED_NOT;
-        r->zero.m = recipe_matrix(w->part[2], zero.ndim ? zero.shape[0] : 0, r->scale.cols);
+        r->zero.m = recipe_matrix(weight->part[2], zero.ndim ? zero.shape[0] : 0, r->scale.cols);
     }
-    return set_groups(d, r, w->part[3], err);
+    return set_groups(dequantizer, r, weight->part[3], err);
 }
 
 /* The first words of GPTQ's zeros. */
@@ -257,104 +265,111 @@ enum { SAMPLE_WORDS = 16 };
 
 /* find_zero_offset - sets *OFFSET to what is added to GPTQ's zeros: 1 in its first format, in which programs
  * subtract 1 when they write, and 0 in the second. A symmetric zero of half the range shows which it is. */
-static ckpt_status find_zero_offset(struct dequantizer *d, uint32_t zeros, unsigned bits, int *offset,
-                                    ckpt_error *err)
+static ckpt_status find_zero_offset(struct dequantizer *dequantizer, uint32_t zeros, unsigned bits,
+                                    int *offset, ckpt_error *err)
 {
     unsigned char words[4 * SAMPLE_WORDS];
-    const ckpt_tensor t = recipe_tensor(d, zeros);
+    const ckpt_tensor t = recipe_tensor(dequantizer, zeros);
     uint64_t n = t.elements < SAMPLE_WORDS ? t.elements : SAMPLE_WORDS;
-    CKPT_TRY(recipe_read_config(d, err));
+    CKPT_TRY(recipe_read_config(dequantizer, err));
     *offset = 1;
-    if (d->config && value_get(d->config, "checkpoint_format")) {
-        *offset = recipe_text_is(d->config, "checkpoint_format", "gptq_v2") ? 0 : 1;
+    if (dequantizer->config && value_get(dequantizer->config, "checkpoint_format")) {
+        *offset = recipe_text_is(dequantizer->config, "checkpoint_format", "gptq_v2") ? 0 : 1;
         return CKPT_OK;
     }
-    if (d->config)
+    if (dequantizer->config)
         return CKPT_OK;
-    CKPT_TRY(stream_read(&d->p->file->table, zeros, 0, n, words, err));
+    CKPT_TRY(stream_read(&dequantizer->p->file->table, zeros, 0, n, words, err));
     bool all_half = n > 0 && 32 % bits == 0;
     for (uint64_t i = 0; all_half && i < 8 * n * (4 / bits ? 4 / bits : 1) && i * bits < 32 * n; i++)
         all_half = (load_u32le(words + i * bits / 32 * 4) >> (i * bits % 32) & ((1u << bits) - 1)) ==
                    1u << (bits - 1);
     if (all_half)
         *offset = 0;
-    if (!d->has_noted_gptq)
-        plan_notice(d->p,
+    if (!dequantizer->has_noted_gptq)
+        plan_notice(dequantizer->p,
                     "no config.json says how GPTQ's zeros are stored; by their values, assuming "
                     "checkpoint_format %s",
                     all_half ? "gptq_v2" : "gptq");
-    d->has_noted_gptq = true;
+    dequantizer->has_noted_gptq = true;
     return CKPT_OK;
 }
 
 /* recipe_make_gptq - qweight [in * bits / 32, out], qzeros [groups, out * bits / 32], scales [groups,
  * out]. */
-ckpt_status recipe_make_gptq(struct dequantizer *d, const struct quantized_weight *w, struct dequantized *out,
-                             ckpt_error *err)
+ckpt_status recipe_make_gptq(struct dequantizer *dequantizer, const struct quantized_weight *weight,
+                             struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
-    const ckpt_tensor zero = recipe_tensor(d, w->part[1]);
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
+                      scale = recipe_tensor(dequantizer, weight->part[0]);
+    const ckpt_tensor zero = recipe_tensor(dequantizer, weight->part[1]);
     struct scaled_recipe *r = &out->recipe;
     if (!is_matrix(&t) || !is_matrix(&scale) || !is_matrix(&zero) || t.shape[1] != scale.shape[1])
         return recipe_refuse("its tensors are not matrices of one width", err);
     uint64_t rows = t.shape[1], groups = scale.shape[0], bits = zero.shape[1] * 32 / rows;
-    bool has_groups = w->part[2] != CKPT_NO_TENSOR;
+    bool has_groups = weight->part[2] != CKPT_NO_TENSOR;
     if (!bits || bits > 8 || zero.shape[1] * 32 != rows * bits || zero.shape[0] != groups)
         return recipe_refuse("its zeros are not of 1 to 8 bits", err);
-    uint64_t cols = has_groups ? recipe_tensor(d, w->part[2]).elements : t.shape[0] * 32 / bits;
+    uint64_t cols = has_groups ? recipe_tensor(dequantizer, weight->part[2]).elements
+                               : t.shape[0] * 32 / bits;
     if (!cols || t.shape[0] * 32 / bits != cols)
         return recipe_refuse("its packed numbers do not have the shape of its g_idx", err);
-    CKPT_TRY(recipe_set_matrix_shape(d, out, rows, cols, err));
+    CKPT_TRY(recipe_set_matrix_shape(dequantizer, out, rows, cols, err));
     *r = recipe_make(rows, cols, recipe_dtype(&scale));
-    r->codes = (struct scaled_codes){
-        .m = make_transposed(w->weight, rows, t.shape[0]), .packing = PACKED_COLS, .bits = (unsigned)bits};
-    r->scale = make_transposed(w->part[0], rows, groups);
-    r->zero = (struct scaled_codes){.m = make_transposed(w->part[1], zero.shape[1], groups),
+    r->codes = (struct scaled_codes){.m = make_transposed(weight->weight, rows, t.shape[0]),
+                                     .packing = PACKED_COLS,
+                                     .bits = (unsigned)bits};
+    r->scale = make_transposed(weight->part[0], rows, groups);
+    r->zero = (struct scaled_codes){.m = make_transposed(weight->part[1], zero.shape[1], groups),
                                     .packing = PACKED_ROWS,
                                     .bits = (unsigned)bits};
-    CKPT_TRY(find_zero_offset(d, w->part[1], (unsigned)bits, &r->zero.offset, err));
-    CKPT_TRY(set_groups(d, r, w->part[2], err));
+    CKPT_TRY(find_zero_offset(dequantizer, weight->part[1], (unsigned)bits, &r->zero.offset, err));
+    CKPT_TRY(set_groups(dequantizer, r, weight->part[2], err));
     struct block_choice blocks = {.rows = rows, .cols = cols, .scale_rows = rows, .scale_cols = groups};
-    return r->group.row == CKPT_NO_TENSOR ? recipe_choose_blocks(d, &blocks, r, err) : CKPT_OK;
+    return r->group.row == CKPT_NO_TENSOR ? recipe_choose_blocks(dequantizer, &blocks, r, err) : CKPT_OK;
 }
 
 /* recipe_make_awq - qweight [in, out / 8], qzeros [groups, out / 8], scales [groups, out]; 4 bits,
  * interleaved. */
-ckpt_status recipe_make_awq(struct dequantizer *d, const struct quantized_weight *w, struct dequantized *out,
-                            ckpt_error *err)
+ckpt_status recipe_make_awq(struct dequantizer *dequantizer, const struct quantized_weight *weight,
+                            struct dequantized *out, ckpt_error *err)
 {
     static const uint8_t order[8] = {0, 4, 1, 5, 2, 6, 3, 7};
-    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
-    const ckpt_tensor zero = recipe_tensor(d, w->part[1]);
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
+                      scale = recipe_tensor(dequantizer, weight->part[0]);
+    const ckpt_tensor zero = recipe_tensor(dequantizer, weight->part[1]);
     struct scaled_recipe *r = &out->recipe;
     if (is_matrix(&t) && is_matrix(&scale) && t.shape[1] == scale.shape[1]) /* GPTQ without g_idx */
-        return recipe_make_gptq(d, w, out, err);
+        return recipe_make_gptq(dequantizer, weight, out, err);
     bool fits = is_matrix(&t) && is_matrix(&scale) && is_matrix(&zero) && zero.shape[1] == t.shape[1] &&
                 scale.shape[1] == t.shape[1] * 8 && zero.shape[0] == scale.shape[0] &&
                 t.shape[0] % scale.shape[0] == 0;
     if (!fits)
         return recipe_refuse("its tensors are not of AWQ's GEMM layout", err);
     uint64_t rows = scale.shape[1], cols = t.shape[0], groups = scale.shape[0];
-    CKPT_TRY(recipe_set_matrix_shape(d, out, rows, cols, err));
+    CKPT_TRY(recipe_set_matrix_shape(dequantizer, out, rows, cols, err));
     *r = recipe_make(rows, cols, recipe_dtype(&scale));
     r->block_cols = cols / groups;
-    r->codes = (struct scaled_codes){
-        .m = make_transposed(w->weight, t.shape[1], cols), .packing = PACKED_ROWS, .bits = 4, .order = order};
+    r->codes = (struct scaled_codes){.m = make_transposed(weight->weight, t.shape[1], cols),
+                                     .packing = PACKED_ROWS,
+                                     .bits = 4,
+                                     .order = order};
     r->zero = r->codes;
-    r->zero.m = make_transposed(w->part[1], t.shape[1], groups);
-    r->scale = make_transposed(w->part[0], rows, groups);
+    r->zero.m = make_transposed(weight->part[1], t.shape[1], groups);
+    r->scale = make_transposed(weight->part[0], rows, groups);
     return CKPT_OK;
 }
 
 /* find_mlx_bits - returns the bits of a number of MLX, of which PACKED words and SCALES groups make a row; 0:
  * the sizes allow several, and no config.json says which. */
-static uint64_t find_mlx_bits(const struct dequantizer *d, ckpt_str stem, uint64_t words, uint64_t scales)
+static uint64_t find_mlx_bits(const struct dequantizer *dequantizer, ckpt_str stem, uint64_t words,
+                              uint64_t scales)
 {
     static const uint64_t all_bits[] = {2, 3, 4, 5, 6, 8};
-    uint64_t found = 0, bits = recipe_get_number(d->config, "bits");
+    uint64_t found = 0, bits = recipe_get_number(dequantizer->config, "bits");
     ckpt_str name = str_of(stem.ptr, stem.len ? stem.len - 1 : 0);
     uint32_t n;
-    const value_pair *pairs = value_pairs(d->config, &n);
+    const value_pair *pairs = value_pairs(dequantizer->config, &n);
     for (uint32_t i = 0; i < n; i++) { /* a module may have bits of its own */
         ckpt_str key;
         if (value_text(pairs[i].key, &key) && str_eq(key, name) && recipe_get_number(pairs[i].val, "bits"))
@@ -374,39 +389,40 @@ static uint64_t find_mlx_bits(const struct dequantizer *d, ckpt_str stem, uint64
 }
 
 /* recipe_make_mlx - uint32 [..., in * bits / 32], scales and biases [..., in / group]. */
-ckpt_status recipe_make_mlx(struct dequantizer *d, const struct quantized_weight *w, struct dequantized *out,
-                            ckpt_error *err)
+ckpt_status recipe_make_mlx(struct dequantizer *dequantizer, const struct quantized_weight *weight,
+                            struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
+                      scale = recipe_tensor(dequantizer, weight->part[0]);
     struct scaled_recipe *r = &out->recipe;
     if (!t.ndim || t.ndim != scale.ndim || !t.elements || !scale.elements)
         return recipe_refuse("its tensors do not have the same dimensions", err);
     uint64_t words = t.shape[t.ndim - 1], scales = scale.shape[t.ndim - 1], rows = t.elements / words;
-    CKPT_TRY(recipe_read_config(d, err));
-    uint64_t bits = find_mlx_bits(d, w->stem, words, scales);
+    CKPT_TRY(recipe_read_config(dequantizer, err));
+    uint64_t bits = find_mlx_bits(dequantizer, weight->stem, words, scales);
     if (!bits || bits > 8)
         return recipe_refuse("how many bits it has is in a config.json of MLX, which is not next to the file",
                              err);
-    CKPT_TRY(recipe_set_shape(d, out, &t, 32, bits, err));
+    CKPT_TRY(recipe_set_shape(dequantizer, out, &t, 32, bits, err));
     *r = recipe_make(rows, out->shape[t.ndim - 1], recipe_dtype(&scale));
     r->codes = (struct scaled_codes){
-        .m = recipe_matrix(w->weight, rows, words), .packing = PACKED_COLS, .bits = (unsigned)bits};
+        .m = recipe_matrix(weight->weight, rows, words), .packing = PACKED_COLS, .bits = (unsigned)bits};
     if (r->cols % scales || scale.elements / scales != rows)
         return recipe_refuse("its scales do not divide its columns", err);
     r->block_cols = r->cols / scales;
-    r->scale = recipe_matrix(w->part[0], rows, scales);
-    r->bias = recipe_matrix(w->part[1], rows, scales);
+    r->scale = recipe_matrix(weight->part[0], rows, scales);
+    r->bias = recipe_matrix(weight->part[1], rows, scales);
     r->rounds_product = true;
     return CKPT_OK;
 }
 
 /* make_e4m3 - returns the numbers of the codes of float8_e4m3fn. NULL: no memory. */
-static const float *make_e4m3(struct dequantizer *d)
+static const float *make_e4m3(struct dequantizer *dequantizer)
 {
     unsigned char codes[256];
     struct conversion c;
     struct convert_tally ignored = {0};
-    float *numbers = arena_array(d->p->file->a, sizeof codes, sizeof *numbers);
+    float *numbers = arena_array(dequantizer->p->file->a, sizeof codes, sizeof *numbers);
     if (!numbers || !conversion_init(&c, CKPT_DT_F8_E4M3, CKPT_DT_F32))
         return NULL;
     for (unsigned i = 0; i < sizeof codes; i++)
@@ -420,10 +436,11 @@ static const float *make_e4m3(struct dequantizer *d)
 /* recipe_make_mlx_float - uint32 [..., in * bits / 32] and scales of bytes, without biases. The mode
  * follows from the words for each scale: 4 for mxfp4, 2 for nvfp4, 8 for mxfp8; MLX has no other sizes. It
  * dequantizes to bfloat16. */
-ckpt_status recipe_make_mlx_float(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_mlx_float(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                   struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, w->weight), scale = recipe_tensor(d, w->part[0]);
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
+                      scale = recipe_tensor(dequantizer, weight->part[0]);
     struct scaled_recipe *r = &out->recipe;
     if (!t.ndim || t.ndim != scale.ndim || !t.elements || !scale.elements)
         return recipe_refuse("its tensors do not have the same dimensions", err);
@@ -432,14 +449,14 @@ ckpt_status recipe_make_mlx_float(struct dequantizer *d, const struct quantized_
     if (scale.dtype != CKPT_DT_U8 || (words_each != 2 && words_each != 4 && words_each != 8))
         return recipe_refuse("its scales are not those of MLX's mxfp4, nvfp4 or mxfp8", err);
     unsigned bits = words_each == 8 ? 8 : 4;
-    CKPT_TRY(recipe_set_shape(d, out, &t, 32, bits, err));
+    CKPT_TRY(recipe_set_shape(dequantizer, out, &t, 32, bits, err));
     *r = recipe_make(rows, out->shape[t.ndim - 1], CKPT_DT_BF16);
-    r->codes = (struct scaled_codes){.m = recipe_matrix(w->weight, rows, words),
+    r->codes = (struct scaled_codes){.m = recipe_matrix(weight->weight, rows, words),
                                      .packing = PACKED_COLS,
                                      .bits = bits,
-                                     .lookup = bits == 4 ? e2m1 : make_e4m3(d)};
+                                     .lookup = bits == 4 ? e2m1 : make_e4m3(dequantizer)};
     r->block_cols = r->cols / scales;
-    r->scale = recipe_matrix(w->part[0], rows, scales);
+    r->scale = recipe_matrix(weight->part[0], rows, scales);
     r->scale.dtype = words_each == 2 ? CKPT_DT_F8_E4M3 : CKPT_DT_F8_E8M0;
     return r->codes.lookup ? CKPT_OK : fail_memory(err);
 }
@@ -461,24 +478,25 @@ static const char *find_reason(enum quantized_scheme_id scheme)
     }
 }
 
-ckpt_status recipe_make_unsupported(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_unsupported(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                     struct dequantized *out, ckpt_error *err)
 {
-    (void)d;
+    (void)dequantizer;
     (void)out;
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "weights by %s are not dequantized%s",
-                quantized_title(w->scheme), find_reason(w->scheme));
+                quantized_title(weight->scheme), find_reason(weight->scheme));
 }
 
-ckpt_status dequantize_make_recipe(struct dequantizer *d, const struct quantized_weight *w,
-                                   struct dequantized *out, ckpt_error *err)
+ckpt_status dequantize_make_recipe(struct dequantizer *dequantizer,
+                                   const struct quantized_weight *quantized_weight, struct dequantized *out,
+                                   ckpt_error *err)
 {
     *out = (struct dequantized){0};
-    switch (w->scheme) {
+    switch (quantized_weight->scheme) {
 #define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe)                                  \
-    case QUANTIZED_##id: return recipe_make_##recipe(d, w, out, err);
+    case QUANTIZED_##id: return recipe_make_##recipe(dequantizer, quantized_weight, out, err);
 #include "op/quantized.def"
 #undef SCHEME
-    default: return recipe_make_unsupported(d, w, out, err);
+    default: return recipe_make_unsupported(dequantizer, quantized_weight, out, err);
     }
 }

@@ -5,31 +5,32 @@
 
 /* ------------------------------------------------------------------ bitsandbytes, torchao */
 
-static ckpt_status make_bnb_nested(struct dequantizer *d, const struct quantized_weight *w,
-                                   const ckpt_value *state, struct scaled_recipe *r, ckpt_error *err)
+static ckpt_status make_bnb_nested(struct dequantizer *dequantizer, const struct quantized_weight *weight,
+                                   const ckpt_value *state, struct scaled_recipe *recipe, ckpt_error *err)
 {
     const ckpt_value *offset = value_get(state, "nested_offset");
-    bool has_both = w->part[4] != CKPT_NO_TENSOR && w->part[5] != CKPT_NO_TENSOR;
-    r->nested_block = recipe_get_number(state, "nested_blocksize");
-    if (!has_both || !r->nested_block || !offset || offset->type != CKPT_V_FLOAT)
+    bool has_both = weight->part[4] != CKPT_NO_TENSOR && weight->part[5] != CKPT_NO_TENSOR;
+    recipe->nested_block = recipe_get_number(state, "nested_blocksize");
+    if (!has_both || !recipe->nested_block || !offset || offset->type != CKPT_V_FLOAT)
         return recipe_refuse("its quant_state does not describe the nested absmax", err);
-    r->nested_offset = (float)offset->u.f;
-    r->nested = recipe_matrix(w->part[4], 1, recipe_tensor(d, w->part[4]).elements);
-    return recipe_read_lookup(d, w->part[5], 256, &r->nested_lookup, err);
+    recipe->nested_offset = (float)offset->u.f;
+    recipe->nested = recipe_matrix(weight->part[4], 1, recipe_tensor(dequantizer, weight->part[4]).elements);
+    return recipe_read_lookup(dequantizer, weight->part[5], 256, &recipe->nested_lookup, err);
 }
 
-/* read_shape - sets the shape of OUT to the list V. */
-static ckpt_status read_shape(struct dequantizer *d, const ckpt_value *v, struct dequantized *out,
-                              uint64_t *elements, ckpt_error *err)
+/* read_shape - sets the shape of OUT to the list VALUE. */
+static ckpt_status read_shape(struct dequantizer *dequantizer, const ckpt_value *value,
+                              struct dequantized *out, uint64_t *elements, ckpt_error *err)
 {
     *elements = 1;
-    bool ok = v && v->type == CKPT_V_LIST && v->u.seq.n && v->u.seq.n <= 8;
-    out->ndim = ok ? v->u.seq.n : 0;
-    out->shape = arena_array(d->p->file->a, out->ndim, sizeof *out->shape);
+    bool ok = value && value->type == CKPT_V_LIST && value->u.seq.n && value->u.seq.n <= 8;
+    out->ndim = ok ? value->u.seq.n : 0;
+    out->shape = arena_array(dequantizer->p->file->a, out->ndim, sizeof *out->shape);
     CKPT_TRY_ALLOC(out->shape, err);
     for (uint32_t k = 0; ok && k < out->ndim; k++) {
         int64_t n;
-        ok = value_integer(v->u.seq.items[k], &n) && n > 0 && checked_mul(*elements, (uint64_t)n, elements);
+        ok = value_integer(value->u.seq.items[k], &n) && n > 0 &&
+             checked_mul(*elements, (uint64_t)n, elements);
         out->shape[k] = ok ? (uint64_t)n : 0;
     }
     return ok ? CKPT_OK : recipe_refuse("its quant_state has no shape", err);
@@ -37,45 +38,48 @@ static ckpt_status read_shape(struct dequantizer *d, const ckpt_value *v, struct
 
 /* recipe_make_bnb_4bit - one run of codes, the first of a byte in its high bits, with an absmax for each
  * block. */
-ckpt_status recipe_make_bnb_4bit(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_bnb_4bit(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                  struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, w->weight), absmax = recipe_tensor(d, w->part[0]);
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
+                      absmax = recipe_tensor(dequantizer, weight->part[0]);
     struct scaled_recipe *r = &out->recipe;
-    uint32_t row = w->part[2] != CKPT_NO_TENSOR ? w->part[2] : w->part[3];
+    uint32_t row = weight->part[2] != CKPT_NO_TENSOR ? weight->part[2] : weight->part[3];
     const ckpt_value *state;
     uint64_t elements;
     if (row == CKPT_NO_TENSOR)
         return recipe_refuse("it has no quant_state", err);
-    CKPT_TRY(recipe_read_json(d, row, &state, err));
-    CKPT_TRY(read_shape(d, value_get(state, "shape"), out, &elements, err));
+    CKPT_TRY(recipe_read_json(dequantizer, row, &state, err));
+    CKPT_TRY(read_shape(dequantizer, value_get(state, "shape"), out, &elements, err));
     *r = recipe_make(1, elements, recipe_get_dtype(state, "dtype"));
     r->block_cols = recipe_get_number(state, "blocksize");
     if (!r->dtype || !r->block_cols)
         return recipe_refuse("its quant_state has no dtype or blocksize", err);
     static const ckpt_dtype words[9] = {[1] = CKPT_DT_U8, [2] = CKPT_DT_U16, [4] = CKPT_DT_U32};
     unsigned width = dtype_info((ckpt_dtype)t.dtype)->block_bytes;
-    r->codes = (struct scaled_codes){
-        .m = recipe_matrix(w->weight, 1, t.elements), .packing = PACKED_COLS, .bits = 4, .high_first = true};
+    r->codes = (struct scaled_codes){.m = recipe_matrix(weight->weight, 1, t.elements),
+                                     .packing = PACKED_COLS,
+                                     .bits = 4,
+                                     .high_first = true};
     r->codes.m.dtype = width < 9 ? words[width] : CKPT_DT_NONE;
     if (!r->codes.m.dtype)
         return recipe_refuse("its numbers are not in elements of 1, 2 or 4 bytes", err);
-    CKPT_TRY(recipe_read_lookup(d, w->part[1], 16, &r->codes.lookup, err));
-    r->scale = recipe_matrix(w->part[0], 1, absmax.elements);
-    return absmax.dtype == CKPT_DT_U8 ? make_bnb_nested(d, w, state, r, err) : CKPT_OK;
+    CKPT_TRY(recipe_read_lookup(dequantizer, weight->part[1], 16, &r->codes.lookup, err));
+    r->scale = recipe_matrix(weight->part[0], 1, absmax.elements);
+    return absmax.dtype == CKPT_DT_U8 ? make_bnb_nested(dequantizer, weight, state, r, err) : CKPT_OK;
 }
 
-ckpt_status recipe_make_bnb_int8(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_bnb_int8(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                  struct dequantized *out, ckpt_error *err)
 {
     unsigned char *format;
     uint64_t n;
-    CKPT_TRY(recipe_begin(d, w, 1, CKPT_DT_F32, out, err));
-    CKPT_TRY(recipe_set_scales(d, &out->recipe, w->part[0], out->shape, out->ndim, err));
+    CKPT_TRY(recipe_begin(dequantizer, weight, 1, CKPT_DT_F32, out, err));
+    CKPT_TRY(recipe_set_scales(dequantizer, &out->recipe, weight->part[0], out->shape, out->ndim, err));
     out->recipe.factor = 7.874015718698502e-3f; /* 1 / 127, as bitsandbytes rounds it */
-    if (w->part[1] == CKPT_NO_TENSOR)
+    if (weight->part[1] == CKPT_NO_TENSOR)
         return CKPT_OK;
-    CKPT_TRY(recipe_read_part(d, w->part[1], 8, &format, &n, err));
+    CKPT_TRY(recipe_read_part(dequantizer, weight->part[1], 8, &format, &n, err));
     return n && *format == 0 ? CKPT_OK : recipe_refuse("its weight_format is not that of rows", err);
 }
 
@@ -94,34 +98,35 @@ static ckpt_status refuse_class(ckpt_str name, ckpt_error *err)
                 STR_ARG(name), str_starts(name, STR_LIT("Int4")) ? "packed for a kernel" : "none of these");
 }
 
-/* set_even_scales - sets the scales of R, whose blocks are of one size: torchao has no smaller last ones. */
-static ckpt_status set_even_scales(struct dequantizer *d, struct scaled_recipe *r, uint32_t scale,
-                                   const struct dequantized *out, ckpt_error *err)
+/* set_even_scales - sets the scales of RECIPE, whose blocks are of one size: torchao has no smaller last
+ * ones. */
+static ckpt_status set_even_scales(struct dequantizer *dequantizer, struct scaled_recipe *recipe,
+                                   uint32_t scale, const struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, scale);
+    const ckpt_tensor t = recipe_tensor(dequantizer, scale);
     uint32_t ndim = out->ndim;
     bool is_even = t.ndim == ndim && ndim >= 2 && t.elements > 1;
     for (uint32_t k = 0; is_even && k < ndim; k++)
         is_even = k + 2 < ndim ? t.shape[k] == out->shape[k] : out->shape[k] % t.shape[k] == 0;
     if (!is_even)
-        return recipe_set_scales(d, r, scale, out->shape, ndim, err);
-    r->matrix_rows = out->shape[ndim - 2];
-    r->block_rows = out->shape[ndim - 2] / t.shape[ndim - 2];
-    r->block_cols = out->shape[ndim - 1] / t.shape[ndim - 1];
-    r->scale = recipe_matrix(scale, t.elements / t.shape[ndim - 1], t.shape[ndim - 1]);
+        return recipe_set_scales(dequantizer, recipe, scale, out->shape, ndim, err);
+    recipe->matrix_rows = out->shape[ndim - 2];
+    recipe->block_rows = out->shape[ndim - 2] / t.shape[ndim - 2];
+    recipe->block_cols = out->shape[ndim - 1] / t.shape[ndim - 1];
+    recipe->scale = recipe_matrix(scale, t.elements / t.shape[ndim - 1], t.shape[ndim - 1]);
     return CKPT_OK;
 }
 
-/* set_torchao - sets OUT for codes of row CODES, of the shape of W, and the scale and zero of rows SCALE and
- * ZERO. */
-static ckpt_status set_torchao(struct dequantizer *d, const struct quantized_weight *w, uint32_t codes,
-                               uint32_t scale, uint32_t zero, ckpt_dtype dtype, struct dequantized *out,
-                               ckpt_error *err)
+/* set_torchao - sets OUT for codes of row CODES, of the shape of WEIGHT, and the scale and zero of rows SCALE
+ * and ZERO. */
+static ckpt_status set_torchao(struct dequantizer *dequantizer, const struct quantized_weight *weight,
+                               uint32_t codes, uint32_t scale, uint32_t zero, ckpt_dtype dtype,
+                               struct dequantized *out, ckpt_error *err)
 {
     struct scaled_recipe *r = &out->recipe;
-    CKPT_TRY(recipe_begin(d, w, 1, dtype, out, err));
+    CKPT_TRY(recipe_begin(dequantizer, weight, 1, dtype, out, err));
     r->codes.m.row = codes;
-    CKPT_TRY(set_even_scales(d, r, scale, out, err));
+    CKPT_TRY(set_even_scales(dequantizer, r, scale, out, err));
     if (zero != CKPT_NO_TENSOR)
         r->zero.m = recipe_matrix(zero, r->scale.rows, r->scale.cols);
     return CKPT_OK;
@@ -129,45 +134,49 @@ static ckpt_status set_torchao(struct dequantizer *d, const struct quantized_wei
 
 /* recipe_make_torchao - as torchao's safetensors have it: the attributes of the tensor are in the
  * metadata. */
-ckpt_status recipe_make_torchao(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_torchao(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                 struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_file *f = d->p->file;
-    ckpt_str last = str_after_last(w->stem, '.'), text, klass = {0}; /* "_weight" of "0._weight" */
+    const ckpt_file *f = dequantizer->p->file;
+    ckpt_str last = str_after_last(weight->stem, '.'), text, klass = {0}; /* "_weight" of "0._weight" */
     if (!last.len || last.ptr[0] != '_' || !f->metadata)
         return recipe_refuse("its metadata do not describe it", err);
-    ckpt_str name = ARENA_CONCAT(d->p->a, str_of(w->stem.ptr, w->stem.len - last.len), str_skip(last, 1));
+    ckpt_str name = ARENA_CONCAT(dequantizer->p->a, str_of(weight->stem.ptr, weight->stem.len - last.len),
+                                 str_skip(last, 1));
     const ckpt_value *v = name.ptr ? value_get(f->metadata, name.ptr) : NULL;
     ckpt_value *state = NULL;
-    if (!v || !value_text(v, &text) || json_read_value(text, CKPT_NO_OFFSET, d->p->a, &state, err) != CKPT_OK)
+    if (!v || !value_text(v, &text) ||
+        json_read_value(text, CKPT_NO_OFFSET, dequantizer->p->a, &state, err) != CKPT_OK)
         return recipe_refuse("its metadata do not describe it", err);
     const ckpt_value *data = value_get(state, "_data"), *type = value_get(state, "_type");
     if (!type || !value_text(type, &klass) || !is_dequantized_class(klass))
         return refuse_class(klass, err);
-    if (w->part[2] != CKPT_NO_TENSOR || w->part[3] != CKPT_NO_TENSOR)
+    if (weight->part[2] != CKPT_NO_TENSOR || weight->part[3] != CKPT_NO_TENSOR)
         return recipe_refuse("its activations are scaled, too, which a weight alone cannot express", err);
     ckpt_dtype dtype = recipe_get_dtype(value_get(data, "dtype"), "_data");
     if (!dtype)
         return recipe_refuse("its metadata do not name its dtype", err);
-    return set_torchao(d, w, w->weight, w->part[0], w->part[1], dtype, out, err);
+    return set_torchao(dequantizer, weight, weight->weight, weight->part[0], weight->part[1], dtype, out,
+                       err);
 }
 
 /* recipe_make_torchao_tensor - a tensor of torchao in a pickle: a composite, whose components are qdata,
  * scale and zero_point; others scale activations. */
-ckpt_status recipe_make_torchao_tensor(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_torchao_tensor(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                        struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, w->weight);
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight);
     ckpt_str klass = str_after_last(t.klass, '.');
     if (!is_dequantized_class(klass))
         return refuse_class(klass, err);
-    if (w->part[3] != CKPT_NO_TENSOR)
+    if (weight->part[3] != CKPT_NO_TENSOR)
         return recipe_refuse("its activations are scaled, too, which a weight alone cannot express", err);
-    if (w->part[0] == CKPT_NO_TENSOR || w->part[1] == CKPT_NO_TENSOR)
+    if (weight->part[0] == CKPT_NO_TENSOR || weight->part[1] == CKPT_NO_TENSOR)
         return recipe_refuse("it has no qdata and scale", err);
     if (!recipe_parse_dtype(str_c(ckpt_dtype_name((ckpt_dtype)t.dtype))))
         return recipe_refuse("it is not of float32, float16 or bfloat16", err);
-    return set_torchao(d, w, w->part[0], w->part[1], w->part[2], (ckpt_dtype)t.dtype, out, err);
+    return set_torchao(dequantizer, weight, weight->part[0], weight->part[1], weight->part[2],
+                       (ckpt_dtype)t.dtype, out, err);
 }
 
 /* The parts of a torchao_affine, in the order of the components in quantized.c. */
@@ -180,17 +189,18 @@ enum affine_part {
     AFFINE_WEIGHT
 };
 
-/* find_wrapper_state - returns the attributes that the call V gives to a tensor subclass; NULL: none. */
-static const ckpt_value *find_wrapper_state(const ckpt_value *v)
+/* find_wrapper_state - returns the attributes that the call VALUE gives to a tensor subclass; NULL: none. */
+static const ckpt_value *find_wrapper_state(const ckpt_value *value)
 {
-    if (v && value_calls(v, "torch._utils", "_rebuild_parameter", 1))
-        v = value_arg(v, 0);
-    return v && value_calls(v, "torch._tensor", "_rebuild_from_type_v2", 4) ? value_arg(v, 3) : NULL;
+    if (value && value_calls(value, "torch._utils", "_rebuild_parameter", 1))
+        value = value_arg(value, 0);
+    return value && value_calls(value, "torch._tensor", "_rebuild_from_type_v2", 4) ? value_arg(value, 3)
+                                                                                    : NULL;
 }
 
-/* set_affine_blocks - sets the blocks of R from STATE's block_size, one scale for each in row SCALE. */
+/* set_affine_blocks - sets the blocks of RECIPE from STATE's block_size, one scale for each in row SCALE. */
 static ckpt_status set_affine_blocks(const struct dequantized *out, const ckpt_value *state, uint32_t scale,
-                                     struct scaled_recipe *r, ckpt_error *err)
+                                     struct scaled_recipe *recipe, ckpt_error *err)
 {
     const ckpt_value *size = value_get(state, "block_size");
     int64_t block[2] = {0};
@@ -200,10 +210,11 @@ static ckpt_status set_affine_blocks(const struct dequantized *out, const ckpt_v
              out->shape[k] % (uint64_t)block[k] == 0;
     if (!ok)
         return recipe_refuse("its block_size does not divide a matrix of its shape", err);
-    r->matrix_rows = r->rows;
-    r->block_rows = (uint64_t)block[0];
-    r->block_cols = (uint64_t)block[1];
-    r->scale = recipe_matrix(scale, r->rows / r->block_rows, r->cols / r->block_cols);
+    recipe->matrix_rows = recipe->rows;
+    recipe->block_rows = (uint64_t)block[0];
+    recipe->block_cols = (uint64_t)block[1];
+    recipe->scale = recipe_matrix(scale, recipe->rows / recipe->block_rows,
+                                  recipe->cols / recipe->block_cols);
     return CKPT_OK;
 }
 
@@ -219,15 +230,15 @@ static bool has_zero_domain(const ckpt_value *state, bool has_zero)
            value_integer(value_arg(domain, 0), &number) && number == (has_zero ? 1 : 3);
 }
 
-/* find_affine_codes - sets *ROW to the codes of W, by its layout. */
-static ckpt_status find_affine_codes(const struct dequantizer *d, const struct quantized_weight *w,
-                                     uint32_t *row, ckpt_error *err)
+/* find_affine_codes - sets *ROW to the codes of WEIGHT, by its layout. */
+static ckpt_status find_affine_codes(const struct dequantizer *dequantizer,
+                                     const struct quantized_weight *weight, uint32_t *row, ckpt_error *err)
 {
-    uint32_t impl = w->part[AFFINE_IMPL];
+    uint32_t impl = weight->part[AFFINE_IMPL];
     if (impl == CKPT_NO_TENSOR)
         return recipe_refuse("it has no tensor_impl", err);
-    ckpt_str layout = str_after_last(recipe_tensor(d, impl).klass, '.');
-    const ckpt_value *state = find_wrapper_state(recipe_tensor(d, impl).value);
+    ckpt_str layout = str_after_last(recipe_tensor(dequantizer, impl).klass, '.');
+    const ckpt_value *state = find_wrapper_state(recipe_tensor(dequantizer, impl).value);
     const ckpt_value *transposed = value_get(state, "transposed");
     bool is_plain = str_is(layout, "PlainAQTTensorImpl"), is_float8 = str_is(layout, "Float8AQTTensorImpl");
     if (!is_plain && !is_float8)
@@ -236,91 +247,92 @@ static ckpt_status find_affine_codes(const struct dequantizer *d, const struct q
                     STR_ARG(layout));
     if (is_float8 && !(transposed && transposed->type == CKPT_V_BOOL && !transposed->u.b))
         return recipe_refuse("its float8_data are transposed", err);
-    *row = w->part[is_float8 ? AFFINE_FLOAT8_DATA : AFFINE_INT_DATA];
-    return *row == CKPT_NO_TENSOR || w->part[AFFINE_SCALE] == CKPT_NO_TENSOR
+    *row = weight->part[is_float8 ? AFFINE_FLOAT8_DATA : AFFINE_INT_DATA];
+    return *row == CKPT_NO_TENSOR || weight->part[AFFINE_SCALE] == CKPT_NO_TENSOR
                ? recipe_refuse("its tensor_impl has no data or no scale", err)
                : CKPT_OK;
 }
 
-static bool has_shape(const ckpt_tensor *t, const struct dequantized *out)
+static bool has_shape(const ckpt_tensor *tensor, const struct dequantized *out)
 {
-    bool same = t->ndim == out->ndim;
+    bool same = tensor->ndim == out->ndim;
     for (uint32_t k = 0; same && k < out->ndim; k++)
-        same = t->shape[k] == out->shape[k];
+        same = tensor->shape[k] == out->shape[k];
     return same;
 }
 
 /* recipe_make_torchao_affine - torchao's AffineQuantizedTensor, or one in a LinearActivationQuantizedTensor,
  * which quantizes activations when it runs. Sources: torchao 0.7, dtypes/affine_quantized_tensor.py,
  * quantization/quant_primitives.py (_dequantize_affine). */
-ckpt_status recipe_make_torchao_affine(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_torchao_affine(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                        struct dequantized *out, ckpt_error *err)
 {
-    bool is_inner = str_is(str_after_last(recipe_tensor(d, w->weight).klass, '.'),
+    bool is_inner = str_is(str_after_last(recipe_tensor(dequantizer, weight->weight).klass, '.'),
                            "LinearActivationQuantizedTensor");
-    uint32_t row = is_inner ? w->part[AFFINE_WEIGHT] : w->weight, codes = CKPT_NO_TENSOR;
-    uint32_t zero = w->part[AFFINE_ZERO];
+    uint32_t row = is_inner ? weight->part[AFFINE_WEIGHT] : weight->weight, codes = CKPT_NO_TENSOR;
+    uint32_t zero = weight->part[AFFINE_ZERO];
     if (row == CKPT_NO_TENSOR)
         return recipe_refuse("it has no original_weight_tensor", err);
-    const ckpt_tensor t = recipe_tensor(d, row);
+    const ckpt_tensor t = recipe_tensor(dequantizer, row);
     ckpt_str klass = str_after_last(t.klass, '.');
     const ckpt_value *state = find_wrapper_state(t.value);
     if (!str_is(klass, "AffineQuantizedTensor"))
         return refuse_class(klass, err);
-    CKPT_TRY(find_affine_codes(d, w, &codes, err));
+    CKPT_TRY(find_affine_codes(dequantizer, weight, &codes, err));
     if (!recipe_parse_dtype(str_c(ckpt_dtype_name((ckpt_dtype)t.dtype))))
         return recipe_refuse("it is not of float32, float16 or bfloat16", err);
     if (!has_zero_domain(state, zero != CKPT_NO_TENSOR))
         return recipe_refuse("its zeros are not subtracted from its codes (zero_point_domain)", err);
-    CKPT_TRY(recipe_begin(d, w, 1, (ckpt_dtype)t.dtype, out, err));
-    const ckpt_tensor code = recipe_tensor(d, codes);
+    CKPT_TRY(recipe_begin(dequantizer, weight, 1, (ckpt_dtype)t.dtype, out, err));
+    const ckpt_tensor code = recipe_tensor(dequantizer, codes);
     if (!has_shape(&code, out) || !has_shape(&t, out))
         return recipe_refuse("its data have another shape", err);
     struct scaled_recipe *r = &out->recipe;
     r->codes.m.row = codes;
-    CKPT_TRY(set_affine_blocks(out, state, w->part[AFFINE_SCALE], r, err));
+    CKPT_TRY(set_affine_blocks(out, state, weight->part[AFFINE_SCALE], r, err));
     r->truncates_zero = r->rounds_difference = true;
     if (zero != CKPT_NO_TENSOR)
         r->zero.m = recipe_matrix(zero, r->scale.rows, r->scale.cols);
     return CKPT_OK;
 }
 
-/* find_quantizer - returns the quantizer (scheme, scale, zero_point[, axis]) in the call that makes V; NULL:
- * there is none. */
-static const ckpt_value *find_quantizer(const ckpt_value *v)
+/* find_quantizer - returns the quantizer (scheme, scale, zero_point[, axis]) in the call that makes VALUE;
+ * NULL: there is none. */
+static const ckpt_value *find_quantizer(const ckpt_value *value)
 {
-    if (v && value_calls(v, "torch._utils", "_rebuild_parameter", 1))
-        v = value_arg(v, 0);
-    const ckpt_value *quantizer = v && value_calls(v, "torch._utils", "_rebuild_qtensor", 5) ? value_arg(v, 4)
-                                                                                             : NULL;
+    if (value && value_calls(value, "torch._utils", "_rebuild_parameter", 1))
+        value = value_arg(value, 0);
+    const ckpt_value *quantizer = value && value_calls(value, "torch._utils", "_rebuild_qtensor", 5)
+                                      ? value_arg(value, 4)
+                                      : NULL;
     bool ok = quantizer && quantizer->type == CKPT_V_TUPLE && value_count(quantizer) >= 3 &&
               value_item(quantizer, 0)->type == CKPT_V_GLOBAL;
     return ok ? quantizer : NULL;
 }
 
-/* set_channels - sets the scales and zeros of R, one for each index of dimension AXIS of the
+/* set_channels - sets the scales and zeros of RECIPE, one for each index of dimension AXIS of the
  * weight. */
-static ckpt_status set_channels(const struct dequantizer *d, const struct quantized_weight *w,
-                                const ckpt_value *axis, struct scaled_recipe *r, ckpt_error *err)
+static ckpt_status set_channels(const struct dequantizer *dequantizer, const struct quantized_weight *weight,
+                                const ckpt_value *axis, struct scaled_recipe *recipe, ckpt_error *err)
 {
     int64_t dim;
-    const ckpt_tensor t = recipe_tensor(d, w->weight);
-    bool ok = w->part[0] != CKPT_NO_TENSOR && w->part[1] != CKPT_NO_TENSOR && axis &&
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight);
+    bool ok = weight->part[0] != CKPT_NO_TENSOR && weight->part[1] != CKPT_NO_TENSOR && axis &&
               value_integer(axis, &dim) && t.ndim;
     if (!ok || (dim != 0 && dim != (int64_t)t.ndim - 1))
         return recipe_refuse("its scales are not those of the first or last dimension", err);
     uint64_t channels = t.shape[dim];
-    r->matrix_rows = r->rows;
+    recipe->matrix_rows = recipe->rows;
     if (dim) {
-        r->block_rows = r->rows;
-        r->scale = recipe_matrix(w->part[0], 1, channels);
+        recipe->block_rows = recipe->rows;
+        recipe->scale = recipe_matrix(weight->part[0], 1, channels);
     } else {
-        r->block_rows = r->rows / channels;
-        r->block_cols = r->cols;
-        r->scale = recipe_matrix(w->part[0], channels, 1);
+        recipe->block_rows = recipe->rows / channels;
+        recipe->block_cols = recipe->cols;
+        recipe->scale = recipe_matrix(weight->part[0], channels, 1);
     }
-    r->zero.m = recipe_matrix(w->part[1], r->scale.rows, r->scale.cols);
-    r->has_wide_scale = recipe_tensor(d, w->part[0]).dtype == CKPT_DT_F64;
+    recipe->zero.m = recipe_matrix(weight->part[1], recipe->scale.rows, recipe->scale.cols);
+    recipe->has_wide_scale = recipe_tensor(dequantizer, weight->part[0]).dtype == CKPT_DT_F64;
     return CKPT_OK;
 }
 
@@ -333,10 +345,10 @@ static ckpt_dtype get_qtensor_codes(ckpt_dtype dt)
 
 /* recipe_make_qtensor - torch's quint8, qint8 and qint32, with one scale and zero or those of each
  * channel, as float32. */
-ckpt_status recipe_make_qtensor(struct dequantizer *d, const struct quantized_weight *w,
+ckpt_status recipe_make_qtensor(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                 struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, w->weight);
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight);
     const ckpt_value *quantizer = find_quantizer(t.value);
     struct scaled_recipe *r = &out->recipe;
     int64_t zero;
@@ -347,10 +359,11 @@ ckpt_status recipe_make_qtensor(struct dequantizer *d, const struct quantized_we
     ckpt_dtype codes = get_qtensor_codes((ckpt_dtype)t.dtype);
     if (!codes)
         return recipe_refuse("packed numbers of torch are not dequantized", err);
-    CKPT_TRY(recipe_begin(d, w, 1, CKPT_DT_F32, out, err));
+    CKPT_TRY(recipe_begin(dequantizer, weight, 1, CKPT_DT_F32, out, err));
     r->codes.m.dtype = codes;
     if (str_is(scheme, "per_channel_affine"))
-        return set_channels(d, w, value_count(quantizer) > 3 ? value_item(quantizer, 3) : NULL, r, err);
+        return set_channels(dequantizer, weight, value_count(quantizer) > 3 ? value_item(quantizer, 3) : NULL,
+                            r, err);
     bool ok = str_is(scheme, "per_tensor_affine") && scale->type == CKPT_V_FLOAT &&
               value_integer(value_item(quantizer, 2), &zero) && zero >= -(1 << 24) && zero <= 1 << 24;
     if (!ok)

@@ -36,32 +36,32 @@ struct diff {
     ckpt_diff_totals *totals;
 };
 
-static ckpt_tensor row_a(const struct diff *d, const struct row_pair *p)
+static ckpt_tensor row_a(const struct diff *diff, const struct row_pair *pair)
 {
-    return table_tensor(&d->a->table, p->a);
+    return table_tensor(&diff->a->table, pair->a);
 }
 
-static ckpt_tensor row_b(const struct diff *d, const struct row_pair *p)
+static ckpt_tensor row_b(const struct diff *diff, const struct row_pair *pair)
 {
-    return table_tensor(&d->b->table, p->b);
+    return table_tensor(&diff->b->table, pair->b);
 }
 
 /* ---- pairing by name */
 
-static ckpt_status pair_rows(struct diff *d, const struct diff_names *a, const struct diff_names *b,
+static ckpt_status pair_rows(struct diff *diff, const struct diff_names *left, const struct diff_names *right,
                              ckpt_error *err)
 {
-    struct diff_join join = {.a = a, .b = b};
+    struct diff_join join = {.a = left, .b = right};
     const struct indexed_name *in_a, *in_b;
-    d->pairs = calloc(a->n + b->n + 1, sizeof *d->pairs);
-    if (!d->pairs)
+    diff->pairs = calloc(left->n + right->n + 1, sizeof *diff->pairs);
+    if (!diff->pairs)
         return fail_memory(err);
     while (diff_next_pair(&join, &in_a, &in_b))
-        d->pairs[d->npairs++] = (struct row_pair){.name = in_a ? in_a->name : in_b->name,
-                                                  .a = in_a ? in_a->index : CKPT_NO_TENSOR,
-                                                  .b = in_b ? in_b->index : CKPT_NO_TENSOR,
-                                                  .renamed_to = CKPT_NO_TENSOR,
-                                                  .item = CKPT_NO_TENSOR};
+        diff->pairs[diff->npairs++] = (struct row_pair){.name = in_a ? in_a->name : in_b->name,
+                                                        .a = in_a ? in_a->index : CKPT_NO_TENSOR,
+                                                        .b = in_b ? in_b->index : CKPT_NO_TENSOR,
+                                                        .renamed_to = CKPT_NO_TENSOR,
+                                                        .item = CKPT_NO_TENSOR};
     return CKPT_OK;
 }
 
@@ -76,9 +76,9 @@ struct unmatched {
     uint8_t digest[CKPT_DIGEST_MAX];
 };
 
-static int compare_dtype_kind_shape(const struct unmatched *x, const struct unmatched *y)
+static int compare_dtype_kind_shape(const struct unmatched *left, const struct unmatched *right)
 {
-    const ckpt_tensor a = table_tensor(x->table, x->row), b = table_tensor(y->table, y->row);
+    const ckpt_tensor a = table_tensor(left->table, left->row), b = table_tensor(right->table, right->row);
     if (a.dtype != b.dtype)
         return a.dtype < b.dtype ? -1 : 1;
     if (!tensor_same_dtype(&a, &b))
@@ -93,9 +93,9 @@ static int compare_dtype_kind_shape(const struct unmatched *x, const struct unma
     return 0;
 }
 
-static int compare_unmatched_rows(const void *x, const void *y)
+static int compare_unmatched_rows(const void *left, const void *right)
 {
-    const struct unmatched *a = x, *b = y;
+    const struct unmatched *a = left, *b = right;
     int c = compare_dtype_kind_shape(a, b);
     if (!c)
         c = memcmp(a->digest, b->digest, sizeof a->digest);
@@ -104,27 +104,27 @@ static int compare_unmatched_rows(const void *x, const void *y)
     return c ? c : (a->pair > b->pair) - (a->pair < b->pair);
 }
 
-/* match_same_bytes - matches A[0..NA) with B[0..NB) in the order of their names. All these rows have the same
- * bytes. If NA and NB differ, rows match only if the last components of their names are equal. */
-static void match_same_bytes(struct diff *d, const struct unmatched *a, size_t na, const struct unmatched *b,
-                             size_t nb)
+/* match_same_bytes - matches LEFT[0..NA) with RIGHT[0..NB) in the order of their names. All these rows have
+ * the same bytes. If NA and NB differ, rows match only if the last components of their names are equal. */
+static void match_same_bytes(struct diff *diff, const struct unmatched *left, size_t na,
+                             const struct unmatched *right, size_t nb)
 {
     size_t j = 0;
     for (size_t i = 0; i < na && j < nb; i++) {
-        struct row_pair *from = &d->pairs[a[i].pair];
+        struct row_pair *from = &diff->pairs[left[i].pair];
         if (na == nb ||
-            str_eq(str_after_last(from->name, '.'), str_after_last(d->pairs[b[j].pair].name, '.')))
-            from->renamed_to = b[j++].pair;
+            str_eq(str_after_last(from->name, '.'), str_after_last(diff->pairs[right[j].pair].name, '.')))
+            from->renamed_to = right[j++].pair;
     }
 }
 
-static size_t list_unmatched(const struct diff *d, struct unmatched *out)
+static size_t list_unmatched(const struct diff *diff, struct unmatched *out)
 {
     size_t n = 0;
-    for (size_t i = 0; i < d->npairs; i++) {
-        const struct row_pair *p = &d->pairs[i];
+    for (size_t i = 0; i < diff->npairs; i++) {
+        const struct row_pair *p = &diff->pairs[i];
         bool from_b = p->a == CKPT_NO_TENSOR;
-        const struct table *table = from_b ? &d->b->table : &d->a->table;
+        const struct table *table = from_b ? &diff->b->table : &diff->a->table;
         uint32_t row = from_b ? p->b : p->a;
         if ((from_b || p->b == CKPT_NO_TENSOR) && table_has_data(table, row) &&
             table_tensor(table, row).nbytes)
@@ -134,45 +134,45 @@ static size_t list_unmatched(const struct diff *d, struct unmatched *out)
 }
 
 /* hash_candidates - hashes the rows whose dtype, kind and shape occur in both files. */
-static ckpt_status hash_candidates(struct diff *d, struct unmatched *list, size_t n, ckpt_error *err)
+static ckpt_status hash_candidates(struct diff *diff, struct unmatched *list, size_t count, ckpt_error *err)
 {
-    for (size_t i = 0, end; i < n; i = end) {
+    for (size_t i = 0, end; i < count; i = end) {
         bool in_both = false;
-        for (end = i + 1; end < n && compare_dtype_kind_shape(&list[i], &list[end]) == 0; end++)
+        for (end = i + 1; end < count && compare_dtype_kind_shape(&list[i], &list[end]) == 0; end++)
             in_both |= list[end].from_b != list[i].from_b;
         for (size_t k = i; in_both && k < end; k++) {
-            CKPT_TRY(ckpt_digest_tensor(list[k].from_b ? d->b : d->a, list[k].row, CKPT_XXH3, list[k].digest,
-                                        err));
+            CKPT_TRY(ckpt_digest_tensor(list[k].from_b ? diff->b : diff->a, list[k].row, CKPT_XXH3,
+                                        list[k].digest, err));
             list[k].hashed = true;
         }
     }
     return CKPT_OK;
 }
 
-static void match_candidates(struct diff *d, const struct unmatched *list, size_t n)
+static void match_candidates(struct diff *diff, const struct unmatched *list, size_t count)
 {
-    for (size_t i = 0, end; i < n; i = end) {
+    for (size_t i = 0, end; i < count; i = end) {
         size_t split = i;
-        for (end = i; end < n && compare_dtype_kind_shape(&list[i], &list[end]) == 0 &&
+        for (end = i; end < count && compare_dtype_kind_shape(&list[i], &list[end]) == 0 &&
                       memcmp(list[i].digest, list[end].digest, sizeof list->digest) == 0;
              end++)
             split += !list[end].from_b;
         if (list[i].hashed)
-            match_same_bytes(d, list + i, split - i, list + split, end - split);
+            match_same_bytes(diff, list + i, split - i, list + split, end - split);
     }
 }
 
-static ckpt_status find_renamed(struct diff *d, ckpt_error *err)
+static ckpt_status find_renamed(struct diff *diff, ckpt_error *err)
 {
-    struct unmatched *list = calloc(d->npairs + 1, sizeof *list);
+    struct unmatched *list = calloc(diff->npairs + 1, sizeof *list);
     if (!list)
         return fail_memory(err);
-    size_t n = list_unmatched(d, list);
+    size_t n = list_unmatched(diff, list);
     qsort(list, n, sizeof *list, compare_unmatched_rows);
-    ckpt_status st = hash_candidates(d, list, n, err);
+    ckpt_status st = hash_candidates(diff, list, n, err);
     if (st == CKPT_OK) {
         qsort(list, n, sizeof *list, compare_unmatched_rows);
-        match_candidates(d, list, n);
+        match_candidates(diff, list, n);
     }
     free(list);
     return st;
@@ -180,161 +180,167 @@ static ckpt_status find_renamed(struct diff *d, ckpt_error *err)
 
 /* ---- one pair */
 
-static bool have_same_shape(const ckpt_tensor *a, const ckpt_tensor *b)
+static bool have_same_shape(const ckpt_tensor *left, const ckpt_tensor *right)
 {
-    return a->has_shape == b->has_shape && a->ndim == b->ndim &&
-           (a->ndim == 0 || memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0);
+    return left->has_shape == right->has_shape && left->ndim == right->ndim &&
+           (left->ndim == 0 || memcmp(left->shape, right->shape, left->ndim * sizeof *left->shape) == 0);
 }
 
 /* have_same_form - returns true if kind, presence of bytes and the notes of quantized rows agree. */
-static bool have_same_form(const ckpt_tensor *a, const ckpt_tensor *b)
+static bool have_same_form(const ckpt_tensor *left, const ckpt_tensor *right)
 {
-    if (a->kind != b->kind || a->has_data != b->has_data)
+    if (left->kind != right->kind || left->has_data != right->has_data)
         return false;
-    return a->kind != CKPT_QUANTIZED || str_eq(a->note, b->note);
+    return left->kind != CKPT_QUANTIZED || str_eq(left->note, right->note);
 }
 
-static ckpt_status compare_pair(struct diff *d, size_t i, struct parallel_chunk *chunk,
+static ckpt_status compare_pair(struct diff *diff, size_t index, struct parallel_chunk *chunk,
                                 struct parallel_context *run, struct comparison *out, ckpt_error *err)
 {
-    ckpt_status st = compare_rows(&d->items[i], chunk, d->o, run, out, err);
-    return prefix_where_if_failed(st, d->pairs[d->items[i].tag].name, err);
+    ckpt_status st = compare_rows(&diff->items[index], chunk, diff->o, run, out, err);
+    return prefix_where_if_failed(st, diff->pairs[diff->items[index].tag].name, err);
 }
 
 /* compare_item - compares the values of one pair, on any thread. */
-static ckpt_status compare_item(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
+static ckpt_status compare_item(void *user, size_t index, struct parallel_context *run, ckpt_error *err)
 {
     struct diff *d = user;
-    return compare_pair(d, i, NULL, run, &d->compared[i], err);
+    return compare_pair(d, index, NULL, run, &d->compared[index], err);
 }
 
-static ckpt_status compare_pair_chunk(void *user, size_t i, struct parallel_chunk *p,
+static ckpt_status compare_pair_chunk(void *user, size_t index, struct parallel_chunk *chunk,
                                       struct parallel_context *run, ckpt_error *err)
 {
-    p->out = malloc(sizeof(struct comparison));
-    return p->out ? compare_pair(user, i, p, run, p->out, err) : fail_memory(err);
+    chunk->out = malloc(sizeof(struct comparison));
+    return chunk->out ? compare_pair(user, index, chunk, run, chunk->out, err) : fail_memory(err);
 }
 
-static ckpt_status merge_comparisons(void *user, size_t i, const struct parallel_chunk *chunks, size_t n,
-                                     ckpt_error *err)
+static ckpt_status merge_comparisons(void *user, size_t index, const struct parallel_chunk *chunks,
+                                     size_t count, ckpt_error *err)
 {
     struct diff *d = user;
-    ckpt_status st = parallel_check_crc(&d->items[i], chunks, n, err);
-    d->compared[i] = (struct comparison){.identical = true};
-    for (size_t k = 0; st == CKPT_OK && k < n; k++)
-        comparison_merge(&d->compared[i], chunks[k].out);
-    return prefix_where_if_failed(st, d->pairs[d->items[i].tag].name, err);
+    ckpt_status st = parallel_check_crc(&d->items[index], chunks, count, err);
+    d->compared[index] = (struct comparison){.identical = true};
+    for (size_t k = 0; st == CKPT_OK && k < count; k++)
+        comparison_merge(&d->compared[index], chunks[k].out);
+    return prefix_where_if_failed(st, d->pairs[d->items[index].tag].name, err);
 }
 
-/* path_of_row - returns the path of row I of F. */
-static struct diff_path path_of_row(const ckpt_file *f, uint32_t i)
+/* path_of_row - returns the path of row INDEX of F. */
+static struct diff_path path_of_row(const ckpt_file *f, uint32_t index)
 {
     const struct table *t = &f->table;
-    return (struct diff_path){
-        .file = f, .path = table_path_of(t, i), .n = table_npath_of(t, i), .steps = table_steps_of(t, i)};
+    return (struct diff_path){.file = f,
+                              .path = table_path_of(t, index),
+                              .n = table_npath_of(t, index),
+                              .steps = table_steps_of(t, index)};
 }
 
-static bool have_same_key_types(const struct diff *d, const struct row_pair *p)
+static bool have_same_key_types(const struct diff *diff, const struct row_pair *pair)
 {
-    const struct diff_path a = path_of_row(d->a, p->a), b = path_of_row(d->b, p->b);
+    const struct diff_path a = path_of_row(diff->a, pair->a), b = path_of_row(diff->b, pair->b);
     return diff_have_same_key_types(&a, &b);
 }
 
 /* is_dtype_changed - returns true if the dtypes of the pair differ, and that counts as a difference. */
-static bool is_dtype_changed(const struct diff *d, const ckpt_diff_event *e)
+static bool is_dtype_changed(const struct diff *diff, const ckpt_diff_event *event)
 {
-    return e->dtype_differs && !d->o->ignore_dtype;
+    return event->dtype_differs && !diff->o->ignore_dtype;
 }
 
-static void fill_values(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)
+static void fill_values(struct diff *diff, const struct row_pair *pair, ckpt_diff_event *event)
 {
-    const struct comparison *c = &d->compared[p->item];
-    const ckpt_tensor a = row_a(d, p);
+    const struct comparison *c = &diff->compared[pair->item];
+    const ckpt_tensor a = row_a(diff, pair);
     if (!numbers_per_element((ckpt_dtype)a.dtype)) { /* no numbers: only their bytes were compared */
-        e->values_differ = !c->identical;
+        event->values_differ = !c->identical;
         return;
     }
-    e->compared = true;
-    e->elements = a.elements;
-    e->differing = c->differing;
-    e->max_abs = c->max_abs;
-    e->max_rel = c->max_rel;
-    e->mean_abs = e->elements ? c->sum / (double)e->elements : 0;
-    if (d->o->norms) {
-        e->rel_l2 = isfinite(c->max_abs) ? norms_distance(&c->norms) : c->max_abs;
-        e->cosine = norms_cosine(&c->norms);
+    event->compared = true;
+    event->elements = a.elements;
+    event->differing = c->differing;
+    event->max_abs = c->max_abs;
+    event->max_rel = c->max_rel;
+    event->mean_abs = event->elements ? c->sum / (double)event->elements : 0;
+    if (diff->o->norms) {
+        event->rel_l2 = isfinite(c->max_abs) ? norms_distance(&c->norms) : c->max_abs;
+        event->cosine = norms_cosine(&c->norms);
     }
-    e->values_differ |= c->differing != 0;
-    bool only_dtypes_differ = e->dtype_differs && c->max_abs == 0;
+    event->values_differ |= c->differing != 0;
+    bool only_dtypes_differ = event->dtype_differs && c->max_abs == 0;
     bool contents_differ = !c->identical && !only_dtypes_differ;
-    e->within_tolerance = contents_differ && !e->values_differ && !is_dtype_changed(d, e);
+    event->within_tolerance = contents_differ && !event->values_differ && !is_dtype_changed(diff, event);
 }
 
-static void fill_event(struct diff *d, const struct row_pair *p, ckpt_diff_event *e)
+static void fill_event(struct diff *diff, const struct row_pair *pair, ckpt_diff_event *event)
 {
-    const ckpt_tensor a = row_a(d, p), b = row_b(d, p);
-    bool names_only = d->a->name_list.is_one || d->b->name_list.is_one;
-    e->dtype_differs = !names_only && !tensor_same_dtype(&a, &b);
-    e->shape_differs = !(names_only && !(a.has_shape && b.has_shape)) && !have_same_shape(&a, &b);
-    e->key_differs = !names_only && !have_same_key_types(d, p);
-    if (!d->o->keys_only) {
+    const ckpt_tensor a = row_a(diff, pair), b = row_b(diff, pair);
+    bool names_only = diff->a->name_list.is_one || diff->b->name_list.is_one;
+    event->dtype_differs = !names_only && !tensor_same_dtype(&a, &b);
+    event->shape_differs = !(names_only && !(a.has_shape && b.has_shape)) && !have_same_shape(&a, &b);
+    event->key_differs = !names_only && !have_same_key_types(diff, pair);
+    if (!diff->o->keys_only) {
         bool quantized = a.kind == CKPT_QUANTIZED || b.kind == CKPT_QUANTIZED;
         bool bytes_suffice = a.has_data && b.has_data && !quantized;
-        e->values_differ = !p->is_unread && !bytes_suffice && (!have_same_form(&a, &b) || p->form_differs);
-        if (p->item != CKPT_NO_TENSOR)
-            fill_values(d, p, e);
-        else if (!e->shape_differs && a.has_data && b.has_data)
-            e->values_differ = true;
+        event->values_differ = !pair->is_unread && !bytes_suffice &&
+                               (!have_same_form(&a, &b) || pair->form_differs);
+        if (pair->item != CKPT_NO_TENSOR)
+            fill_values(diff, pair, event);
+        else if (!event->shape_differs && a.has_data && b.has_data)
+            event->values_differ = true;
     }
-    bool changed = is_dtype_changed(d, e) || e->shape_differs || e->key_differs || e->values_differ;
-    e->what = changed ? CKPT_DIFF_CHANGED : p->is_unread ? CKPT_DIFF_NOT_COMPARED : CKPT_DIFF_SAME;
-    (*(changed ? &d->totals->changed : p->is_unread ? &d->totals->not_compared : &d->totals->same))++;
+    bool changed = is_dtype_changed(diff, event) || event->shape_differs || event->key_differs ||
+                   event->values_differ;
+    event->what = changed ? CKPT_DIFF_CHANGED : pair->is_unread ? CKPT_DIFF_NOT_COMPARED : CKPT_DIFF_SAME;
+    (*(changed           ? &diff->totals->changed
+       : pair->is_unread ? &diff->totals->not_compared
+                         : &diff->totals->same))++;
 }
 
-static bool send_event(const struct diff *d, const ckpt_diff_event *e)
+static bool send_event(const struct diff *diff, const ckpt_diff_event *event)
 {
-    return !d->event || d->event(d->user, e) == 0;
+    return !diff->event || diff->event(diff->user, event) == 0;
 }
 
-/* report_pair - passes P to the callback. Returns false if the callback requested to stop. */
-static bool report_pair(struct diff *d, const struct row_pair *p)
+/* report_pair - passes PAIR to the callback. Returns false if the callback requested to stop. */
+static bool report_pair(struct diff *diff, const struct row_pair *pair)
 {
-    ckpt_diff_event e = {.name = p->name,
-                         .other = p->name,
-                         .a = p->a,
-                         .b = p->b,
+    ckpt_diff_event e = {.name = pair->name,
+                         .other = pair->name,
+                         .a = pair->a,
+                         .b = pair->b,
                          .rel_l2 = (double)NAN,
                          .cosine = (double)NAN};
-    if (p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR) {
-        fill_event(d, p, &e);
-        return send_event(d, &e);
+    if (pair->a != CKPT_NO_TENSOR && pair->b != CKPT_NO_TENSOR) {
+        fill_event(diff, pair, &e);
+        return send_event(diff, &e);
     }
-    e.what = p->b == CKPT_NO_TENSOR ? CKPT_DIFF_ONLY_A : CKPT_DIFF_ONLY_B;
-    (*(e.what == CKPT_DIFF_ONLY_A ? &d->totals->only_a : &d->totals->only_b))++;
-    if (!send_event(d, &e))
+    e.what = pair->b == CKPT_NO_TENSOR ? CKPT_DIFF_ONLY_A : CKPT_DIFF_ONLY_B;
+    (*(e.what == CKPT_DIFF_ONLY_A ? &diff->totals->only_a : &diff->totals->only_b))++;
+    if (!send_event(diff, &e))
         return false;
-    if (p->renamed_to == CKPT_NO_TENSOR)
+    if (pair->renamed_to == CKPT_NO_TENSOR)
         return true;
     e.what = CKPT_DIFF_RENAMED;
-    e.b = d->pairs[p->renamed_to].b;
-    e.other = d->pairs[p->renamed_to].name;
-    d->totals->renamed++;
-    return send_event(d, &e);
+    e.b = diff->pairs[pair->renamed_to].b;
+    e.other = diff->pairs[pair->renamed_to].name;
+    diff->totals->renamed++;
+    return send_event(diff, &e);
 }
 
 /* report_pairs - passes the pairs before END to the callback, once each. False: the callback stopped it. */
-static bool report_pairs(struct diff *d, size_t end)
+static bool report_pairs(struct diff *diff, size_t end)
 {
-    while (d->nreported < end)
-        if (!report_pair(d, &d->pairs[d->nreported++]))
+    while (diff->nreported < end)
+        if (!report_pair(diff, &diff->pairs[diff->nreported++]))
             return false;
     return true;
 }
 
-static int report_item(void *user, size_t i)
+static int report_item(void *user, size_t index)
 {
     struct diff *d = user;
-    return !report_pairs(d, (size_t)d->items[i].tag + 1);
+    return !report_pairs(d, (size_t)d->items[index].tag + 1);
 }
 
 static bool has_aliases(const ckpt_file *f)
@@ -346,68 +352,68 @@ static bool has_aliases(const ckpt_file *f)
 }
 
 /* make_tie_key - returns a number that is equal for pairs whose rows share their bytes in both files. */
-static uint64_t make_tie_key(const struct diff *d, const struct row_pair *p)
+static uint64_t make_tie_key(const struct diff *diff, const struct row_pair *pair)
 {
-    uint32_t a = row_a(d, p).alias_of, b = row_b(d, p).alias_of;
-    return (uint64_t)(a == CKPT_NO_TENSOR ? p->a : a) << 32 | (b == CKPT_NO_TENSOR ? p->b : b);
+    uint32_t a = row_a(diff, pair).alias_of, b = row_b(diff, pair).alias_of;
+    return (uint64_t)(a == CKPT_NO_TENSOR ? pair->a : a) << 32 | (b == CKPT_NO_TENSOR ? pair->b : b);
 }
 
-static bool is_comparable(const struct diff *d, const struct row_pair *p)
+static bool is_comparable(const struct diff *diff, const struct row_pair *pair)
 {
-    if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR)
+    if (pair->a == CKPT_NO_TENSOR || pair->b == CKPT_NO_TENSOR)
         return false;
-    const ckpt_tensor a = row_a(d, p), b = row_b(d, p);
+    const ckpt_tensor a = row_a(diff, pair), b = row_b(diff, pair);
     return can_compare_rows(&a, &b);
 }
 
 /* add_compare_items - adds an item for each pair to compare. Pairs of tied weights, whose rows share their
  * bytes in both files, get one item, found by SEEN (NULL: no ties). False: out of memory. */
-static bool add_compare_items(struct diff *d, map *seen)
+static bool add_compare_items(struct diff *diff, map *seen)
 {
-    for (size_t i = 0; i < d->npairs && !d->o->keys_only; i++) {
-        struct row_pair *p = &d->pairs[i];
+    for (size_t i = 0; i < diff->npairs && !diff->o->keys_only; i++) {
+        struct row_pair *p = &diff->pairs[i];
         uint32_t shared_item = MAP_NONE;
-        if (!is_comparable(d, p))
+        if (!is_comparable(diff, p))
             continue;
-        if (seen && !map_put_num(seen, make_tie_key(d, p), (uint32_t)d->nitems, &shared_item))
+        if (seen && !map_put_num(seen, make_tie_key(diff, p), (uint32_t)diff->nitems, &shared_item))
             return false;
-        p->item = shared_item == MAP_NONE ? (uint32_t)d->nitems : shared_item;
+        p->item = shared_item == MAP_NONE ? (uint32_t)diff->nitems : shared_item;
         if (shared_item == MAP_NONE)
-            d->items[d->nitems++] = (struct parallel_item){
-                .file = d->a, .other = d->b, .row = p->a, .other_row = p->b, .tag = (uint32_t)i};
+            diff->items[diff->nitems++] = (struct parallel_item){
+                .file = diff->a, .other = diff->b, .row = p->a, .other_row = p->b, .tag = (uint32_t)i};
     }
     return true;
 }
 
 /* compare_array - compares two arrays of text, dates, records or objects by their pickled values. */
-static ckpt_status compare_array(struct diff *d, struct row_pair *p, struct value_equal *equal,
+static ckpt_status compare_array(struct diff *diff, struct row_pair *pair, struct value_equal *equal,
                                  ckpt_error *err)
 {
     bool same = true;
-    const ckpt_tensor a = row_a(d, p), b = row_b(d, p);
+    const ckpt_tensor a = row_a(diff, pair), b = row_b(diff, pair);
     if (a.kind != CKPT_NDARRAY || a.has_data || b.has_data)
         return CKPT_OK;
     ckpt_status st = numpy_array_equal(equal, a.value, b.value, &same, err);
-    p->form_differs = !same;
-    p->is_unread |= equal->has_unread;
-    return prefix_where_if_failed(st, p->name, err);
+    pair->form_differs = !same;
+    pair->is_unread |= equal->has_unread;
+    return prefix_where_if_failed(st, pair->name, err);
 }
 
-/* subclass_call - returns the call in T that makes a tensor of a subclass: _rebuild_from_type_v2(function,
- * class, arguments, state). NULL: T is not made so. */
-static const ckpt_value *subclass_call(const ckpt_tensor *t)
+/* subclass_call - returns the call in TENSOR that makes a tensor of a subclass:
+ * _rebuild_from_type_v2(function, class, arguments, state). NULL: TENSOR is not made so. */
+static const ckpt_value *subclass_call(const ckpt_tensor *tensor)
 {
-    const ckpt_value *v = t->value;
+    const ckpt_value *v = tensor->value;
     while (v && value_calls(v, "torch._utils", "_rebuild_parameter", 1))
         v = value_arg(v, 0);
     return v && value_calls(v, "torch._tensor", "_rebuild_from_type_v2", 4) ? v : NULL;
 }
 
 /* compare_wrapper - compares class and attributes of two wrapper subclasses. Their components are rows. */
-static ckpt_status compare_wrapper(struct diff *d, struct row_pair *p, struct value_equal *equal,
+static ckpt_status compare_wrapper(struct diff *diff, struct row_pair *pair, struct value_equal *equal,
                                    ckpt_error *err)
 {
-    const ckpt_tensor tensor_a = row_a(d, p), tensor_b = row_b(d, p);
+    const ckpt_tensor tensor_a = row_a(diff, pair), tensor_b = row_b(diff, pair);
     const ckpt_value *a = subclass_call(&tensor_a), *b = subclass_call(&tensor_b);
     bool same_class = true, same_state = true;
     if (tensor_a.kind != CKPT_WRAPPER || tensor_b.kind != CKPT_WRAPPER || !a || !b)
@@ -415,58 +421,59 @@ static ckpt_status compare_wrapper(struct diff *d, struct row_pair *p, struct va
     ckpt_status st = value_equal(equal, value_arg(a, 1), value_arg(b, 1), &same_class, err);
     if (st == CKPT_OK)
         st = value_equal(equal, value_arg(a, 3), value_arg(b, 3), &same_state, err);
-    p->form_differs = !same_class || !same_state;
-    p->is_unread |= equal->has_unread;
-    return prefix_where_if_failed(st, p->name, err);
+    pair->form_differs = !same_class || !same_state;
+    pair->is_unread |= equal->has_unread;
+    return prefix_where_if_failed(st, pair->name, err);
 }
 
 /* compare_without_bytes - finds the pairs whose values cannot be read, and compares arrays of values. */
-static ckpt_status compare_without_bytes(struct diff *d, ckpt_error *err)
+static ckpt_status compare_without_bytes(struct diff *diff, ckpt_error *err)
 {
     struct value_equal equal = {0};
     ckpt_status st = CKPT_OK;
-    for (size_t i = 0; st == CKPT_OK && i < d->npairs && !d->o->keys_only; i++) {
-        struct row_pair *p = &d->pairs[i];
+    for (size_t i = 0; st == CKPT_OK && i < diff->npairs && !diff->o->keys_only; i++) {
+        struct row_pair *p = &diff->pairs[i];
         if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR)
             continue;
-        const ckpt_tensor a = row_a(d, p), b = row_b(d, p);
+        const ckpt_tensor a = row_a(diff, p), b = row_b(diff, p);
         p->is_unread = ckpt_tensor_is_unread(&a) || ckpt_tensor_is_unread(&b);
-        st = compare_array(d, p, &equal, err);
+        st = compare_array(diff, p, &equal, err);
         if (st == CKPT_OK)
-            st = compare_wrapper(d, p, &equal, err);
+            st = compare_wrapper(diff, p, &equal, err);
     }
     value_equal_free(&equal);
     return st;
 }
 
-static ckpt_status list_items(struct diff *d, ckpt_error *err)
+static ckpt_status list_items(struct diff *diff, ckpt_error *err)
 {
-    bool tied = has_aliases(d->a) && has_aliases(d->b);
+    bool tied = has_aliases(diff->a) && has_aliases(diff->b);
     map *seen = tied ? map_new(0) : NULL;
-    d->items = calloc(d->npairs + 1, sizeof *d->items);
-    bool ok = d->items && (seen || !tied) && add_compare_items(d, seen);
+    diff->items = calloc(diff->npairs + 1, sizeof *diff->items);
+    bool ok = diff->items && (seen || !tied) && add_compare_items(diff, seen);
     map_free(seen);
-    d->compared = ok ? calloc(d->nitems + 1, sizeof *d->compared) : NULL;
-    return d->compared ? CKPT_OK : fail_memory(err);
+    diff->compared = ok ? calloc(diff->nitems + 1, sizeof *diff->compared) : NULL;
+    return diff->compared ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status compare_all(struct diff *d, ckpt_error *err)
+static ckpt_status compare_all(struct diff *diff, ckpt_error *err)
 {
-    struct parallel_job parallel = {.threads = d->o->threads,
+    struct parallel_job parallel = {.threads = diff->o->threads,
                                     .process = compare_item,
                                     .process_chunk = compare_pair_chunk,
                                     .join_chunks = merge_comparisons,
                                     .report = report_item,
-                                    .progress = d->o->progress,
-                                    .user = d,
-                                    .progress_user = d->o->user};
-    CKPT_TRY(list_items(d, err));
-    CKPT_TRY(compare_without_bytes(d, err));
-    parallel.items = d->items;
-    parallel.n = d->nitems;
+                                    .progress = diff->o->progress,
+                                    .user = diff,
+                                    .progress_user = diff->o->user};
+    CKPT_TRY(list_items(diff, err));
+    CKPT_TRY(compare_without_bytes(diff, err));
+    parallel.items = diff->items;
+    parallel.n = diff->nitems;
     CKPT_TRY(parallel_run(&parallel, err));
-    return report_pairs(d, d->npairs) ? CKPT_OK
-                                      : fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    return report_pairs(diff, diff->npairs)
+               ? CKPT_OK
+               : fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
 }
 
 /* One of the two files, and the part of it that is compared. */
@@ -477,58 +484,59 @@ struct diff_side {
     struct diff_names names;
 };
 
-static bool is_root_missing(const struct diff_side *s)
+static bool is_root_missing(const struct diff_side *side)
 {
-    return s->wanted_root && *s->wanted_root && !s->root.name.len && strcmp(s->wanted_root, "auto") != 0;
+    return side->wanted_root && *side->wanted_root && !side->root.name.len &&
+           strcmp(side->wanted_root, "auto") != 0;
 }
 
-static ckpt_status fail_no_root(const struct diff_side *s, ckpt_error *err)
+static ckpt_status fail_no_root(const struct diff_side *side, ckpt_error *err)
 {
     ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                          "no tensor is below \"%s\"\n`ckpt ls` lists the names", s->wanted_root);
-    return name_file_if_failed(st, s->f->path, err);
+                          "no tensor is below \"%s\"\n`ckpt ls` lists the names", side->wanted_root);
+    return name_file_if_failed(st, side->f->path, err);
 }
 
-static ckpt_status find_roots(const ckpt_diff_options *o, struct diff_side *a, struct diff_side *b,
-                              ckpt_error *err)
+static ckpt_status find_roots(const ckpt_diff_options *options, struct diff_side *left,
+                              struct diff_side *right, ckpt_error *err)
 {
-    CKPT_TRY(root_find(a->f, a->wanted_root, &a->root, err));
-    CKPT_TRY(root_find(b->f, b->wanted_root, &b->root, err));
-    bool no_a = is_root_missing(a), no_b = is_root_missing(b);
-    if ((no_a && o->root_a) || (no_b && o->root_b))
-        return fail_no_root(no_a && o->root_a ? a : b, err);
+    CKPT_TRY(root_find(left->f, left->wanted_root, &left->root, err));
+    CKPT_TRY(root_find(right->f, right->wanted_root, &right->root, err));
+    bool no_a = is_root_missing(left), no_b = is_root_missing(right);
+    if ((no_a && options->root_a) || (no_b && options->root_b))
+        return fail_no_root(no_a && options->root_a ? left : right, err);
     if (no_a && no_b)
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
-                    "neither file has a tensor below \"%s\"\n`ckpt ls` lists the names", o->root);
+                    "neither file has a tensor below \"%s\"\n`ckpt ls` lists the names", options->root);
     return CKPT_OK;
 }
 
-static bool has_selected(const struct diff_side *s, const ckpt_diff_options *o)
+static bool has_selected(const struct diff_side *side, const ckpt_diff_options *options)
 {
-    return diff_has_row(s->f, o, &s->root) ||
-           (!o->tensors_only && !o->keys_only && diff_has_leaf(s->f, o, &s->root));
+    return diff_has_row(side->f, options, &side->root) ||
+           (!options->tensors_only && !options->keys_only && diff_has_leaf(side->f, options, &side->root));
 }
 
-/* any_side_has - returns true if A or B has a name that the N GLOBS select. */
-static bool any_side_has(const struct diff_side *a, const struct diff_side *b, const ckpt_diff_options *o,
-                         const char *const *globs, size_t n)
+/* any_side_has - returns true if LEFT or RIGHT has a name that the COUNT GLOBS select. */
+static bool any_side_has(const struct diff_side *left, const struct diff_side *right,
+                         const ckpt_diff_options *options, const char *const *globs, size_t count)
 {
-    ckpt_diff_options some = *o;
+    ckpt_diff_options some = *options;
     some.globs = globs;
-    some.nglobs = n;
-    return has_selected(a, &some) || has_selected(b, &some);
+    some.nglobs = count;
+    return has_selected(left, &some) || has_selected(right, &some);
 }
 
-/* fail_no_match - fails because neither A nor B has a name that GLOB (with or without '!') selects. */
-static ckpt_status fail_no_match(const struct diff_side *a, const struct diff_side *b,
-                                 const ckpt_diff_options *o, const char *glob, ckpt_error *err)
+/* fail_no_match - fails because neither LEFT nor RIGHT has a name that GLOB (with or without '!') selects. */
+static ckpt_status fail_no_match(const struct diff_side *left, const struct diff_side *right,
+                                 const ckpt_diff_options *options, const char *glob, ckpt_error *err)
 {
     char below[SHELL_WORD_MAX], word[SHELL_WORD_MAX];
     const char *name = glob + (glob[0] == '!'), *pattern = below + (glob[0] == '!');
     ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                           "neither file has a tensor that matches \"%s\"", name);
     snprintf(below, sizeof below, "%s.*", glob);
-    if (any_side_has(a, b, o, &pattern, 1))
+    if (any_side_has(left, right, options, &pattern, 1))
         error_add_hint(err, "did you mean -g %s?", shell_word(str_c(below), "", "GLOB", word));
     error_add_hint(err, "`ckpt ls` lists the names"); /* no effect if there is a hint */
     return st;
@@ -536,23 +544,23 @@ static ckpt_status fail_no_match(const struct diff_side *a, const struct diff_si
 
 /* check_matches - fails if a glob or the ignored prefix matches nothing: a mistyped one must not make two
  * files equal, or different. */
-static ckpt_status check_matches(const ckpt_diff_options *o, const struct diff_side *a,
-                                 const struct diff_side *b, ckpt_error *err)
+static ckpt_status check_matches(const ckpt_diff_options *options, const struct diff_side *left,
+                                 const struct diff_side *right, ckpt_error *err)
 {
-    if (o->allow_none)
+    if (options->allow_none)
         return CKPT_OK;
-    if (o->ignore_prefix && *o->ignore_prefix && !diff_has_prefix(a->f, o, &a->root) &&
-        !diff_has_prefix(b->f, o, &b->root))
+    if (options->ignore_prefix && *options->ignore_prefix &&
+        !diff_has_prefix(left->f, options, &left->root) && !diff_has_prefix(right->f, options, &right->root))
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                     "in neither file a name begins with \"%s\"\n"
                     "`ckpt ls` lists the names",
-                    o->ignore_prefix);
-    for (size_t i = 0; i < o->nglobs; i++) {
-        const char *glob = o->globs[i] + (o->globs[i][0] == '!');
-        if (!any_side_has(a, b, o, &glob, 1))
-            return fail_no_match(a, b, o, o->globs[i], err);
+                    options->ignore_prefix);
+    for (size_t i = 0; i < options->nglobs; i++) {
+        const char *glob = options->globs[i] + (options->globs[i][0] == '!');
+        if (!any_side_has(left, right, options, &glob, 1))
+            return fail_no_match(left, right, options, options->globs[i], err);
     }
-    if (o->nglobs && !any_side_has(a, b, o, o->globs, o->nglobs))
+    if (options->nglobs && !any_side_has(left, right, options, options->globs, options->nglobs))
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                     "neither file has a tensor that matches: patterns that begin with ! exclude all");
     return CKPT_OK;
@@ -560,34 +568,35 @@ static ckpt_status check_matches(const ckpt_diff_options *o, const struct diff_s
 
 /* ---- the error of load_state_dict, as one of the sides */
 
-/* fail_other_checkpoint - fails because the name E of ERROR_SIDE contradicts OTHER. */
+/* fail_other_checkpoint - fails because the name NAME of ERROR_SIDE contradicts OTHER. */
 static ckpt_status fail_other_checkpoint(const struct diff_side *error_side, const struct diff_side *other,
-                                         const struct indexed_name *e, ckpt_error *err)
+                                         const struct indexed_name *name, ckpt_error *err)
 {
-    bool is_absent = e->index >= error_side->f->name_list.first_absent;
-    bool is_mismatch = table_tensor(&error_side->f->table, e->index).has_shape;
+    bool is_absent = name->index >= error_side->f->name_list.first_absent;
+    bool is_mismatch = table_tensor(&error_side->f->table, name->index).has_shape;
     ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                           "\"%.*s\" is {%s}, but in this error of load_state_dict it is {=%s}\n"
                           "another checkpoint was loaded, or a part of this one: choose that by --root",
-                          STR_ARG(e->name), is_absent || is_mismatch ? "missing" : "there",
+                          STR_ARG(name->name), is_absent || is_mismatch ? "missing" : "there",
                           is_absent     ? "unexpected"
                           : is_mismatch ? "of another shape"
                                         : "missing");
     return name_file_if_failed(st, other->f->path, err);
 }
 
-/* is_contradicted - returns true if E, a name of ERROR_SIDE, must be in OTHER but is not (O NULL), or must
- * not be there but is. A name that is not in the model may be that of a container, or of a value. */
-static bool is_contradicted(const struct diff *d, const struct diff_side *error_side,
-                            const struct diff_side *other, const struct indexed_name *e,
-                            const struct indexed_name *o)
+/* is_contradicted - returns true if NAME, a name of ERROR_SIDE, must be in OTHER but is not (INDEXED_NAME
+ * NULL), or must not be there but is. A name that is not in the model may be that of a container, or of a
+ * value. */
+static bool is_contradicted(const struct diff *diff, const struct diff_side *error_side,
+                            const struct diff_side *other, const struct indexed_name *name,
+                            const struct indexed_name *indexed_name)
 {
-    bool in_model = e->index < error_side->f->name_list.first_absent;
-    if (d->o->ignore_prefix || other->root.name.len) /* other names than those that were loaded */
+    bool in_model = name->index < error_side->f->name_list.first_absent;
+    if (diff->o->ignore_prefix || other->root.name.len) /* other names than those that were loaded */
         return false;
-    if (in_model && !table_tensor(&error_side->f->table, e->index).has_shape)
-        return o != NULL;
-    return !o && (in_model || !diff_has_leaf(other->f, d->o, &other->root));
+    if (in_model && !table_tensor(&error_side->f->table, name->index).has_shape)
+        return indexed_name != NULL;
+    return !indexed_name && (in_model || !diff_has_leaf(other->f, diff->o, &other->root));
 }
 
 /* is_below_any - returns true if a container of NAME is one of CONTAINERS. */
@@ -600,13 +609,13 @@ static bool is_below_any(const map *containers, ckpt_str name)
     return false;
 }
 
-/* map_absent - returns a map of the names of S that are not in the model; NULL: no memory. */
-static map *map_absent(const struct diff_side *s)
+/* map_absent - returns a map of the names of SIDE that are not in the model; NULL: no memory. */
+static map *map_absent(const struct diff_side *side)
 {
-    map *absent = map_new(s->names.n);
-    for (size_t i = 0; absent && i < s->names.n; i++) {
-        const struct indexed_name *e = &s->names.list[i];
-        if (e->index >= s->f->name_list.first_absent && !map_put(absent, e->name, e->index, NULL)) {
+    map *absent = map_new(side->names.n);
+    for (size_t i = 0; absent && i < side->names.n; i++) {
+        const struct indexed_name *e = &side->names.list[i];
+        if (e->index >= side->f->name_list.first_absent && !map_put(absent, e->name, e->index, NULL)) {
             map_free(absent);
             return NULL;
         }
@@ -616,7 +625,7 @@ static map *map_absent(const struct diff_side *s)
 
 /* complete_by_other - takes the names that the error does not mention as the same in both: removes them from
  * OTHER, and counts them. Removes from ERROR_SIDE those that are not in the model. */
-static ckpt_status complete_by_other(struct diff *d, struct diff_side *error_side, struct diff_side *other,
+static ckpt_status complete_by_other(struct diff *diff, struct diff_side *error_side, struct diff_side *other,
                                      ckpt_error *err)
 {
     struct diff_join join = {.a = &error_side->names, .b = &other->names};
@@ -628,10 +637,10 @@ static ckpt_status complete_by_other(struct diff *d, struct diff_side *error_sid
     if (!absent)
         return fail_memory(err);
     while (st == CKPT_OK && diff_next_pair(&join, &e, &o)) {
-        if (e && is_contradicted(d, error_side, other, e, o))
+        if (e && is_contradicted(diff, error_side, other, e, o))
             st = fail_other_checkpoint(error_side, other, e, err);
         bool is_same = !e && !is_below_any(absent, o->name);
-        d->totals->same += is_same;
+        diff->totals->same += is_same;
         if (e && e->index < error_side->f->name_list.first_absent)
             errors[nerrors++] = *e;
         if (o && !is_same)
@@ -643,50 +652,52 @@ static ckpt_status complete_by_other(struct diff *d, struct diff_side *error_sid
     return st;
 }
 
-static ckpt_status apply_load_error(struct diff *d, struct diff_side *a, struct diff_side *b, ckpt_error *err)
+static ckpt_status apply_load_error(struct diff *diff, struct diff_side *left, struct diff_side *right,
+                                    ckpt_error *err)
 {
-    if (a->f->name_list.is_load_error && b->f->name_list.is_load_error)
+    if (left->f->name_list.is_load_error && right->f->name_list.is_load_error)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "both are errors of load_state_dict\ncompare each with the checkpoint that was loaded");
-    if (a->f->name_list.is_load_error)
-        return complete_by_other(d, a, b, err);
-    return b->f->name_list.is_load_error ? complete_by_other(d, b, a, err) : CKPT_OK;
+    if (left->f->name_list.is_load_error)
+        return complete_by_other(diff, left, right, err);
+    return right->f->name_list.is_load_error ? complete_by_other(diff, right, left, err) : CKPT_OK;
 }
 
-static ckpt_status list_pairs(struct diff *d, struct diff_side *a, struct diff_side *b, ckpt_error *err)
+static ckpt_status list_pairs(struct diff *diff, struct diff_side *left, struct diff_side *right,
+                              ckpt_error *err)
 {
-    CKPT_TRY(find_roots(d->o, a, b, err));
-    CKPT_TRY(check_matches(d->o, a, b, err));
-    CKPT_TRY(diff_list_rows(a->f, d->o, &a->root, &a->names, err));
-    CKPT_TRY(diff_list_rows(b->f, d->o, &b->root, &b->names, err));
-    CKPT_TRY(apply_load_error(d, a, b, err));
-    return pair_rows(d, &a->names, &b->names, err);
+    CKPT_TRY(find_roots(diff->o, left, right, err));
+    CKPT_TRY(check_matches(diff->o, left, right, err));
+    CKPT_TRY(diff_list_rows(left->f, diff->o, &left->root, &left->names, err));
+    CKPT_TRY(diff_list_rows(right->f, diff->o, &right->root, &right->names, err));
+    CKPT_TRY(apply_load_error(diff, left, right, err));
+    return pair_rows(diff, &left->names, &right->names, err);
 }
 
-static ckpt_status diff_files(struct diff *d, ckpt_error *err)
+static ckpt_status diff_files(struct diff *diff, ckpt_error *err)
 {
-    struct diff_side a = {.f = d->a, .wanted_root = d->o->root_a ? d->o->root_a : d->o->root},
-                     b = {.f = d->b, .wanted_root = d->o->root_b ? d->o->root_b : d->o->root};
-    ckpt_status st = list_pairs(d, &a, &b, err);
+    struct diff_side a = {.f = diff->a, .wanted_root = diff->o->root_a ? diff->o->root_a : diff->o->root},
+                     b = {.f = diff->b, .wanted_root = diff->o->root_b ? diff->o->root_b : diff->o->root};
+    ckpt_status st = list_pairs(diff, &a, &b, err);
     free(a.names.list);
     free(b.names.list);
     CKPT_TRY(st);
-    if (!d->o->keys_only)
-        CKPT_TRY(find_renamed(d, err));
-    return compare_all(d, err);
+    if (!diff->o->keys_only)
+        CKPT_TRY(find_renamed(diff, err));
+    return compare_all(diff, err);
 }
 
-ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
+ckpt_status ckpt_diff(ckpt_file *left, ckpt_file *right, const ckpt_diff_options *opts,
                       int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals,
                       ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     ckpt_diff_options o;
     ckpt_diff_totals local_totals = {0};
-    struct diff d = {.a = a, .b = b, .o = &o, .event = event, .user = user, .totals = &local_totals};
+    struct diff d = {.a = left, .b = right, .o = &o, .event = event, .user = user, .totals = &local_totals};
     CKPT_TRY(totals ? sized_struct_clear(totals, err) : CKPT_OK);
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
-    CKPT_REQUIRE(err, a && b && has_no_null(o.globs, o.nglobs));
+    CKPT_REQUIRE(err, left && right && has_no_null(o.globs, o.nglobs));
     ckpt_status st = diff_files(&d, err);
     if (totals && st == CKPT_OK)
         sized_struct_copy_out(totals, &local_totals, sizeof local_totals);

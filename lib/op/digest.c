@@ -64,63 +64,68 @@ static ckpt_status begin_sha256(struct hash *h, ckpt_error *err)
     return CKPT_OK;
 }
 
-ckpt_status hash_begin(struct hash *h, ckpt_algorithm alg, ckpt_error *err)
+ckpt_status hash_begin(struct hash *hash, ckpt_algorithm alg, ckpt_error *err)
 {
-    *h = (struct hash){0};
+    *hash = (struct hash){0};
     if (alg == CKPT_XXH3) {
-        h->xxh = xxh3_new();
-        return h->xxh ? CKPT_OK : fail_memory(err);
+        hash->xxh = xxh3_new();
+        return hash->xxh ? CKPT_OK : fail_memory(err);
     }
     if (alg != CKPT_SHA256)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "unknown digest algorithm %d", (int)alg);
-    return begin_sha256(h, err);
+    return begin_sha256(hash, err);
 }
 
-void hash_put(struct hash *h, const void *bytes, size_t n)
+void hash_put(struct hash *hash, const void *bytes, size_t nbytes)
 {
-    if (h->xxh)
-        xxh3_update(h->xxh, bytes, n);
-    else if (h->sha && h->lib->EVP_DigestUpdate(h->sha, bytes, n) != 1)
-        h->failed = true;
+    if (hash->xxh)
+        xxh3_update(hash->xxh, bytes, nbytes);
+    else if (hash->sha && hash->lib->EVP_DigestUpdate(hash->sha, bytes, nbytes) != 1)
+        hash->failed = true;
 }
 
-static void hash_u64(struct hash *h, uint64_t v)
+static void hash_u64(struct hash *hash, uint64_t number)
 {
     unsigned char b[8];
-    store_u64le(b, v);
-    hash_put(h, b, sizeof b);
+    store_u64le(b, number);
+    hash_put(hash, b, sizeof b);
 }
 
-static void hash_text(struct hash *h, ckpt_str s)
+static void hash_text(struct hash *hash, ckpt_str text)
 {
-    hash_u64(h, s.len);
-    hash_put(h, s.ptr, s.len);
+    hash_u64(hash, text.len);
+    hash_put(hash, text.ptr, text.len);
 }
 
-ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+ckpt_status hash_end(struct hash *hash, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     memset(out, 0, CKPT_DIGEST_MAX);
-    if (st == CKPT_OK && h->xxh)
-        xxh3_final(h->xxh, out);
-    if (st == CKPT_OK && h->sha && (h->failed || h->lib->EVP_DigestFinal_ex(h->sha, out, NULL) != 1))
+    if (st == CKPT_OK && hash->xxh)
+        xxh3_final(hash->xxh, out);
+    if (st == CKPT_OK && hash->sha &&
+        (hash->failed || hash->lib->EVP_DigestFinal_ex(hash->sha, out, NULL) != 1))
         st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "libcrypto refuses SHA-256 here");
-    if (h->xxh)
-        xxh3_free(h->xxh);
-    if (h->sha)
-        h->lib->EVP_MD_CTX_free(h->sha);
+    if (hash->xxh)
+        xxh3_free(hash->xxh);
+    if (hash->sha)
+        hash->lib->EVP_MD_CTX_free(hash->sha);
     return st;
 }
 
 /* ---- tensors as another dtype */
 
-/* is_castable - returns true if T has data of a float dtype, so that ckpt_file_digest_as applies to it. */
-static bool is_castable(const ckpt_tensor *t) { return t->has_data && dtype_is_float((ckpt_dtype)t->dtype); }
-
-ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t i)
+/* is_castable - returns true if TENSOR has data of a float dtype, so that ckpt_file_digest_as applies to
+ * it. */
+static bool is_castable(const ckpt_tensor *tensor)
 {
-    if (!file || i >= file->table.nrows)
+    return tensor->has_data && dtype_is_float((ckpt_dtype)tensor->dtype);
+}
+
+ckpt_dtype ckpt_digest_dtype(const ckpt_file *file, uint32_t index)
+{
+    if (!file || index >= file->table.nrows)
         return CKPT_DT_NONE;
-    const ckpt_tensor t = table_tensor(&file->table, i);
+    const ckpt_tensor t = table_tensor(&file->table, index);
     return file->digest_dtype && is_castable(&t) ? file->digest_dtype : (ckpt_dtype)t.dtype;
 }
 
@@ -153,53 +158,54 @@ struct tensor_hash {
 
 #define CONVERTED_AT_ONCE 2048u /* elements; a multiple of the block size of any dtype */
 
-/* hash_converted - converts and hashes N bytes, which are whole blocks. */
-static void hash_converted(struct tensor_hash *t, const unsigned char *bytes, size_t n)
+/* hash_converted - converts and hashes COUNT bytes, which are whole blocks. */
+static void hash_converted(struct tensor_hash *hash, const unsigned char *bytes, size_t count)
 {
     unsigned char out[CONVERTED_AT_ONCE * 8];
     struct convert_tally ignored = {0};
-    const size_t max_bytes = (size_t)CONVERTED_AT_ONCE / t->conversion->in_elems * t->conversion->in_width;
-    while (n) {
-        size_t nbytes = n < max_bytes ? n : max_bytes,
-               elements = nbytes / t->conversion->in_width * t->conversion->in_elems;
-        convert_run(t->conversion, bytes, elements, out, &ignored);
-        hash_put(&t->h, out, elements * t->conversion->out_width);
+    const size_t max_bytes = (size_t)CONVERTED_AT_ONCE / hash->conversion->in_elems *
+                             hash->conversion->in_width;
+    while (count) {
+        size_t nbytes = count < max_bytes ? count : max_bytes,
+               elements = nbytes / hash->conversion->in_width * hash->conversion->in_elems;
+        convert_run(hash->conversion, bytes, elements, out, &ignored);
+        hash_put(&hash->h, out, elements * hash->conversion->out_width);
         bytes += nbytes;
-        n -= nbytes;
+        count -= nbytes;
     }
 }
 
-static int hash_chunk(void *user, const void *bytes, size_t n)
+static int hash_chunk(void *user, const void *bytes, size_t nbytes)
 {
     struct tensor_hash *t = user;
     if (t->conversion)
-        hash_converted(t, bytes, n);
+        hash_converted(t, bytes, nbytes);
     else
-        hash_put(&t->h, bytes, n);
-    return t->run && !parallel_advance(t->run, n);
+        hash_put(&t->h, bytes, nbytes);
+    return t->run && !parallel_advance(t->run, nbytes);
 }
 
-static ckpt_status digest_row(ckpt_file *file, uint32_t i, ckpt_algorithm alg, struct parallel_context *run,
-                              uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+static ckpt_status digest_row(ckpt_file *file, uint32_t index, ckpt_algorithm alg,
+                              struct parallel_context *run, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     struct tensor_hash t = {.run = run};
     struct conversion c;
-    ckpt_dtype from = i < file->table.nrows ? table_dtype_of(&file->table, i) : CKPT_DT_NONE,
-               to = ckpt_digest_dtype(file, i);
+    ckpt_dtype from = index < file->table.nrows ? table_dtype_of(&file->table, index) : CKPT_DT_NONE,
+               to = ckpt_digest_dtype(file, index);
     if (from != to && conversion_init(&c, from, to))
         t.conversion = &c;
     CKPT_TRY(hash_begin(&t.h, alg, err));
-    return hash_end(&t.h, ckpt_tensor_stream(file, i, hash_chunk, &t, err), out, err);
+    return hash_end(&t.h, ckpt_tensor_stream(file, index, hash_chunk, &t, err), out, err);
 }
 
-ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX],
-                               ckpt_error *err)
+ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t index, ckpt_algorithm alg,
+                               uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
     CKPT_REQUIRE(err, out);
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, file);
-    return digest_row(file, i, alg, NULL, out, err);
+    return digest_row(file, index, alg, NULL, out, err);
 }
 
 /* What digest_item needs; OUT has CKPT_DIGEST_MAX bytes for each row of the file. */
@@ -209,17 +215,17 @@ struct digests {
     uint8_t *out;
 };
 
-static ckpt_status digest_item(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
+static ckpt_status digest_item(void *user, size_t index, struct parallel_context *run, ckpt_error *err)
 {
     const struct digests *d = user;
-    const struct parallel_item *item = &d->items[i];
+    const struct parallel_item *item = &d->items[index];
     return digest_row(item->file, item->row, d->alg, run, d->out + (size_t)item->row * CKPT_DIGEST_MAX, err);
 }
 
-void digest_aliases(const struct table *t, uint8_t *digests)
+void digest_aliases(const struct table *table, uint8_t *digests)
 {
-    for (size_t i = 0; i < t->nrows; i++) {
-        size_t first = table_alias_of(t, i);
+    for (size_t i = 0; i < table->nrows; i++) {
+        size_t first = table_alias_of(table, i);
         if (first != CKPT_NO_TENSOR)
             memcpy(digests + i * CKPT_DIGEST_MAX, digests + first * CKPT_DIGEST_MAX, CKPT_DIGEST_MAX);
     }
@@ -251,20 +257,20 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     return st;
 }
 
-static void hash_row(struct hash *h, const ckpt_tensor *t, ckpt_dtype dtype, const uint8_t *digest,
+static void hash_row(struct hash *hash, const ckpt_tensor *tensor, ckpt_dtype dtype, const uint8_t *digest,
                      size_t size)
 {
-    hash_text(h, t->name);
-    hash_text(h, str_c(dtype == t->dtype ? ckpt_tensor_dtype_name(t) : ckpt_dtype_name(dtype)));
-    hash_u64(h, t->ndim);
-    for (uint32_t k = 0; k < t->ndim; k++)
-        hash_u64(h, t->shape[k]);
-    if (!t->has_data || t->kind == CKPT_QUANTIZED) {
-        hash_text(h, str_c(ckpt_kind_name((ckpt_kind)t->kind)));
-        hash_text(h, t->note);
+    hash_text(hash, tensor->name);
+    hash_text(hash, str_c(dtype == tensor->dtype ? ckpt_tensor_dtype_name(tensor) : ckpt_dtype_name(dtype)));
+    hash_u64(hash, tensor->ndim);
+    for (uint32_t k = 0; k < tensor->ndim; k++)
+        hash_u64(hash, tensor->shape[k]);
+    if (!tensor->has_data || tensor->kind == CKPT_QUANTIZED) {
+        hash_text(hash, str_c(ckpt_kind_name((ckpt_kind)tensor->kind)));
+        hash_text(hash, tensor->note);
     }
-    if (t->has_data)
-        hash_put(h, digest, size);
+    if (tensor->has_data)
+        hash_put(hash, digest, size);
 }
 
 ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests,
@@ -299,8 +305,8 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
 
 #define READ_SIZE (256u * 1024u)
 
-/* hash_source - hashes the bytes of SRC from FROM to its end. Calls P->progress, unless that is NULL. */
-static ckpt_status hash_source(struct hash *h, source *src, uint64_t from, const ckpt_work *p,
+/* hash_source - hashes the bytes of SRC from FROM to its end. Calls WORK->progress, unless that is NULL. */
+static ckpt_status hash_source(struct hash *hash, source *src, uint64_t from, const ckpt_work *work,
                                ckpt_error *err)
 {
     unsigned char *block = malloc(READ_SIZE);
@@ -311,9 +317,9 @@ static ckpt_status hash_source(struct hash *h, source *src, uint64_t from, const
         st = source_read(src, at, block, n, err);
         if (st != CKPT_OK)
             break;
-        hash_put(h, block, n);
+        hash_put(hash, block, n);
         at += n;
-        if (p->progress && p->progress(p->user, at - from, src->size - from))
+        if (work->progress && work->progress(work->user, at - from, src->size - from))
             st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
     }
     free(block);

@@ -17,14 +17,14 @@ struct hash {
 };
 
 /* hash_begin - begins a digest. The caller calls hash_end. */
-ckpt_status hash_begin(struct hash *h, ckpt_algorithm alg, ckpt_error *err);
-void hash_put(struct hash *h, const void *bytes, size_t n);
-/* hash_end - writes the digest to OUT if ST is CKPT_OK; frees H in any case. Returns ST or an error. */
-ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+ckpt_status hash_begin(struct hash *hash, ckpt_algorithm alg, ckpt_error *err);
+void hash_put(struct hash *hash, const void *bytes, size_t nbytes);
+/* hash_end - writes the digest to OUT if ST is CKPT_OK; frees HASH in any case. Returns ST or an error. */
+ckpt_status hash_end(struct hash *hash, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 /* digest_source - sets OUT to the SHA-256 of all bytes of SRC. */
 ckpt_status digest_source(source *src, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
-/* digest_aliases - copies the digest of a row to all rows of T that are aliases of it. DIGESTS: by row,
+/* digest_aliases - copies the digest of a row to all rows of TABLE that are aliases of it. DIGESTS: by row,
  * CKPT_DIGEST_MAX bytes each. */
-void digest_aliases(const struct table *t, uint8_t *digests);
+void digest_aliases(const struct table *table, uint8_t *digests);
 
 #endif

@@ -12,32 +12,35 @@ void *xxh3_new(void)
     return state;
 }
 
-static void update_baseline(void *state, const void *bytes, size_t n)
+static void update_baseline(void *state, const void *bytes, size_t nbytes)
 {
-    (void)XXH3_128bits_update(state, bytes, n);
+    (void)XXH3_128bits_update(state, bytes, nbytes);
 }
 
 #ifdef __x86_64__
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2"); }
 #else
 static bool has_avx2(void) { return false; }
-void xxh3_update_avx2(void *state, const void *bytes, size_t n) { update_baseline(state, bytes, n); }
+void xxh3_update_avx2(void *state, const void *bytes, size_t nbytes)
+{
+    update_baseline(state, bytes, nbytes);
+}
 #endif
 
-bool xxh3_update_with(enum xxh3_kernel kernel, void *state, const void *bytes, size_t n)
+bool xxh3_update_with(enum xxh3_kernel kernel, void *state, const void *bytes, size_t nbytes)
 {
     if (kernel == XXH3_AVX2 && has_avx2())
-        xxh3_update_avx2(state, bytes, n);
+        xxh3_update_avx2(state, bytes, nbytes);
     else if (kernel == XXH3_BASELINE)
-        update_baseline(state, bytes, n);
+        update_baseline(state, bytes, nbytes);
     else
         return false;
     return true;
 }
 
-void xxh3_update(void *state, const void *bytes, size_t n)
+void xxh3_update(void *state, const void *bytes, size_t nbytes)
 {
-    (void)xxh3_update_with(has_avx2() ? XXH3_AVX2 : XXH3_BASELINE, state, bytes, n);
+    (void)xxh3_update_with(has_avx2() ? XXH3_AVX2 : XXH3_BASELINE, state, bytes, nbytes);
 }
 
 void xxh3_final(const void *state, uint8_t out[XXH3_BYTES])

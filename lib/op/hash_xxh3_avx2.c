@@ -15,9 +15,9 @@
 #define XXH_VECTOR XXH_AVX2
 #include "op/hash_xxh3_build.h"
 
-void xxh3_update_avx2(void *state, const void *bytes, size_t n)
+void xxh3_update_avx2(void *state, const void *bytes, size_t nbytes)
 {
-    (void)XXH3_128bits_update(state, bytes, n);
+    (void)XXH3_128bits_update(state, bytes, nbytes);
 }
 
 #ifdef __clang__

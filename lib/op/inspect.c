@@ -37,16 +37,18 @@ static bool count_prefix(arena *a, ckpt_str key, ckpt_str prefix, struct prefix_
     return true;
 }
 
-/* count_prefixes - counts the keys of P in COUNTS, an item for each of wrapper_names. Most keys have none. */
-static ckpt_status count_prefixes(const struct containers *tree, const struct container *p,
+/* count_prefixes - counts the keys of CONTAINER in COUNTS, an item for each of wrapper_names. Most keys have
+ * none. */
+static ckpt_status count_prefixes(const struct containers *tree, const struct container *container,
                                   struct prefix_counts *counts, ckpt_error *err)
 {
     struct entry e;
     ckpt_str key;
     uint64_t without = 0;
     bool ok = true;
-    for (uint32_t i = 0; ok && i < p->entries; i++) {
-        if (!mapping_entry(p->node, i, &e) || !is_tensor_node(tree, e.val) || !value_text(e.key, &key))
+    for (uint32_t i = 0; ok && i < container->entries; i++) {
+        if (!mapping_entry(container->node, i, &e) || !is_tensor_node(tree, e.val) ||
+            !value_text(e.key, &key))
             continue;
         if (!contains_wrapper(key, false)) {
             without += !str_is(key, "n_averaged");
@@ -98,13 +100,13 @@ static ckpt_status find_wrappers(const struct containers *tree, const struct wei
 
 /* ---- weights */
 
-/* add_row_size - adds elements and bytes of row I, unless it has no bytes or those of an earlier row. */
-static void add_row_size(const struct table *t, size_t i, uint64_t *elements, uint64_t *bytes)
+/* add_row_size - adds elements and bytes of row INDEX, unless it has no bytes or those of an earlier row. */
+static void add_row_size(const struct table *table, size_t index, uint64_t *elements, uint64_t *bytes)
 {
-    if (!table_has_data(t, i) || table_alias_of(t, i) != CKPT_NO_TENSOR)
+    if (!table_has_data(table, index) || table_alias_of(table, index) != CKPT_NO_TENSOR)
         return;
-    *elements = size_add(*elements, table_elements_of(t, i));
-    *bytes = size_add(*bytes, table_nbytes_of(t, i));
+    *elements = size_add(*elements, table_elements_of(table, index));
+    *bytes = size_add(*bytes, table_nbytes_of(table, index));
 }
 
 /* count_rows - adds each row of FILE to the item of LIST for its container. CONTAINER[i] is the container of
@@ -130,10 +132,10 @@ struct first_component_votes {
     uint64_t nested; /* keys with MAJORITY and more than one component after it */
 };
 
-static ckpt_str last_key(const struct table *t, size_t i)
+static ckpt_str last_key(const struct table *table, size_t index)
 {
-    uint32_t n = table_npath_of(t, i);
-    const ckpt_path_elem *last = n ? &table_path_of(t, i)[n - 1] : NULL;
+    uint32_t n = table_npath_of(table, index);
+    const ckpt_path_elem *last = n ? &table_path_of(table, index)[n - 1] : NULL;
     return last && !last->is_int ? last->str : str_of("", 0);
 }
 
@@ -185,12 +187,14 @@ static void set_prefix(ckpt_weights *weights, const struct first_component_votes
     }
 }
 
-/* find_prefixes - sets the prefix of each of the N items of LIST. For the other arrays, see count_rows. */
+/* find_prefixes - sets the prefix of each of the COUNT items of LIST. For the other arrays, see
+ * count_rows. */
 static ckpt_status find_prefixes(const struct containers *tree, const uint32_t *container,
-                                 const uint32_t *weights_index, ckpt_weights *list, size_t n, ckpt_error *err)
+                                 const uint32_t *weights_index, ckpt_weights *list, size_t count,
+                                 ckpt_error *err)
 {
     const struct table *t = &tree->file->table;
-    struct first_component_votes *votes = calloc(n + 1, sizeof *votes);
+    struct first_component_votes *votes = calloc(count + 1, sizeof *votes);
     if (!votes)
         return fail_memory(err);
     for (int pass = 0; pass < 2; pass++)
@@ -198,7 +202,7 @@ static ckpt_status find_prefixes(const struct containers *tree, const uint32_t *
             if (container[i] != NO_CONTAINER && table_part_of(t, i) == CKPT_NO_TENSOR)
                 (pass ? count_component : vote_for_component)(&votes[weights_index[container[i]]],
                                                               last_key(t, i));
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         set_prefix(&list[i], &votes[i]);
     free(votes);
     return CKPT_OK;
@@ -325,24 +329,24 @@ static uint64_t size_of_blocks(ckpt_dtype dt, uint64_t elems, bool round_up)
     return size_mul(blocks, d->block_bytes);
 }
 
-static bool find_covered_range(const ckpt_tensor *t, uint64_t size, struct covered_range *s)
+static bool find_covered_range(const ckpt_tensor *tensor, uint64_t size, struct covered_range *range)
 {
     uint64_t end;
-    if (!t->has_data || t->storage == CKPT_NO_STORAGE || !tensor_view_end(t, &end) || end == 0)
+    if (!tensor->has_data || tensor->storage == CKPT_NO_STORAGE || !tensor_view_end(tensor, &end) || end == 0)
         return false;
-    *s = (struct covered_range){.storage = t->storage, .to = size};
-    if (dtype_info((ckpt_dtype)t->dtype)->block_bytes) {
-        s->from = size_of_blocks((ckpt_dtype)t->dtype, t->storage_offset, false);
-        s->to = size_of_blocks((ckpt_dtype)t->dtype, end, true);
+    *range = (struct covered_range){.storage = tensor->storage, .to = size};
+    if (dtype_info((ckpt_dtype)tensor->dtype)->block_bytes) {
+        range->from = size_of_blocks((ckpt_dtype)tensor->dtype, tensor->storage_offset, false);
+        range->to = size_of_blocks((ckpt_dtype)tensor->dtype, end, true);
     }
-    if (s->to > size)
-        s->to = size;
-    return s->from < s->to;
+    if (range->to > size)
+        range->to = size;
+    return range->from < range->to;
 }
 
-static int compare_ranges(const void *x, const void *y)
+static int compare_ranges(const void *left, const void *right)
 {
-    const struct covered_range *a = x, *b = y;
+    const struct covered_range *a = left, *b = right;
     if (a->storage != b->storage)
         return a->storage < b->storage ? -1 : 1;
     return (a->from > b->from) - (a->from < b->from);
@@ -410,19 +414,19 @@ static ckpt_status inspect_graph(const struct containers *tree, ckpt_file *file,
     return find_optimizer(tree, out, err);
 }
 
-const ckpt_weights *ckpt_weights_at(const ckpt_file *f, size_t i)
+const ckpt_weights *ckpt_weights_at(const ckpt_file *file, size_t index)
 {
-    return i < file_or_empty(f)->inspected.nweights ? &f->inspected.weights[i] : NULL;
+    return index < file_or_empty(file)->inspected.nweights ? &file->inspected.weights[index] : NULL;
 }
 
-const ckpt_quantized *ckpt_quantized_at(const ckpt_file *f, size_t i)
+const ckpt_quantized *ckpt_quantized_at(const ckpt_file *file, size_t index)
 {
-    return i < file_or_empty(f)->inspected.nquantized ? &f->inspected.quantized[i] : NULL;
+    return index < file_or_empty(file)->inspected.nquantized ? &file->inspected.quantized[index] : NULL;
 }
 
-const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *f, size_t i)
+const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *file, size_t index)
 {
-    return i < file_or_empty(f)->inspected.nwrappers ? &f->inspected.wrappers[i] : NULL;
+    return index < file_or_empty(file)->inspected.nwrappers ? &file->inspected.wrappers[index] : NULL;
 }
 
 /* clear_inspected - frees the result of an earlier call. */

@@ -22,16 +22,18 @@ struct renaming {
 
 /* ---- gathering */
 
-/* container_entry - sets *E to entry I of CONTAINER, a mapping or a list of names; false: there is none. */
-static bool container_entry(const ckpt_value *container, uint32_t i, struct entry *e)
+/* container_entry - sets *ENTRY to entry INDEX of CONTAINER, a mapping or a list of names; false: there is
+ * none. */
+static bool container_entry(const ckpt_value *container, uint32_t index, struct entry *entry)
 {
     uint32_t n = container->type == CKPT_V_LIST ? container->u.seq.n : 0;
     if (container->type != CKPT_V_LIST)
-        return mapping_entry(container, i, e);
-    if (i < n)
-        *e = (struct entry){
-            .key = container->u.seq.items[i], .key_edit = {container, i, n}, .entry_edit = {container, i, n}};
-    return i < n;
+        return mapping_entry(container, index, entry);
+    if (index < n)
+        *entry = (struct entry){.key = container->u.seq.items[index],
+                                .key_edit = {container, index, n},
+                                .entry_edit = {container, index, n}};
+    return index < n;
 }
 
 bool is_edited_out(const ckpt_plan *p, const struct edit_target *at)
@@ -54,24 +56,24 @@ static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot
     return true;
 }
 
-/* holds_tensors - returns true if V is a tensor, or a container with tensors in it. */
-static bool holds_tensors(const struct containers *tree, const ckpt_value *v)
+/* holds_tensors - returns true if VALUE is a tensor, or a container with tensors in it. */
+static bool holds_tensors(const struct containers *tree, const ckpt_value *value)
 {
-    uint32_t at = v ? container_of_node(tree, v) : NO_CONTAINER;
-    return v && (is_tensor_node(tree, v) || (at != NO_CONTAINER && tree->list[at].tensors_below));
+    uint32_t at = value ? container_of_node(tree, value) : NO_CONTAINER;
+    return value && (is_tensor_node(tree, value) || (at != NO_CONTAINER && tree->list[at].tensors_below));
 }
 
-/* is_parameter_entry - returns true if the key of E, an entry of the weights, names a parameter. A dict that
- * a training loop filled by hand may have "epoch" and "optimizer" next to the parameters. */
-static bool is_parameter_entry(const struct containers *tree, const struct entry *e)
+/* is_parameter_entry - returns true if the key of ENTRY, an entry of the weights, names a parameter. A dict
+ * that a training loop filled by hand may have "epoch" and "optimizer" next to the parameters. */
+static bool is_parameter_entry(const struct containers *tree, const struct entry *entry)
 {
     ckpt_str key;
-    return is_tensor_node(tree, e->val) || !value_text(e->key, &key) || str_starts(key, STR_LIT("_")) ||
-           str_has(key, STR_LIT("."));
+    return is_tensor_node(tree, entry->val) || !value_text(entry->key, &key) ||
+           str_starts(key, STR_LIT("_")) || str_has(key, STR_LIT("."));
 }
 
-/* gather_entries - adds the keys of CONTAINER, which has N entries, to SLOTS. */
-static ckpt_status gather_entries(struct renaming *job, const ckpt_value *container, uint32_t n,
+/* gather_entries - adds the keys of CONTAINER, which has COUNT entries, to SLOTS. */
+static ckpt_status gather_entries(struct renaming *job, const ckpt_value *container, uint32_t count,
                                   struct slots *slots, ckpt_error *err)
 {
     uint32_t domain = (uint32_t)job->ndomains; /* at most one for each node of the graph */
@@ -80,7 +82,7 @@ static ckpt_status gather_entries(struct renaming *job, const ckpt_value *contai
     CKPT_TRY_ALLOC(arena_push(job->rule->plan->a, &job->domains, &job->ndomains, &job->cap_domains,
                               &container, sizeof container),
                    err);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (!container_entry(container, i, &e) || !make_slot(job->rule->plan, &e, &slot) ||
             !plan_keeps_entry(job->rule->plan, e.entry_edit.node, e.entry_edit.index))
             continue;
@@ -92,11 +94,12 @@ static ckpt_status gather_entries(struct renaming *job, const ckpt_value *contai
     return CKPT_OK;
 }
 
-/* gather_list - adds the names in LIST to the keys of G. Does nothing if LIST is not a list. */
-static ckpt_status gather_list(struct renaming *job, struct group *g, const ckpt_value *list, ckpt_error *err)
+/* gather_list - adds the names in LIST to the keys of GROUP. Does nothing if LIST is not a list. */
+static ckpt_status gather_list(struct renaming *job, struct group *group, const ckpt_value *list,
+                               ckpt_error *err)
 {
     bool is_list = list && list->type == CKPT_V_LIST;
-    return is_list ? gather_entries(job, list, list->u.seq.n, &g->keys, err) : CKPT_OK;
+    return is_list ? gather_entries(job, list, list->u.seq.n, &group->keys, err) : CKPT_OK;
 }
 
 static bool holds_text(const ckpt_value *list)
@@ -110,47 +113,48 @@ static bool holds_text(const ckpt_value *list)
 
 /* skip_number_keys - excludes from renaming the keys of `state` that are texts of digits (the numbers of
  * parameters in a distributed checkpoint), unless a parameter group has names in its lists. */
-static void skip_number_keys(struct group *g, const ckpt_value *groups)
+static void skip_number_keys(struct group *group, const ckpt_value *groups)
 {
     uint64_t number;
     for (uint32_t i = 0; i < value_count(groups); i++)
         if (holds_text(mapping_get(value_item(groups, i), "params")) ||
             holds_text(mapping_get(value_item(groups, i), "param_names")))
             return;
-    for (size_t i = 0; i < g->keys.n; i++)
-        g->keys.list[i].keeps_name |= str_uint(g->keys.list[i].old_name, &number);
+    for (size_t i = 0; i < group->keys.n; i++)
+        group->keys.list[i].keeps_name |= str_uint(group->keys.list[i].old_name, &number);
 }
 
 /* gather_optimizer - gathers an optimizer's names: keys of `state`, and lists in its parameter groups. */
-static ckpt_status gather_optimizer(struct renaming *job, struct group *g, const ckpt_value *opt,
+static ckpt_status gather_optimizer(struct renaming *job, struct group *group, const ckpt_value *opt,
                                     ckpt_error *err)
 {
     const ckpt_value *groups = mapping_get(opt, "param_groups");
     uint32_t n = value_count(groups);
     const ckpt_value *state = mapping_get(opt, "state");
-    CKPT_TRY(gather_entries(job, state, mapping_count(state), &g->keys, err));
-    skip_number_keys(g, groups);
+    CKPT_TRY(gather_entries(job, state, mapping_count(state), &group->keys, err));
+    skip_number_keys(group, groups);
     for (uint32_t i = 0; groups->type == CKPT_V_LIST && i < n; i++) {
-        CKPT_TRY(gather_list(job, g, mapping_get(value_item(groups, i), "params"), err));
-        CKPT_TRY(gather_list(job, g, mapping_get(value_item(groups, i), "param_names"), err));
+        CKPT_TRY(gather_list(job, group, mapping_get(value_item(groups, i), "params"), err));
+        CKPT_TRY(gather_list(job, group, mapping_get(value_item(groups, i), "param_names"), err));
     }
     return CKPT_OK;
 }
 
-/* gather_weights - gathers P's keys. Without _metadata, those that name no parameter keep their names. */
-static ckpt_status gather_weights(struct renaming *job, struct group *g, const struct container *p,
-                                  ckpt_error *err)
+/* gather_weights - gathers CONTAINER's keys. Without _metadata, those that name no parameter keep their
+ * names. */
+static ckpt_status gather_weights(struct renaming *job, struct group *group,
+                                  const struct container *container, ckpt_error *err)
 {
     struct entry e;
-    CKPT_TRY(gather_entries(job, p->node, p->entries, &g->keys, err));
-    for (size_t i = 0; !p->has_metadata && i < g->keys.n; i++)
-        g->keys.list[i].keeps_name = mapping_entry(p->node, g->keys.list[i].index, &e) &&
-                                     !is_parameter_entry(&job->containers, &e);
+    CKPT_TRY(gather_entries(job, container->node, container->entries, &group->keys, err));
+    for (size_t i = 0; !container->has_metadata && i < group->keys.n; i++)
+        group->keys.list[i].keeps_name = mapping_entry(container->node, group->keys.list[i].index, &e) &&
+                                         !is_parameter_entry(&job->containers, &e);
     return CKPT_OK;
 }
 
 /* gather_metadata - gathers the module paths in the _metadata of MAPPING, only once if mappings share it. */
-static ckpt_status gather_metadata(struct renaming *job, struct group *g, const ckpt_value *mapping,
+static ckpt_status gather_metadata(struct renaming *job, struct group *group, const ckpt_value *mapping,
                                    ckpt_error *err)
 {
     const ckpt_value *meta = mapping_metadata(mapping);
@@ -160,7 +164,7 @@ static ckpt_status gather_metadata(struct renaming *job, struct group *g, const 
     CKPT_TRY_ALLOC(map_put_num(job->metadata_nodes, ptr_key(meta), 0, &earlier), err);
     if (earlier != MAP_NONE)
         return CKPT_OK;
-    return gather_entries(job, meta, mapping_count(meta), &g->modules, err);
+    return gather_entries(job, meta, mapping_count(meta), &group->modules, err);
 }
 
 static ckpt_status gather_group(struct renaming *job, uint32_t at, ckpt_error *err)
@@ -244,11 +248,11 @@ static size_t overlap_length(ckpt_str path, ckpt_str prefix)
 }
 
 /* index_modules - adds to MODULES the module paths in the new names of keys: "a" and "a.b" of "a.b.c". */
-static ckpt_status index_modules(const struct group *g, map *modules, ckpt_error *err)
+static ckpt_status index_modules(const struct group *group, map *modules, ckpt_error *err)
 {
-    for (size_t i = 0; i < g->keys.n; i++) {
+    for (size_t i = 0; i < group->keys.n; i++) {
         uint32_t known = MAP_NONE;
-        ckpt_str name = g->keys.list[i].new_name;
+        ckpt_str name = group->keys.list[i].new_name;
         for (size_t k = name.len; COUNT_DOWN(k) && known == MAP_NONE;) /* parents of a known one are known */
             if (name.ptr[k] == '.' && !map_put(modules, str_of(name.ptr, k), 0, &known))
                 return fail_memory(err);
@@ -259,18 +263,18 @@ static ckpt_status index_modules(const struct group *g, map *modules, ckpt_error
 /* strip_module_paths - renames modules whose paths end in only the first part of the stripped prefix. If
  * "_orig_mod.module." was removed from all keys, no key is below the module "_orig_mod" any more: that module
  * gets the path that the module "_orig_mod.module" gets. */
-static ckpt_status strip_module_paths(struct rename_rule *rule, struct group *g, ckpt_error *err)
+static ckpt_status strip_module_paths(struct rename_rule *rule, struct group *group, ckpt_error *err)
 {
     map *modules = NULL;
     ckpt_status st = CKPT_OK;
-    for (size_t i = 0; i < g->modules.n && st == CKPT_OK; i++) {
-        struct slot *slot = &g->modules.list[i];
+    for (size_t i = 0; i < group->modules.n && st == CKPT_OK; i++) {
+        struct slot *slot = &group->modules.list[i];
         size_t overlap = is_renamed(slot) ? 0 : overlap_length(slot->old_name, rule->stripped_prefix);
         ckpt_str completed, renamed;
         if (!overlap)
             continue;
         if (!modules)
-            st = (modules = map_new(g->keys.n)) ? index_modules(g, modules, err) : fail_memory(err);
+            st = (modules = map_new(group->keys.n)) ? index_modules(group, modules, err) : fail_memory(err);
         if (st != CKPT_OK || map_get(modules, slot->old_name) != MAP_NONE)
             continue;
         /* appends the dot at the end of the overlap, and what follows it in the prefix */
@@ -283,52 +287,53 @@ static ckpt_status strip_module_paths(struct rename_rule *rule, struct group *g,
     return st;
 }
 
-static ckpt_status make_group_names(struct rename_rule *rule, struct group *g, ckpt_error *err)
+static ckpt_status make_group_names(struct rename_rule *rule, struct group *group, ckpt_error *err)
 {
     if (rule->begin_group)
-        CKPT_TRY(rule->begin_group(rule, g, err));
-    CKPT_TRY(make_key_names(rule, &g->keys, err));
+        CKPT_TRY(rule->begin_group(rule, group, err));
+    CKPT_TRY(make_key_names(rule, &group->keys, err));
     if (rule->end_group)
-        rule->end_group(rule, g);
+        rule->end_group(rule, group);
     if (rule->modules_follow_keys)
-        return rename_module_paths(rule->plan->a, g, err);
-    for (size_t i = 0; i < g->modules.n; i++)
-        CKPT_TRY(make_module_name(rule, g->modules.list[i].old_name, &g->modules.list[i].new_name, err));
-    return str_ends(rule->stripped_prefix, STR_LIT(".")) ? strip_module_paths(rule, g, err) : CKPT_OK;
+        return rename_module_paths(rule->plan->a, group, err);
+    for (size_t i = 0; i < group->modules.n; i++)
+        CKPT_TRY(
+            make_module_name(rule, group->modules.list[i].old_name, &group->modules.list[i].new_name, err));
+    return str_ends(rule->stripped_prefix, STR_LIT(".")) ? strip_module_paths(rule, group, err) : CKPT_OK;
 }
 
-static ckpt_status fail_collision(const struct group *g, const struct slot *a, const struct slot *b,
-                                  ckpt_error *err)
+static ckpt_status fail_collision(const struct group *group, const struct slot *left,
+                                  const struct slot *right, ckpt_error *err)
 {
-    const struct slot *renamed = is_renamed(b) ? b : a, *other = renamed == b ? a : b;
+    const struct slot *renamed = is_renamed(right) ? right : left, *other = renamed == right ? left : right;
     if (is_renamed(other))
         (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%.*s\" and \"%.*s\" would both become \"%.*s\"",
                    STR_ARG(other->old_name), STR_ARG(renamed->old_name), STR_ARG(renamed->new_name));
     else
         (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%.*s\" would become \"%.*s\", which exists already",
                    STR_ARG(renamed->old_name), STR_ARG(renamed->new_name));
-    error_add_where(err, "%.*s", STR_ARG(g->where));
+    error_add_where(err, "%.*s", STR_ARG(group->where));
     return CKPT_EEXIST;
 }
 
-static ckpt_str slot_new_name(const void *slots, uint32_t i)
+static ckpt_str slot_new_name(const void *slots, uint32_t index)
 {
-    return ((const struct slot *)slots)[i].new_name;
+    return ((const struct slot *)slots)[index].new_name;
 }
 
 /* check_domain_names - refuses two slots of one domain that get the same name, unless they had the same name
  * before. The slots of the domain begin at *AT, which moves to those of the next domain. */
-static ckpt_status check_domain_names(const struct group *g, size_t *at, ckpt_error *err)
+static ckpt_status check_domain_names(const struct group *group, size_t *at, ckpt_error *err)
 {
-    const struct slot *slots = g->keys.list;
+    const struct slot *slots = group->keys.list;
     map *names = map_new_index(0, slot_new_name, slots);
     ckpt_status st = CKPT_OK;
     uint32_t earlier, domain = slots[*at].domain;
-    for (; st == CKPT_OK && *at < g->keys.n && slots[*at].domain == domain; ++*at) {
+    for (; st == CKPT_OK && *at < group->keys.n && slots[*at].domain == domain; ++*at) {
         if (!names || !map_put(names, slots[*at].new_name, (uint32_t)*at, &earlier))
             st = fail_memory(err);
         else if (earlier != MAP_NONE && !str_eq(slots[earlier].old_name, slots[*at].old_name))
-            st = fail_collision(g, &slots[earlier], &slots[*at], err);
+            st = fail_collision(group, &slots[earlier], &slots[*at], err);
     }
     map_free(names);
     return st;
@@ -336,13 +341,13 @@ static ckpt_status check_domain_names(const struct group *g, size_t *at, ckpt_er
 
 /* drop_overwritten - drops, of the _metadata entries with the same new path, all but the last renamed one, as
  * torch's consume_prefix_in_state_dict_if_present does. */
-static ckpt_status drop_overwritten(struct group *g, ckpt_error *err)
+static ckpt_status drop_overwritten(struct group *group, ckpt_error *err)
 {
-    struct slot *slots = g->modules.list;
-    map *names = map_new(g->modules.n);
+    struct slot *slots = group->modules.list;
+    map *names = map_new(group->modules.n);
     ckpt_status st = names ? CKPT_OK : fail_memory(err);
     for (int pass = 0; st == CKPT_OK && pass < 2; pass++) { /* renamed entries, then the others */
-        for (size_t i = g->modules.n; st == CKPT_OK && COUNT_DOWN(i);) {
+        for (size_t i = group->modules.n; st == CKPT_OK && COUNT_DOWN(i);) {
             uint32_t earlier;
             if (is_renamed(&slots[i]) != (pass == 0))
                 continue;
@@ -358,22 +363,22 @@ static ckpt_status drop_overwritten(struct group *g, ckpt_error *err)
 
 /* ---- applying */
 
-/* join_name - sets *OUT to the joined name of KEY in G, NUL-terminated. */
-static ckpt_status join_name(const struct renaming *job, const struct group *g, ckpt_str key, ckpt_str *out,
-                             ckpt_error *err)
+/* join_name - sets *OUT to the joined name of KEY in GROUP, NUL-terminated. */
+static ckpt_status join_name(const struct renaming *job, const struct group *group, ckpt_str key,
+                             ckpt_str *out, ckpt_error *err)
 {
-    ckpt_path_elem path[2] = {{.str = g->where}, {.str = key}};
-    uint32_t skip = g->where.len == 0;
+    ckpt_path_elem path[2] = {{.str = group->where}, {.str = key}};
+    uint32_t skip = group->where.len == 0;
     *out = path_join(job->rule->plan->a, path + skip, 2 - skip);
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status apply_rename(struct renaming *job, const struct group *g, const struct slot *slot,
+static ckpt_status apply_rename(struct renaming *job, const struct group *group, const struct slot *slot,
                                 bool in_metadata, ckpt_error *err)
 {
     ckpt_plan *p = job->rule->plan;
     ckpt_rename renamed = {
-        .metadata = in_metadata, .value = !in_metadata, .mapping = (uint32_t)(g - job->groups)};
+        .metadata = in_metadata, .value = !in_metadata, .mapping = (uint32_t)(group - job->groups)};
     struct entry entry;
     if ((!is_renamed(slot) && !slot->dropped) ||
         !container_entry(job->domains[slot->domain], slot->index, &entry))
@@ -389,8 +394,8 @@ static ckpt_status apply_rename(struct renaming *job, const struct group *g, con
     job->rule->nchanged++;
     if (!in_metadata && slot->has_tensor) /* plan_count_renames finds the renamed tensors */
         return CKPT_OK;
-    CKPT_TRY(join_name(job, g, slot->old_name, &renamed.from, err));
-    CKPT_TRY(join_name(job, g, slot->new_name, &renamed.to, err));
+    CKPT_TRY(join_name(job, group, slot->old_name, &renamed.from, err));
+    CKPT_TRY(join_name(job, group, slot->new_name, &renamed.to, err));
     return plan_note_renamed(p, &renamed, err);
 }
 
@@ -409,11 +414,12 @@ static ckpt_status apply_renames(struct renaming *job, ckpt_error *err)
 
 /* ---- report */
 
-/* find_optimizer_group - returns the group of row I's optimizer, by GROUPS (node -> group), or UINT32_MAX. */
-static uint32_t find_optimizer_group(const map *groups, const struct table *t, size_t i)
+/* find_optimizer_group - returns the group of row INDEX's optimizer, by GROUPS (node -> group), or
+ * UINT32_MAX. */
+static uint32_t find_optimizer_group(const map *groups, const struct table *table, size_t index)
 {
-    const struct step *steps = table_steps_of(t, i);
-    for (uint32_t k = 0; steps && k < table_npath_of(t, i); k++) {
+    const struct step *steps = table_steps_of(table, index);
+    for (uint32_t k = 0; steps && k < table_npath_of(table, index); k++) {
         uint32_t g = steps[k].node ? map_get_num(groups, ptr_key(steps[k].node)) : MAP_NONE;
         if (g != MAP_NONE)
             return g;

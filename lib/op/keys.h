@@ -50,9 +50,9 @@ struct rename_rule {
 
 /* keys_rename - renames all keys by RULE; after an error the plan has no new names, unless memory ran out. */
 ckpt_status keys_rename(struct rename_rule *rule, ckpt_error *err);
-/* rename_module_paths - renames G's module paths as its keys were renamed: if a.b.w became x.b.w, the module
- * a.b becomes x.b and a becomes x. Modules below them without keys of their own move with them. */
-ckpt_status rename_module_paths(arena *a, struct group *g, ckpt_error *err);
+/* rename_module_paths - renames GROUP's module paths as its keys were renamed: if a.b.w became x.b.w, the
+ * module a.b becomes x.b and a becomes x. Modules below them without keys of their own move with them. */
+ckpt_status rename_module_paths(arena *a, struct group *group, ckpt_error *err);
 /* is_edited_out - returns true if an edit of P leaves out the entry or item AT. */
 bool is_edited_out(const ckpt_plan *p, const struct edit_target *at);
 /* plan_no_key_matches - calls plan_no_match with `no key VERB "PATTERN"` and the prefixes in SEEN. VERB:

@@ -21,9 +21,9 @@ static const struct known_name {
 #undef HARMLESS
 };
 
-static bool has_name(const struct known_name *k, ckpt_str name)
+static bool has_name(const struct known_name *known_name, ckpt_str name)
 {
-    return str_matches_word(name, k->names, str_eq) || str_is(STR_LIT("*"), k->names);
+    return str_matches_word(name, known_name->names, str_eq) || str_is(STR_LIT("*"), known_name->names);
 }
 
 /* find_listed - returns the list that MODULE.NAME is in; the first of enum listed if it is in several. */

@@ -45,72 +45,72 @@ struct manifest {
     ckpt_error *err;
 };
 
-static ckpt_str escape_name(arena *a, ckpt_str s)
+static ckpt_str escape_name(arena *a, ckpt_str text)
 {
-    size_t n = ckpt_text_escape(s, NULL, 0);
+    size_t n = ckpt_text_escape(text, NULL, 0);
     char *out = arena_alloc(a, n + 1);
     if (out)
-        (void)ckpt_text_escape(s, out, n + 1);
+        (void)ckpt_text_escape(text, out, n + 1);
     return str_of(out, out ? n : 0);
 }
 
-static int compare_manifest_entries(const void *x, const void *y)
+static int compare_manifest_entries(const void *left, const void *right)
 {
-    const struct manifest_entry *a = x, *b = y;
+    const struct manifest_entry *a = left, *b = right;
     int c = ckpt_natural_compare(a->raw, b->raw);
     return c ? c : (a->row > b->row) - (a->row < b->row);
 }
 
-static ckpt_status list_entries(struct manifest *m)
+static ckpt_status list_entries(struct manifest *manifest)
 {
-    m->entries = calloc(m->f->table.nrows + 1, sizeof *m->entries);
-    CKPT_TRY_ALLOC(m->entries, m->err);
-    for (uint32_t i = 0; i < m->f->table.nrows; i++) {
-        ckpt_str name = table_name(&m->f->table, i);
+    manifest->entries = calloc(manifest->f->table.nrows + 1, sizeof *manifest->entries);
+    CKPT_TRY_ALLOC(manifest->entries, manifest->err);
+    for (uint32_t i = 0; i < manifest->f->table.nrows; i++) {
+        ckpt_str name = table_name(&manifest->f->table, i);
         struct manifest_entry e = {
-            .name = escape_name(m->c->a, name), .raw = name, .row = i, .next_same_name = MAP_NONE};
-        CKPT_TRY_ALLOC(e.name.ptr, m->err);
-        m->entries[m->n++] = e;
+            .name = escape_name(manifest->c->a, name), .raw = name, .row = i, .next_same_name = MAP_NONE};
+        CKPT_TRY_ALLOC(e.name.ptr, manifest->err);
+        manifest->entries[manifest->n++] = e;
     }
-    qsort(m->entries, m->n, sizeof *m->entries, compare_manifest_entries);
+    qsort(manifest->entries, manifest->n, sizeof *manifest->entries, compare_manifest_entries);
     return CKPT_OK;
 }
 
 /* put_description - appends dtype and shape, and kind and note if they matter. */
-static void put_description(buf *b, const ckpt_tensor *t)
+static void put_description(buf *out, const ckpt_tensor *tensor)
 {
-    buf_put_cstr(b, t->dtype ? ckpt_tensor_dtype_name(t) : "?");
-    buf_put_cstr(b, t->has_shape ? " [" : " ?");
-    for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
-        buf_printf(b, "%s%llu", k ? ", " : "", (unsigned long long)t->shape[k]);
-    if (t->has_shape)
-        buf_byte(b, ']');
-    if (t->has_data && t->kind != CKPT_QUANTIZED)
+    buf_put_cstr(out, tensor->dtype ? ckpt_tensor_dtype_name(tensor) : "?");
+    buf_put_cstr(out, tensor->has_shape ? " [" : " ?");
+    for (uint32_t k = 0; tensor->has_shape && k < tensor->ndim; k++)
+        buf_printf(out, "%s%llu", k ? ", " : "", (unsigned long long)tensor->shape[k]);
+    if (tensor->has_shape)
+        buf_byte(out, ']');
+    if (tensor->has_data && tensor->kind != CKPT_QUANTIZED)
         return;
-    buf_printf(b, " %s", ckpt_kind_name((ckpt_kind)t->kind));
-    if (!t->note.len)
+    buf_printf(out, " %s", ckpt_kind_name((ckpt_kind)tensor->kind));
+    if (!tensor->note.len)
         return;
-    buf_byte(b, ' ');
-    buf_put_str(b, t->note);
+    buf_byte(out, ' ');
+    buf_put_str(out, tensor->note);
 }
 
-static void put_digest(buf *b, const struct manifest *m, uint32_t row)
+static void put_digest(buf *out, const struct manifest *manifest, uint32_t row)
 {
-    if (!table_has_data(&m->f->table, row)) {
-        buf_byte(b, '-');
+    if (!table_has_data(&manifest->f->table, row)) {
+        buf_byte(out, '-');
         return;
     }
-    for (size_t i = 0; i < m->digest_size; i++)
-        buf_printf(b, "%02x", m->digests[(size_t)row * CKPT_DIGEST_MAX + i]);
+    for (size_t i = 0; i < manifest->digest_size; i++)
+        buf_printf(out, "%02x", manifest->digests[(size_t)row * CKPT_DIGEST_MAX + i]);
 }
 
 /* ---------------------------------------------------------------------- write */
 
-ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests, ckpt_error *err)
+ckpt_status manifest_write(struct check *check, ckpt_file *f, const uint8_t *digests, ckpt_error *err)
 {
-    struct manifest m = {.c = c, .f = f, .digests = digests, .err = err};
-    struct sink_options o = {.force = c->opts->force};
-    bool xxh3 = c->opts->algorithm == CKPT_XXH3;
+    struct manifest m = {.c = check, .f = f, .digests = digests, .err = err};
+    struct sink_options o = {.force = check->opts->force};
+    bool xxh3 = check->opts->algorithm == CKPT_XXH3;
     buf b;
     m.digest_size = xxh3 ? XXH3_BYTES : SHA256_BYTES;
     buf_init(&b, SIZE_MAX / 2);
@@ -130,8 +130,8 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
     if (st == CKPT_OK && !buf_ok(&b))
         st = fail_memory(err);
     if (st == CKPT_OK)
-        st = name_file_if_failed(sink_write_whole_file(c->opts->write_manifest, &o, buf_view(&b), err),
-                                 c->opts->write_manifest, err);
+        st = name_file_if_failed(sink_write_whole_file(check->opts->write_manifest, &o, buf_view(&b), err),
+                                 check->opts->write_manifest, err);
     buf_free(&b);
     return st;
 }
@@ -175,14 +175,14 @@ static bool take_field(ckpt_str *rest, ckpt_str *out)
     return true;
 }
 
-static bool is_digest(ckpt_str s)
+static bool is_digest(ckpt_str text)
 {
-    if (str_is(s, "-"))
+    if (str_is(text, "-"))
         return true;
-    for (size_t i = 0; i < s.len; i++)
-        if (!((s.ptr[i] >= '0' && s.ptr[i] <= '9') || (s.ptr[i] >= 'a' && s.ptr[i] <= 'f')))
+    for (size_t i = 0; i < text.len; i++)
+        if (!((text.ptr[i] >= '0' && text.ptr[i] <= '9') || (text.ptr[i] >= 'a' && text.ptr[i] <= 'f')))
             return false;
-    return s.len == 2 * SHA256_BYTES || s.len == 2 * XXH3_BYTES; /* hexadecimal digits */
+    return text.len == 2 * SHA256_BYTES || text.len == 2 * XXH3_BYTES; /* hexadecimal digits */
 }
 
 /* next_line - sets *OUT to the next line that is not a comment; false: there is none, or *ST is an error. */
@@ -247,8 +247,8 @@ ckpt_status manifest_load(const char *path, struct manifest_text *out, ckpt_erro
 }
 
 CKPT_PRINTF(5, 6)
-static ckpt_status report_mismatch(struct manifest *m, enum check_rule rule, ckpt_str name, uint64_t at,
-                                   const char *fmt, ...)
+static ckpt_status report_mismatch(struct manifest *manifest, enum check_rule rule, ckpt_str name,
+                                   uint64_t at, const char *fmt, ...)
 {
     va_list args;
     ckpt_error e = {0};
@@ -259,33 +259,33 @@ static ckpt_status report_mismatch(struct manifest *m, enum check_rule rule, ckp
     (void)fail_v(&e, CKPT_EFORMAT, at, fmt, args);
     va_end(args);
     error_add_where(&e, "%s", safe);
-    if (m->weights.name.len && rule == CHECK_MANIFEST_MISSING)
+    if (manifest->weights.name.len && rule == CHECK_MANIFEST_MISSING)
         error_add_hint(&e, "if the manifest is of the weights alone: --root %s",
-                       shell_word(m->weights.name, "", "PATH", word));
-    return check_report(m->c, rule, m->f->path, &e, m->err);
+                       shell_word(manifest->weights.name, "", "PATH", word));
+    return check_report(manifest->c, rule, manifest->f->path, &e, manifest->err);
 }
 
-static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e,
+static ckpt_status compare_entry(struct manifest *manifest, struct manifest_entry *entry,
                                  const struct manifest_line *line)
 {
-    const ckpt_tensor t = table_tensor(&m->f->table, e->row);
+    const ckpt_tensor t = table_tensor(&manifest->f->table, entry->row);
     buf description, digest;
     ckpt_status st = CKPT_OK;
     buf_init(&description, 1u << 20);
     buf_init(&digest, 1024);
     put_description(&description, &t);
-    put_digest(&digest, m, e->row);
-    e->is_compared = true;
+    put_digest(&digest, manifest, entry->row);
+    entry->is_compared = true;
     if (!buf_ok(&description) || !buf_ok(&digest)) {
-        st = fail_memory(m->err);
+        st = fail_memory(manifest->err);
     } else if (!str_eq(buf_view(&description), line->description)) {
-        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t.file_offset,
+        st = report_mismatch(manifest, CHECK_MANIFEST_DIFFERS, line->name, t.file_offset,
                              "it is %.*s, the manifest has %.*s", STR_ARG(buf_view(&description)),
                              STR_ARG(line->description));
     } else if (!str_eq(buf_view(&digest), line->digest)) {
         ckpt_str computed = str_first(buf_view(&digest), 16),
                  recorded = str_first(line->digest, 16); /* or - */
-        st = report_mismatch(m, CHECK_MANIFEST_DIFFERS, line->name, t.file_offset,
+        st = report_mismatch(manifest, CHECK_MANIFEST_DIFFERS, line->name, t.file_offset,
                              "its digest is %.*s%s, the manifest has %.*s%s", STR_ARG(computed),
                              computed.len > 1 ? "…" : "", STR_ARG(recorded), recorded.len > 1 ? "…" : "");
     }
@@ -294,60 +294,60 @@ static ckpt_status compare_entry(struct manifest *m, struct manifest_entry *e,
     return st;
 }
 
-static uint32_t find_entry(const struct manifest *m, ckpt_str name)
+static uint32_t find_entry(const struct manifest *manifest, ckpt_str name)
 {
-    uint32_t i = map_get(m->names, name);
-    while (i != MAP_NONE && m->entries[i].is_compared)
-        i = m->entries[i].next_same_name;
+    uint32_t i = map_get(manifest->names, name);
+    while (i != MAP_NONE && manifest->entries[i].is_compared)
+        i = manifest->entries[i].next_same_name;
     return i;
 }
 
-static ckpt_status check_line(struct manifest *m, const struct manifest_line *line)
+static ckpt_status check_line(struct manifest *manifest, const struct manifest_line *line)
 {
-    uint32_t i = find_entry(m, line->name);
+    uint32_t i = find_entry(manifest, line->name);
     if (i != MAP_NONE)
-        return compare_entry(m, &m->entries[i], line);
-    return report_mismatch(m, CHECK_MANIFEST_MISSING, line->name, CKPT_NO_OFFSET,
+        return compare_entry(manifest, &manifest->entries[i], line);
+    return report_mismatch(manifest, CHECK_MANIFEST_MISSING, line->name, CKPT_NO_OFFSET,
                            "the manifest has it, the file has no tensor of this name");
 }
 
-static ckpt_status index_manifest(struct manifest *m)
+static ckpt_status index_manifest(struct manifest *manifest)
 {
-    m->names = map_new(m->n);
-    CKPT_TRY_ALLOC(m->names, m->err);
-    for (uint32_t i = 0; i < m->n; i++) {
+    manifest->names = map_new(manifest->n);
+    CKPT_TRY_ALLOC(manifest->names, manifest->err);
+    for (uint32_t i = 0; i < manifest->n; i++) {
         uint32_t first;
-        CKPT_TRY_ALLOC(map_put(m->names, m->entries[i].name, i, &first), m->err);
+        CKPT_TRY_ALLOC(map_put(manifest->names, manifest->entries[i].name, i, &first), manifest->err);
         if (first == MAP_NONE)
             first = i;
         else
-            m->entries[m->entries[first].last_same_name].next_same_name = i;
-        m->entries[first].last_same_name = i;
+            manifest->entries[manifest->entries[first].last_same_name].next_same_name = i;
+        manifest->entries[first].last_same_name = i;
     }
     return CKPT_OK;
 }
 
-static ckpt_status check_lines(struct manifest *m, ckpt_str text)
+static ckpt_status check_lines(struct manifest *manifest, ckpt_str text)
 {
     struct manifest_line line;
     size_t pos = 0;
     ckpt_status st = CKPT_OK;
-    while (st == CKPT_OK && next_line(text, &pos, &line, &st, m->err))
-        st = check_line(m, &line);
+    while (st == CKPT_OK && next_line(text, &pos, &line, &st, manifest->err))
+        st = check_line(manifest, &line);
     if (st == CKPT_EFORMAT)
-        error_add_file(m->err, display_path(m->c->opts->manifest));
-    for (size_t i = 0; st == CKPT_OK && i < m->n; i++)
-        if (!m->entries[i].is_compared)
-            st = report_mismatch(m, CHECK_MANIFEST_EXTRA, m->entries[i].name,
-                                 table_tensor(&m->f->table, m->entries[i].row).file_offset,
+        error_add_file(manifest->err, display_path(manifest->c->opts->manifest));
+    for (size_t i = 0; st == CKPT_OK && i < manifest->n; i++)
+        if (!manifest->entries[i].is_compared)
+            st = report_mismatch(manifest, CHECK_MANIFEST_EXTRA, manifest->entries[i].name,
+                                 table_tensor(&manifest->f->table, manifest->entries[i].row).file_offset,
                                  "the file has it, the manifest has no tensor of this name");
     return st;
 }
 
-ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests,
+ckpt_status manifest_check(struct check *check, ckpt_file *f, const uint8_t *digests,
                            const struct manifest_text *text, ckpt_error *err)
 {
-    struct manifest m = {.c = c, .f = f, .digests = digests, .err = err};
+    struct manifest m = {.c = check, .f = f, .digests = digests, .err = err};
     m.digest_size = text->algorithm == CKPT_XXH3 ? XXH3_BYTES : SHA256_BYTES;
     ckpt_status st = list_entries(&m);
     if (st == CKPT_OK && !f->narrowed)

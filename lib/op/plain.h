@@ -16,23 +16,25 @@ struct plain_checker {
     uint64_t work; /* steps of all check_plain() together, which are limited */
 };
 
-/* check_plain - sets *BAD to the first node at or below V that is not plain data, or NULL. */
-ckpt_status check_plain(struct plain_checker *p, const ckpt_value *v, const ckpt_value **bad,
+/* check_plain - sets *BAD to the first node at or below VALUE that is not plain data, or NULL. */
+ckpt_status check_plain(struct plain_checker *checker, const ckpt_value *value, const ckpt_value **bad,
                         ckpt_error *err);
-void plain_checker_free(struct plain_checker *p);
+void plain_checker_free(struct plain_checker *checker);
 
 /* What a class or callable makes, by plain.def. */
 enum plain_kind { PLAIN_OTHER, PLAIN_VALUE, PLAIN_TENSOR, PLAIN_POSIX, PLAIN_WINDOWS, PLAIN_NAMESPACE };
 
 enum plain_kind plain_kind_of(const ckpt_value *global); /* PLAIN_OTHER also if it is not a GLOBAL */
-/* is_plain_value_call - returns true if V is a call that makes plain data, but no tensor: torch.Size … */
-bool is_plain_value_call(const ckpt_value *v);
-/* is_torch_constant - returns true if V is the global name of a torch dtype, or of a quantisation scheme. */
-bool is_torch_constant(const ckpt_value *v);
-/* plain_from_scalar - sets *OUT to the numpy scalar V as a Python number or text in A; NULL: V is not a numpy
- * scalar, or cannot be converted. False: out of memory. */
-bool plain_from_scalar(arena *a, const ckpt_value *v, ckpt_value **out);
-/* plain_from_path - sets *OUT to the pathlib path V as text; NULL and false as in plain_from_scalar. */
-bool plain_from_path(arena *a, const ckpt_value *v, ckpt_value **out);
+/* is_plain_value_call - returns true if VALUE is a call that makes plain data, but no tensor: torch.Size
+ * … */
+bool is_plain_value_call(const ckpt_value *value);
+/* is_torch_constant - returns true if VALUE is the global name of a torch dtype, or of a quantisation
+ * scheme. */
+bool is_torch_constant(const ckpt_value *value);
+/* plain_from_scalar - sets *OUT to the numpy scalar VALUE as a Python number or text in A; NULL: VALUE is not
+ * a numpy scalar, or cannot be converted. False: out of memory. */
+bool plain_from_scalar(arena *a, const ckpt_value *value, ckpt_value **out);
+/* plain_from_path - sets *OUT to the pathlib path VALUE as text; NULL and false as in plain_from_scalar. */
+bool plain_from_path(arena *a, const ckpt_value *value, ckpt_value **out);
 
 #endif

@@ -19,29 +19,29 @@ const struct wrapper_name wrapper_names[WRAPPER_NAMES] = {
 };
 
 /* component_length - returns the length of the component at FROM, with its dot. */
-static size_t component_length(ckpt_str s, size_t from)
+static size_t component_length(ckpt_str text, size_t from)
 {
-    const char *dot = from < s.len ? memchr(s.ptr + from, '.', s.len - from) : NULL;
-    return dot ? (size_t)(dot - s.ptr) + 1 - from : s.len - from;
+    const char *dot = from < text.len ? memchr(text.ptr + from, '.', text.len - from) : NULL;
+    return dot ? (size_t)(dot - text.ptr) + 1 - from : text.len - from;
 }
 
-bool contains_prefix(ckpt_str s, ckpt_str prefix)
+bool contains_prefix(ckpt_str text, ckpt_str prefix)
 {
-    for (size_t i = 0; i < s.len; i += component_length(s, i))
-        if (str_starts(str_skip(s, i), prefix))
+    for (size_t i = 0; i < text.len; i += component_length(text, i))
+        if (str_starts(str_skip(text, i), prefix))
             return true;
     return false;
 }
 
-/* strip_components - copies S to OUT without PREFIX, which ends in a dot; returns the length. Whenever the
+/* strip_components - copies TEXT to OUT without PREFIX, which ends in a dot; returns the length. Whenever the
  * copy ends in PREFIX, this PREFIX is cut off again. So one pass also finds a prefix that forms when a prefix
  * inside it is removed. */
-static size_t strip_components(ckpt_str s, ckpt_str prefix, char *out)
+static size_t strip_components(ckpt_str text, ckpt_str prefix, char *out)
 {
     size_t len = 0;
-    for (size_t i = 0, n; i < s.len; i += n) {
-        n = component_length(s, i);
-        memcpy(out + len, s.ptr + i, n);
+    for (size_t i = 0, n; i < text.len; i += n) {
+        n = component_length(text, i);
+        memcpy(out + len, text.ptr + i, n);
         len += n;
         size_t start = len < prefix.len ? 0 : len - prefix.len;
         if (len >= prefix.len && memcmp(out + start, prefix.ptr, prefix.len) == 0 &&
@@ -51,33 +51,33 @@ static size_t strip_components(ckpt_str s, ckpt_str prefix, char *out)
     return len;
 }
 
-/* strip_partial - copies S to OUT without PREFIX, which does not end in a dot, at starts of components. */
-static size_t strip_partial(ckpt_str s, ckpt_str prefix, char *out)
+/* strip_partial - copies TEXT to OUT without PREFIX, which does not end in a dot, at starts of components. */
+static size_t strip_partial(ckpt_str text, ckpt_str prefix, char *out)
 {
     size_t len = 0;
-    for (size_t i = 0, n; i < s.len; i += n) {
-        if (str_starts(str_skip(s, i), prefix))
+    for (size_t i = 0, n; i < text.len; i += n) {
+        if (str_starts(str_skip(text, i), prefix))
             i += prefix.len;
-        n = component_length(s, i);
-        memcpy(out + len, s.ptr + i, n);
+        n = component_length(text, i);
+        memcpy(out + len, text.ptr + i, n);
         len += n;
     }
     return len;
 }
 
-ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere)
+ckpt_str prefix_strip(arena *a, ckpt_str text, ckpt_str prefix, bool anywhere)
 {
     if (!prefix.len)
-        return s;
+        return text;
     if (!anywhere)
-        return str_starts(s, prefix) ? str_skip(s, prefix.len) : s;
-    if (!contains_prefix(s, prefix))
-        return s;
-    char *out = arena_alloc(a, s.len + 1);
+        return str_starts(text, prefix) ? str_skip(text, prefix.len) : text;
+    if (!contains_prefix(text, prefix))
+        return text;
+    char *out = arena_alloc(a, text.len + 1);
     if (!out)
         return str_of(NULL, 0);
-    return str_of(out, prefix.ptr[prefix.len - 1] == '.' ? strip_components(s, prefix, out)
-                                                         : strip_partial(s, prefix, out));
+    return str_of(out, prefix.ptr[prefix.len - 1] == '.' ? strip_components(text, prefix, out)
+                                                         : strip_partial(text, prefix, out));
 }
 
 const struct wrapper_name *find_wrapper(ckpt_str prefix)
@@ -89,36 +89,36 @@ const struct wrapper_name *find_wrapper(ckpt_str prefix)
     return NULL;
 }
 
-static bool is_certain_wrapper(ckpt_str c)
+static bool is_certain_wrapper(ckpt_str text)
 {
-    const struct wrapper_name *w = find_wrapper(c);
+    const struct wrapper_name *w = find_wrapper(text);
     return w && w->certain;
 }
 
-bool contains_wrapper(ckpt_str s, bool certain)
+bool contains_wrapper(ckpt_str text, bool certain)
 {
     bool found = false;
-    for (size_t i = 0, n; i < s.len && !found; i += n) {
-        n = component_length(s, i);
-        ckpt_str c = str_of(s.ptr + i, n);
+    for (size_t i = 0, n; i < text.len && !found; i += n) {
+        n = component_length(text, i);
+        ckpt_str c = str_of(text.ptr + i, n);
         found = certain ? is_certain_wrapper(c) : find_wrapper(c) != NULL;
     }
     return found;
 }
 
-ckpt_str prefix_strip_certain(arena *a, ckpt_str s)
+ckpt_str prefix_strip_certain(arena *a, ckpt_str text)
 {
     size_t len = 0;
-    if (!contains_wrapper(s, true))
-        return s;
-    char *out = arena_alloc(a, s.len + 1);
+    if (!contains_wrapper(text, true))
+        return text;
+    char *out = arena_alloc(a, text.len + 1);
     if (!out)
         return str_of(NULL, 0);
-    for (size_t i = 0, n; i < s.len; i += n) {
-        n = component_length(s, i);
-        if (is_certain_wrapper(str_of(s.ptr + i, n)))
+    for (size_t i = 0, n; i < text.len; i += n) {
+        n = component_length(text, i);
+        if (is_certain_wrapper(str_of(text.ptr + i, n)))
             continue;
-        memcpy(out + len, s.ptr + i, n);
+        memcpy(out + len, text.ptr + i, n);
         len += n;
     }
     return str_of(out, len);

@@ -14,16 +14,17 @@ enum { WRAPPER_NAMES = 7 };
 extern const struct wrapper_name wrapper_names[WRAPPER_NAMES];
 /* find_wrapper - returns the wrapper name that is PREFIX, or NULL. */
 const struct wrapper_name *find_wrapper(ckpt_str prefix);
-/* contains_wrapper - returns true if a component of S is a wrapper name; CERTAIN: one that is certain. */
-bool contains_wrapper(ckpt_str s, bool certain);
+/* contains_wrapper - returns true if a component of TEXT is a wrapper name; CERTAIN: one that is certain. */
+bool contains_wrapper(ckpt_str text, bool certain);
 
-/* prefix_strip - returns S without PREFIX at its start or, if ANYWHERE, at the start of each component: once
- * or, if PREFIX ends in a dot, until none is left. Returns S if there is none. .ptr NULL: out of memory. */
-ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere);
-/* prefix_strip_certain - returns S without the certain wrapper names. */
-ckpt_str prefix_strip_certain(arena *a, ckpt_str s);
-/* contains_prefix - returns true if PREFIX is in S at the start of a component. */
-bool contains_prefix(ckpt_str s, ckpt_str prefix);
+/* prefix_strip - returns TEXT without PREFIX at its start or, if ANYWHERE, at the start of each component:
+ * once or, if PREFIX ends in a dot, until none is left. Returns TEXT if there is none. .ptr NULL: out of
+ * memory. */
+ckpt_str prefix_strip(arena *a, ckpt_str text, ckpt_str prefix, bool anywhere);
+/* prefix_strip_certain - returns TEXT without the certain wrapper names. */
+ckpt_str prefix_strip_certain(arena *a, ckpt_str text);
+/* contains_prefix - returns true if PREFIX is in TEXT at the start of a component. */
+bool contains_prefix(ckpt_str text, ckpt_str prefix);
 
 #define PREFIXES_MAX 8
 

@@ -70,12 +70,15 @@ struct finder {
     buf name;
 };
 
-static ckpt_tensor get_tensor(const struct finder *f, uint32_t row)
+static ckpt_tensor get_tensor(const struct finder *finder, uint32_t row)
 {
-    return table_tensor(&f->file->table, row);
+    return table_tensor(&finder->file->table, row);
 }
 
-static bool belongs(const struct finder *f, uint32_t row) { return f->out->of_row[row] != QUANTIZED_BY_NONE; }
+static bool belongs(const struct finder *finder, uint32_t row)
+{
+    return finder->out->of_row[row] != QUANTIZED_BY_NONE;
+}
 
 /* dtype_class - returns the word for DT in the column `dtypes`; "": a type that no scheme stores weights in
  * unless it stores them in any. */
@@ -104,9 +107,9 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-static bool is_quantized_dtype(const struct scheme *s, ckpt_dtype dt)
+static bool is_quantized_dtype(const struct scheme *scheme, ckpt_dtype dt)
 {
-    return str_is(str_c(s->dtypes), "any") || has_word(s->dtypes, dtype_class(dt));
+    return str_is(str_c(scheme->dtypes), "any") || has_word(scheme->dtypes, dtype_class(dt));
 }
 
 /* is_stem - returns true if STEM may come before WORD: a word that is a component begins after a dot. */
@@ -116,11 +119,11 @@ static bool is_stem(ckpt_str stem, ckpt_str word)
     return continues_name ? stem.len > 0 : !stem.len || stem.ptr[stem.len - 1] == '.';
 }
 
-/* find_near - returns the row named STEM + WORD if it is next to row f->near, or CKPT_NO_TENSOR. */
-static uint32_t find_near(const struct finder *f, ckpt_str stem, ckpt_str word)
+/* find_near - returns the row named STEM + WORD if it is next to row finder->near, or CKPT_NO_TENSOR. */
+static uint32_t find_near(const struct finder *finder, ckpt_str stem, ckpt_str word)
 {
-    const struct table *t = &f->file->table;
-    for (uint32_t row = f->near - (f->near > 0); row <= f->near + 1 && row < t->nrows; row++) {
+    const struct table *t = &finder->file->table;
+    for (uint32_t row = finder->near - (finder->near > 0); row <= finder->near + 1 && row < t->nrows; row++) {
         ckpt_str name = table_name(t, row);
         if (name.len == stem.len + word.len && str_starts(name, stem) && str_ends(name, word))
             return row;
@@ -129,28 +132,31 @@ static uint32_t find_near(const struct finder *f, ckpt_str stem, ckpt_str word)
 }
 
 /* find_row - returns the row named STEM + WORD that is no component of a composite, or CKPT_NO_TENSOR. */
-static uint32_t find_row(struct finder *f, ckpt_str stem, ckpt_str word)
+static uint32_t find_row(struct finder *finder, ckpt_str stem, ckpt_str word)
 {
-    uint32_t row = f->has_unique_names ? find_near(f, stem, word) : CKPT_NO_TENSOR;
+    uint32_t row = finder->has_unique_names ? find_near(finder, stem, word) : CKPT_NO_TENSOR;
     if (row == CKPT_NO_TENSOR) {
-        f->name.len = 0;
-        buf_put_str(&f->name, stem);
-        buf_put_str(&f->name, word);
-        row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
+        finder->name.len = 0;
+        buf_put_str(&finder->name, stem);
+        buf_put_str(&finder->name, word);
+        row = buf_ok(&finder->name) ? file_find_tensor(finder->file, buf_view(&finder->name))
+                                    : CKPT_NO_TENSOR;
     }
-    bool is_whole = row != CKPT_NO_TENSOR && table_part_of(&f->file->table, row) == CKPT_NO_TENSOR;
+    bool is_whole = row != CKPT_NO_TENSOR && table_part_of(&finder->file->table, row) == CKPT_NO_TENSOR;
     return is_whole ? row : CKPT_NO_TENSOR;
 }
 
-/* find_parts - looks for STEM + each word of WORDS, and sets the next parts of W. Returns how many exist. */
-static size_t find_parts(struct finder *f, struct quantized_weight *w, const char *words, size_t *nparts)
+/* find_parts - looks for STEM + each word of WORDS, and sets the next parts of WEIGHT. Returns how many
+ * exist. */
+static size_t find_parts(struct finder *finder, struct quantized_weight *weight, const char *words,
+                         size_t *nparts)
 {
     ckpt_str list = str_c(words), word;
     size_t found = 0;
     while ((word = str_take_until(&list, ' ')).len && *nparts < QUANTIZED_PARTS_MAX) {
-        uint32_t row = find_row(f, w->stem, word);
+        uint32_t row = find_row(finder, weight->stem, word);
         found += row != CKPT_NO_TENSOR;
-        w->part[(*nparts)++] = row;
+        weight->part[(*nparts)++] = row;
     }
     return found;
 }
@@ -164,40 +170,42 @@ static size_t count_words(const char *words)
     return n;
 }
 
-static void init_parts(struct quantized_weight *w)
+static void init_parts(struct quantized_weight *weight)
 {
     for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
-        w->part[i] = CKPT_NO_TENSOR;
+        weight->part[i] = CKPT_NO_TENSOR;
 }
 
-static ckpt_status add_weight(struct finder *f, const struct quantized_weight *w, ckpt_error *err)
+static ckpt_status add_weight(struct finder *finder, const struct quantized_weight *weight, ckpt_error *err)
 {
-    struct quantized_weights *out = f->out;
-    out->of_row[w->weight] = (uint32_t)out->n;
+    struct quantized_weights *out = finder->out;
+    out->of_row[weight->weight] = (uint32_t)out->n;
     for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
-        if (w->part[i] != CKPT_NO_TENSOR)
-            out->of_row[w->part[i]] = (uint32_t)out->n;
-    return arena_push(f->a, &out->list, &out->n, &out->cap, w, sizeof *w) ? CKPT_OK : fail_memory(err);
+        if (weight->part[i] != CKPT_NO_TENSOR)
+            out->of_row[weight->part[i]] = (uint32_t)out->n;
+    return arena_push(finder->a, &out->list, &out->n, &out->cap, weight, sizeof *weight) ? CKPT_OK
+                                                                                         : fail_memory(err);
 }
 
 /* try_scheme - adds the weight of scheme ID whose first scale is row SCALE, by its name, if there is one. */
-static ckpt_status try_scheme(struct finder *f, enum quantized_scheme_id id, uint32_t scale, ckpt_error *err)
+static ckpt_status try_scheme(struct finder *finder, enum quantized_scheme_id id, uint32_t scale,
+                              ckpt_error *err)
 {
     const struct scheme *s = &schemes[id];
     struct quantized_weight w = {.scheme = id};
-    ckpt_str first = f->first_scale[id], name = table_name(&f->file->table, scale);
+    ckpt_str first = finder->first_scale[id], name = table_name(&finder->file->table, scale);
     size_t nparts = 0;
     w.stem = str_of(name.ptr, name.len - first.len);
-    f->near = scale;
-    if (!is_stem(w.stem, first) || (w.weight = find_row(f, w.stem, str_c(s->weight))) == CKPT_NO_TENSOR)
+    finder->near = scale;
+    if (!is_stem(w.stem, first) || (w.weight = find_row(finder, w.stem, str_c(s->weight))) == CKPT_NO_TENSOR)
         return CKPT_OK;
-    if (belongs(f, w.weight) || !is_quantized_dtype(s, table_dtype_of(&f->file->table, w.weight)))
+    if (belongs(finder, w.weight) || !is_quantized_dtype(s, table_dtype_of(&finder->file->table, w.weight)))
         return CKPT_OK;
     init_parts(&w);
-    if (find_parts(f, &w, s->scales, &nparts) < count_words(s->scales))
+    if (find_parts(finder, &w, s->scales, &nparts) < count_words(s->scales))
         return CKPT_OK;
-    (void)find_parts(f, &w, s->optional, &nparts);
-    return add_weight(f, &w, err);
+    (void)find_parts(finder, &w, s->optional, &nparts);
+    return add_weight(finder, &w, err);
 }
 
 /* A kind of tensor that is quantized, and the names of its components that a recipe reads. The more specific
@@ -223,57 +231,58 @@ static const struct quantized_kind quantized_kinds[] = {
 
 /* is_below - returns true if ROW is a component of row COMPOSITE or of one of its components: they follow
  * it. ROW is not before it. */
-static bool is_below(const struct finder *f, uint32_t row, uint32_t composite)
+static bool is_below(const struct finder *finder, uint32_t row, uint32_t composite)
 {
-    uint32_t of = table_part_of(&f->file->table, row);
+    uint32_t of = table_part_of(&finder->file->table, row);
     return of != CKPT_NO_TENSOR && of >= composite && row > composite;
 }
 
 /* find_component - returns the row below row COMPOSITE that is named like it and WORD, or CKPT_NO_TENSOR. */
-static uint32_t find_component(struct finder *f, uint32_t composite, ckpt_str word)
+static uint32_t find_component(struct finder *finder, uint32_t composite, ckpt_str word)
 {
-    f->name.len = 0;
-    buf_put_str(&f->name, table_name(&f->file->table, composite));
-    buf_put_str(&f->name, word);
-    uint32_t row = buf_ok(&f->name) ? file_find_tensor(f->file, buf_view(&f->name)) : CKPT_NO_TENSOR;
-    return row != CKPT_NO_TENSOR && is_below(f, row, composite) ? row : CKPT_NO_TENSOR;
+    finder->name.len = 0;
+    buf_put_str(&finder->name, table_name(&finder->file->table, composite));
+    buf_put_str(&finder->name, word);
+    uint32_t row = buf_ok(&finder->name) ? file_find_tensor(finder->file, buf_view(&finder->name))
+                                         : CKPT_NO_TENSOR;
+    return row != CKPT_NO_TENSOR && is_below(finder, row, composite) ? row : CKPT_NO_TENSOR;
 }
 
-static bool is_part(const struct quantized_weight *w, uint32_t row)
+static bool is_part(const struct quantized_weight *weight, uint32_t row)
 {
     for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
-        if (w->part[i] == row)
+        if (weight->part[i] == row)
             return true;
     return false;
 }
 
 /* add_composite - adds row COMPOSITE, a tensor of KIND, with all its components. */
-static ckpt_status add_composite(struct finder *f, const struct quantized_kind *kind, uint32_t composite,
+static ckpt_status add_composite(struct finder *finder, const struct quantized_kind *kind, uint32_t composite,
                                  ckpt_error *err)
 {
     struct quantized_weight w = {
-        .scheme = kind->scheme, .stem = table_name(&f->file->table, composite), .weight = composite};
+        .scheme = kind->scheme, .stem = table_name(&finder->file->table, composite), .weight = composite};
     ckpt_str list = str_c(kind->components), word;
     size_t n = 0;
     init_parts(&w);
     while ((word = str_take_until(&list, ' ')).len)
-        w.part[n++] = find_component(f, composite, word);
-    for (uint32_t i = composite + 1; i < f->file->table.nrows && n < QUANTIZED_PARTS_MAX; i++) {
-        if (!is_below(f, i, composite))
+        w.part[n++] = find_component(finder, composite, word);
+    for (uint32_t i = composite + 1; i < finder->file->table.nrows && n < QUANTIZED_PARTS_MAX; i++) {
+        if (!is_below(finder, i, composite))
             break;
         if (!is_part(&w, i))
             w.part[n++] = i;
     }
-    return add_weight(f, &w, err);
+    return add_weight(finder, &w, err);
 }
 
 /* find_kind - returns the kind of the quantized tensor ROW; NULL: it is not quantized by its kind. */
-static const struct quantized_kind *find_kind(const struct table *t, uint32_t row)
+static const struct quantized_kind *find_kind(const struct table *table, uint32_t row)
 {
-    ckpt_kind of_row = table_kind_of(t, row);
+    ckpt_kind of_row = table_kind_of(table, row);
     if (of_row != CKPT_QUANTIZED && of_row != CKPT_WRAPPER)
         return NULL;
-    ckpt_str klass = table_tensor(t, row).klass;
+    ckpt_str klass = table_tensor(table, row).klass;
     for (size_t k = 0; k < sizeof quantized_kinds / sizeof *quantized_kinds; k++) {
         const struct quantized_kind *kind = &quantized_kinds[k];
         if (of_row == kind->kind && str_starts(klass, str_c(kind->package)) &&
@@ -285,27 +294,29 @@ static const struct quantized_kind *find_kind(const struct table *t, uint32_t ro
 
 /* find_composites - adds the tensors that are quantized by their kind; scales and zeros are components, and
  * tensors that are quantized may be, too. */
-static ckpt_status find_composites(struct finder *f, ckpt_error *err)
+static ckpt_status find_composites(struct finder *finder, ckpt_error *err)
 {
-    for (uint32_t i = 0; i < f->file->table.nrows; i++) {
-        const struct quantized_kind *kind = find_kind(&f->file->table, i);
-        if (kind && table_alias_of(&f->file->table, i) == CKPT_NO_TENSOR && !belongs(f, i))
-            CKPT_TRY(add_composite(f, kind, i, err));
+    for (uint32_t i = 0; i < finder->file->table.nrows; i++) {
+        const struct quantized_kind *kind = find_kind(&finder->file->table, i);
+        if (kind && table_alias_of(&finder->file->table, i) == CKPT_NO_TENSOR && !belongs(finder, i))
+            CKPT_TRY(add_composite(finder, kind, i, err));
     }
     return CKPT_OK;
 }
 
 /* find_candidates - collects the rows whose names end as the first scale of any scheme. */
-static ckpt_status find_candidates(struct finder *f, ckpt_error *err)
+static ckpt_status find_candidates(struct finder *finder, ckpt_error *err)
 {
-    for (uint32_t row = 0; row < f->file->table.nrows; row++) {
-        ckpt_str name = table_name(&f->file->table, row);
+    for (uint32_t row = 0; row < finder->file->table.nrows; row++) {
+        ckpt_str name = table_name(&finder->file->table, row);
         char last = name.len ? name.ptr[name.len - 1] : '\0';
         struct candidate c = {.row = row};
         for (unsigned id = 0; id < NSCHEMES; id++)
-            if (f->last_byte[id] == last && f->first_scale[id].len && str_ends(name, f->first_scale[id]))
+            if (finder->last_byte[id] == last && finder->first_scale[id].len &&
+                str_ends(name, finder->first_scale[id]))
                 c.schemes |= (uint64_t)1 << id;
-        if (c.schemes && !arena_push(NULL, &f->candidates, &f->ncandidates, &f->cap_candidates, &c, sizeof c))
+        if (c.schemes && !arena_push(NULL, &finder->candidates, &finder->ncandidates, &finder->cap_candidates,
+                                     &c, sizeof c))
             return fail_memory(err);
     }
     return CKPT_OK;
@@ -320,32 +331,33 @@ static ckpt_str get_module(ckpt_str name)
     return str_of(name.ptr, name.len - last.len);
 }
 
-static bool contains(ckpt_str s, const char *word) { return str_find(s, str_c(word), 0) != SIZE_MAX; }
+static bool contains(ckpt_str text, const char *word) { return str_find(text, str_c(word), 0) != SIZE_MAX; }
 
 static bool names_scale(ckpt_str last) { return contains(last, "scale") || contains(last, "absmax"); }
 
 static bool names_weight(ckpt_str last) { return contains(last, "weight") || contains(last, "kernel"); }
 
-static bool is_unknown_weight(const struct finder *f, uint32_t row)
+static bool is_unknown_weight(const struct finder *finder, uint32_t row)
 {
-    const struct table *t = &f->file->table;
+    const struct table *t = &finder->file->table;
     const char *klass = dtype_class(table_dtype_of(t, row));
     ckpt_str last = str_after_last(table_name(t, row), '.');
     uint32_t ndim = table_ndim_of(t, row);
-    if (!*klass || belongs(f, row) || table_part_of(t, row) != CKPT_NO_TENSOR || !ndim || names_scale(last))
+    if (!*klass || belongs(finder, row) || table_part_of(t, row) != CKPT_NO_TENSOR || !ndim ||
+        names_scale(last))
         return false;
     return str_is(str_c(klass), "f8") || (ndim > 1 && names_weight(last));
 }
 
 /* index_scales - maps to its row, by module, each tensor that is named like a scale and not known yet. NULL:
  * no memory. */
-static map *index_scales(const struct finder *f)
+static map *index_scales(const struct finder *finder)
 {
     map *scale_of = map_new(0);
     bool ok = scale_of != NULL;
-    for (uint32_t i = 0; ok && i < f->file->table.nrows; i++) {
-        ckpt_str name = table_name(&f->file->table, i);
-        if (!belongs(f, i) && table_part_of(&f->file->table, i) == CKPT_NO_TENSOR &&
+    for (uint32_t i = 0; ok && i < finder->file->table.nrows; i++) {
+        ckpt_str name = table_name(&finder->file->table, i);
+        if (!belongs(finder, i) && table_part_of(&finder->file->table, i) == CKPT_NO_TENSOR &&
             names_scale(str_after_last(name, '.')))
             ok = map_put(scale_of, get_module(name), i, NULL);
     }
@@ -356,26 +368,27 @@ static map *index_scales(const struct finder *f)
 }
 
 /* find_unknown - adds the weights of unknown layouts. Each gets the first scale of its module. */
-static ckpt_status find_unknown(struct finder *f, ckpt_error *err)
+static ckpt_status find_unknown(struct finder *finder, ckpt_error *err)
 {
-    map *scale_of = index_scales(f);
+    map *scale_of = index_scales(finder);
     ckpt_status st = scale_of ? CKPT_OK : fail_memory(err);
-    size_t nknown = f->out->n;
-    for (uint32_t i = 0; st == CKPT_OK && map_count(scale_of) && i < f->file->table.nrows; i++) {
-        if (!is_unknown_weight(f, i))
+    size_t nknown = finder->out->n;
+    for (uint32_t i = 0; st == CKPT_OK && map_count(scale_of) && i < finder->file->table.nrows; i++) {
+        if (!is_unknown_weight(finder, i))
             continue;
-        struct quantized_weight w = {
-            .scheme = QUANTIZED_UNKNOWN, .weight = i, .stem = get_module(table_name(&f->file->table, i))};
+        struct quantized_weight w = {.scheme = QUANTIZED_UNKNOWN,
+                                     .weight = i,
+                                     .stem = get_module(table_name(&finder->file->table, i))};
         init_parts(&w);
         w.part[0] = map_get(scale_of, w.stem);
         if (w.part[0] != MAP_NONE)
-            st = add_weight(f, &w, err);
+            st = add_weight(finder, &w, err);
     }
-    for (uint32_t i = 0; st == CKPT_OK && f->out->n > nknown && i < f->file->table.nrows; i++) {
-        ckpt_str name = table_name(&f->file->table, i);
+    for (uint32_t i = 0; st == CKPT_OK && finder->out->n > nknown && i < finder->file->table.nrows; i++) {
+        ckpt_str name = table_name(&finder->file->table, i);
         uint32_t first = map_get(scale_of, get_module(name)); /* another scale of the same module */
-        if (first != MAP_NONE && !belongs(f, i) && names_scale(str_after_last(name, '.')))
-            f->out->of_row[i] = f->out->of_row[first];
+        if (first != MAP_NONE && !belongs(finder, i) && names_scale(str_after_last(name, '.')))
+            finder->out->of_row[i] = finder->out->of_row[first];
     }
     map_free(scale_of);
     return st;
@@ -383,109 +396,110 @@ static ckpt_status find_unknown(struct finder *f, ckpt_error *err)
 
 /* ---- one shard of a set */
 
-/* may_be_torn - returns true if T, of a set without an index, may be half of a quantized weight. */
-static bool may_be_torn(const ckpt_tensor *t)
+/* may_be_torn - returns true if TENSOR, of a set without an index, may be half of a quantized weight. */
+static bool may_be_torn(const ckpt_tensor *tensor)
 {
-    ckpt_str last = str_after_last(t->name, '.');
-    return str_is(str_c(dtype_class((ckpt_dtype)t->dtype)), "f8") ||
+    ckpt_str last = str_after_last(tensor->name, '.');
+    return str_is(str_c(dtype_class((ckpt_dtype)tensor->dtype)), "f8") ||
            (names_scale(last) && names_weight(last)) || str_is(last, "absmax");
 }
 
 /* has_sibling - returns true if NAME ends in WORD, and another shard has the tensor of the same stem that
  * ends in OTHER. */
-static bool has_sibling(struct finder *f, ckpt_str name, ckpt_str word, ckpt_str other)
+static bool has_sibling(struct finder *finder, ckpt_str name, ckpt_str word, ckpt_str other)
 {
     ckpt_str stem = str_of(name.ptr, name.len - (str_ends(name, word) ? word.len : 0));
     if (!str_ends(name, word) || !is_stem(stem, word.len ? word : other))
         return false;
-    f->name.len = 0;
-    buf_put_str(&f->name, stem);
-    buf_put_str(&f->name, other);
-    return buf_ok(&f->name) && map_get(f->siblings, buf_view(&f->name)) != MAP_NONE;
+    finder->name.len = 0;
+    buf_put_str(&finder->name, stem);
+    buf_put_str(&finder->name, other);
+    return buf_ok(&finder->name) && map_get(finder->siblings, buf_view(&finder->name)) != MAP_NONE;
 }
 
 /* is_torn - returns true if row ROW is a weight whose scale is in another shard, or the other way round. */
-static bool is_torn(struct finder *f, uint32_t row)
+static bool is_torn(struct finder *finder, uint32_t row)
 {
-    const ckpt_tensor t = get_tensor(f, row);
+    const ckpt_tensor t = get_tensor(finder, row);
     for (size_t i = 0; i < NSCHEMES; i++) {
         const struct scheme *s = &schemes[i];
         const char *const lists[] = {s->scales, s->optional};
         ckpt_str weight = str_c(s->weight), word;
-        if (!f->first_scale[i].len)
+        if (!finder->first_scale[i].len)
             continue;
-        if (is_quantized_dtype(s, (ckpt_dtype)t.dtype) && has_sibling(f, t.name, weight, f->first_scale[i]))
+        if (is_quantized_dtype(s, (ckpt_dtype)t.dtype) &&
+            has_sibling(finder, t.name, weight, finder->first_scale[i]))
             return true;
         for (unsigned k = 0; k < 2; k++)
             for (ckpt_str list = str_c(lists[k]); (word = str_take_until(&list, ' ')).len;)
-                if (has_sibling(f, t.name, word, weight))
+                if (has_sibling(finder, t.name, word, weight))
                     return true;
     }
     return false;
 }
 
-static ckpt_status add_torn(struct finder *f, ckpt_error *err)
+static ckpt_status add_torn(struct finder *finder, ckpt_error *err)
 {
-    for (uint32_t i = 0; i < f->file->table.nrows; i++) {
-        const ckpt_tensor t = get_tensor(f, i);
+    for (uint32_t i = 0; i < finder->file->table.nrows; i++) {
+        const ckpt_tensor t = get_tensor(finder, i);
         struct quantized_weight w = {.scheme = QUANTIZED_IN_SHARDS, .weight = i, .stem = t.name};
         init_parts(&w);
-        if (belongs(f, i) || t.part_of != CKPT_NO_TENSOR)
+        if (belongs(finder, i) || t.part_of != CKPT_NO_TENSOR)
             continue;
-        if (f->siblings ? is_torn(f, i) : may_be_torn(&t))
-            CKPT_TRY(add_weight(f, &w, err));
+        if (finder->siblings ? is_torn(finder, i) : may_be_torn(&t))
+            CKPT_TRY(add_weight(finder, &w, err));
     }
     return CKPT_OK;
 }
 
 /* find_torn - adds the tensors of a shard that was opened alone whose weight or scales are in another. */
-static ckpt_status find_torn(struct finder *f, ckpt_error *err)
+static ckpt_status find_torn(struct finder *finder, ckpt_error *err)
 {
     arena *a = arena_new(MAX_SIBLINGS);
     ckpt_status st = a ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK && f->file->list_siblings)
-        st = f->file->list_siblings(f->file, a, &f->siblings, err);
-    if (st == CKPT_OK && (f->siblings || f->file->files_in_set > 1))
-        st = add_torn(f, err);
-    map_free(f->siblings);
+    if (st == CKPT_OK && finder->file->list_siblings)
+        st = finder->file->list_siblings(finder->file, a, &finder->siblings, err);
+    if (st == CKPT_OK && (finder->siblings || finder->file->files_in_set > 1))
+        st = add_torn(finder, err);
+    map_free(finder->siblings);
     arena_free(a);
     return st;
 }
 
-static void mark_unrelated_scales(struct finder *f)
+static void mark_unrelated_scales(struct finder *finder)
 {
-    for (uint32_t i = 0; i < f->file->table.nrows; i++)
+    for (uint32_t i = 0; i < finder->file->table.nrows; i++)
         for (size_t k = 0; k < sizeof unrelated_scales / sizeof *unrelated_scales; k++)
-            if (!belongs(f, i) &&
-                str_is(str_after_last(table_name(&f->file->table, i), '.'), unrelated_scales[k]))
-                f->out->of_row[i] = QUANTIZED_BY_ALL;
+            if (!belongs(finder, i) &&
+                str_is(str_after_last(table_name(&finder->file->table, i), '.'), unrelated_scales[k]))
+                finder->out->of_row[i] = QUANTIZED_BY_ALL;
 }
 
 /* mark_ties - marks other names of quantized weights, which have no scales of their own. */
-static void mark_ties(struct finder *f)
+static void mark_ties(struct finder *finder)
 {
-    for (uint32_t i = 0; i < f->file->table.nrows; i++) {
-        uint32_t first = table_alias_of(&f->file->table, i);
-        if (first != CKPT_NO_TENSOR && !belongs(f, i))
-            f->out->of_row[i] = f->out->of_row[first];
+    for (uint32_t i = 0; i < finder->file->table.nrows; i++) {
+        uint32_t first = table_alias_of(&finder->file->table, i);
+        if (first != CKPT_NO_TENSOR && !belongs(finder, i))
+            finder->out->of_row[i] = finder->out->of_row[first];
     }
 }
 
-static ckpt_status find_all(struct finder *f, ckpt_error *err)
+static ckpt_status find_all(struct finder *finder, ckpt_error *err)
 {
-    CKPT_TRY(find_candidates(f, err));
-    CKPT_TRY(find_composites(f, err));
+    CKPT_TRY(find_candidates(finder, err));
+    CKPT_TRY(find_composites(finder, err));
     for (unsigned id = 0; id < NSCHEMES; id++)
-        for (size_t i = 0; i < f->ncandidates; i++)
-            if (f->candidates[i].schemes >> id & 1)
-                CKPT_TRY(try_scheme(f, (enum quantized_scheme_id)id, f->candidates[i].row, err));
-    CKPT_TRY(find_unknown(f, err));
-    CKPT_TRY(find_torn(f, err));
-    if (f->out->n) {
-        mark_unrelated_scales(f);
-        mark_ties(f);
+        for (size_t i = 0; i < finder->ncandidates; i++)
+            if (finder->candidates[i].schemes >> id & 1)
+                CKPT_TRY(try_scheme(finder, (enum quantized_scheme_id)id, finder->candidates[i].row, err));
+    CKPT_TRY(find_unknown(finder, err));
+    CKPT_TRY(find_torn(finder, err));
+    if (finder->out->n) {
+        mark_unrelated_scales(finder);
+        mark_ties(finder);
     }
-    return buf_ok(&f->name) ? CKPT_OK : fail_memory(err);
+    return buf_ok(&finder->name) ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status quantized_find(ckpt_file *file, arena *a, struct quantized_weights *out, ckpt_error *err)

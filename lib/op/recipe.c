@@ -33,27 +33,27 @@ struct scaled_recipe recipe_make(uint64_t rows, uint64_t cols, ckpt_dtype dtype)
                                   .dtype = dtype};
 }
 
-ckpt_status recipe_set_shape(struct dequantizer *d, struct dequantized *out, const ckpt_tensor *t,
-                             uint64_t multiply, uint64_t divide, ckpt_error *err)
+ckpt_status recipe_set_shape(struct dequantizer *dequantizer, struct dequantized *out,
+                             const ckpt_tensor *tensor, uint64_t multiply, uint64_t divide, ckpt_error *err)
 {
-    out->ndim = t->ndim;
-    out->shape = arena_array(d->p->file->a, t->ndim, sizeof *out->shape);
+    out->ndim = tensor->ndim;
+    out->shape = arena_array(dequantizer->p->file->a, tensor->ndim, sizeof *out->shape);
     CKPT_TRY_ALLOC(out->shape, err);
-    memcpy(out->shape, t->shape, t->ndim * sizeof *out->shape);
+    memcpy(out->shape, tensor->shape, tensor->ndim * sizeof *out->shape);
     if (multiply == divide)
         return CKPT_OK;
-    uint64_t *last = t->ndim ? &out->shape[t->ndim - 1] : NULL;
+    uint64_t *last = tensor->ndim ? &out->shape[tensor->ndim - 1] : NULL;
     if (!last || !checked_mul(*last, multiply, last) || *last % divide)
         return recipe_refuse("its packed numbers do not have the shape of the scheme", err);
     *last /= divide;
     return CKPT_OK;
 }
 
-ckpt_status recipe_set_matrix_shape(struct dequantizer *d, struct dequantized *out, uint64_t rows,
+ckpt_status recipe_set_matrix_shape(struct dequantizer *dequantizer, struct dequantized *out, uint64_t rows,
                                     uint64_t cols, ckpt_error *err)
 {
     out->ndim = 2;
-    out->shape = arena_array(d->p->file->a, 2, sizeof *out->shape);
+    out->shape = arena_array(dequantizer->p->file->a, 2, sizeof *out->shape);
     CKPT_TRY_ALLOC(out->shape, err);
     out->shape[0] = rows;
     out->shape[1] = cols;
@@ -67,13 +67,14 @@ static bool has_two_bytes_or_more(ckpt_dtype dt)
 
 /* ------------------------------------------------------------------ facts outside of the tensors */
 
-ckpt_status recipe_read_json_file(struct dequantizer *d, const char *name, ckpt_value **out, ckpt_error *err)
+ckpt_status recipe_read_json_file(struct dequantizer *dequantizer, const char *name, ckpt_value **out,
+                                  ckpt_error *err)
 {
-    const ckpt_file *f = d->p->file;
+    const ckpt_file *f = dequantizer->p->file;
     source *src;
     bool is_file = f->src && !f->archive;
     ckpt_str folder = is_file ? str_folder(str_c(f->path)) : str_c(f->folder);
-    ckpt_str text, path = ARENA_CONCAT(d->p->a, folder, str_c(folder.len ? "/" : ""), str_c(name));
+    ckpt_str text, path = ARENA_CONCAT(dequantizer->p->a, folder, str_c(folder.len ? "/" : ""), str_c(name));
     ckpt_error missing;
     *out = NULL;
     if (is_file && !source_is_named_file(f->src))
@@ -81,11 +82,11 @@ ckpt_status recipe_read_json_file(struct dequantizer *d, const char *name, ckpt_
     CKPT_TRY_ALLOC(path.ptr, err);
     ckpt_status st = source_open_in(f->archive, path.ptr, &src, &missing);
     if (st == CKPT_OK)
-        st = source_read_whole(src, CONFIG_MAX, d->p->a, &text, &missing);
+        st = source_read_whole(src, CONFIG_MAX, dequantizer->p->a, &text, &missing);
     if (st == CKPT_EIO || st == CKPT_ENOTFOUND)
         return CKPT_OK;
     if (st == CKPT_OK)
-        st = json_read_value(text, 0, d->p->a, out, &missing);
+        st = json_read_value(text, 0, dequantizer->p->a, out, &missing);
     if (st == CKPT_OK)
         return st;
     if (err)
@@ -93,7 +94,7 @@ ckpt_status recipe_read_json_file(struct dequantizer *d, const char *name, ckpt_
     return name_file_if_failed(st, path.ptr, err);
 }
 
-ckpt_status recipe_read_config(struct dequantizer *d, ckpt_error *err)
+ckpt_status recipe_read_config(struct dequantizer *dequantizer, ckpt_error *err)
 {
     static const struct {
         const char *file, *key;
@@ -101,14 +102,14 @@ ckpt_status recipe_read_config(struct dequantizer *d, ckpt_error *err)
                   {"config.json", "quantization"},
                   {"quantize_config.json", NULL},
                   {"quant_config.json", NULL}};
-    if (d->config_read)
+    if (dequantizer->config_read)
         return CKPT_OK;
-    d->config_read = true;
-    for (size_t i = 0; !d->config && i < sizeof places / sizeof *places; i++) {
+    dequantizer->config_read = true;
+    for (size_t i = 0; !dequantizer->config && i < sizeof places / sizeof *places; i++) {
         ckpt_value *root;
-        CKPT_TRY(recipe_read_json_file(d, places[i].file, &root, err));
+        CKPT_TRY(recipe_read_json_file(dequantizer, places[i].file, &root, err));
         const ckpt_value *found = root && places[i].key ? value_get(root, places[i].key) : root;
-        d->config = found && found->type == CKPT_V_DICT ? found : NULL;
+        dequantizer->config = found && found->type == CKPT_V_DICT ? found : NULL;
     }
     return CKPT_OK;
 }
@@ -137,38 +138,41 @@ bool recipe_text_is(const ckpt_value *mapping, const char *key, const char *want
     return value_text(value_get(mapping, key), &text) && str_is(text, wanted);
 }
 
-ckpt_status recipe_read_part(struct dequantizer *d, uint32_t row, uint64_t max, unsigned char **out,
-                             uint64_t *n, ckpt_error *err)
+ckpt_status recipe_read_part(struct dequantizer *dequantizer, uint32_t row, uint64_t max, unsigned char **out,
+                             uint64_t *nbytes, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, row);
-    *n = t.nbytes;
+    const ckpt_tensor t = recipe_tensor(dequantizer, row);
+    *nbytes = t.nbytes;
     if (!t.has_data || t.nbytes > max || dtype_info((ckpt_dtype)t.dtype)->block_elems != 1)
         return recipe_refuse("the tensor that describes it is too large", err);
-    *out = arena_alloc(d->p->file->a, (size_t)t.nbytes + 1);
+    *out = arena_alloc(dequantizer->p->file->a, (size_t)t.nbytes + 1);
     CKPT_TRY_ALLOC(*out, err);
-    return stream_read(&d->p->file->table, row, 0, t.elements, *out, err);
+    return stream_read(&dequantizer->p->file->table, row, 0, t.elements, *out, err);
 }
 
-ckpt_status recipe_read_json(struct dequantizer *d, uint32_t row, const ckpt_value **out, ckpt_error *err)
+ckpt_status recipe_read_json(struct dequantizer *dequantizer, uint32_t row, const ckpt_value **out,
+                             ckpt_error *err)
 {
     unsigned char *bytes;
     uint64_t n;
     ckpt_value *v;
-    CKPT_TRY(recipe_read_part(d, row, STATE_MAX, &bytes, &n, err));
-    CKPT_TRY(json_read_value(str_of((const char *)bytes, (size_t)n), CKPT_NO_OFFSET, d->p->file->a, &v, err));
+    CKPT_TRY(recipe_read_part(dequantizer, row, STATE_MAX, &bytes, &n, err));
+    CKPT_TRY(json_read_value(str_of((const char *)bytes, (size_t)n), CKPT_NO_OFFSET, dequantizer->p->file->a,
+                             &v, err));
     *out = v;
     return CKPT_OK;
 }
 
-ckpt_status recipe_read_lookup(struct dequantizer *d, uint32_t row, uint64_t count, const float **out,
-                               ckpt_error *err)
+ckpt_status recipe_read_lookup(struct dequantizer *dequantizer, uint32_t row, uint64_t count,
+                               const float **out, ckpt_error *err)
 {
     unsigned char *bytes;
     uint64_t n;
-    if (recipe_tensor(d, row).dtype != CKPT_DT_F32 || recipe_tensor(d, row).elements != count)
+    if (recipe_tensor(dequantizer, row).dtype != CKPT_DT_F32 ||
+        recipe_tensor(dequantizer, row).elements != count)
         return recipe_refuse("its table of numbers does not have the size of the scheme", err);
-    CKPT_TRY(recipe_read_part(d, row, 4 * count, &bytes, &n, err));
-    float *numbers = arena_array(d->p->file->a, count, sizeof *numbers);
+    CKPT_TRY(recipe_read_part(dequantizer, row, 4 * count, &bytes, &n, err));
+    float *numbers = arena_array(dequantizer->p->file->a, count, sizeof *numbers);
     for (uint64_t i = 0; numbers && i < count; i++)
         numbers[i] = float_of_bits(load_u32le(bytes + 4 * i));
     *out = numbers;
@@ -177,29 +181,30 @@ ckpt_status recipe_read_lookup(struct dequantizer *d, uint32_t row, uint64_t cou
 
 /* ------------------------------------------------------------------ scales over blocks */
 
-/* is_block_size - returns true if N rows or columns have SCALES blocks of SIZE, of which the last may be
+/* is_block_size - returns true if COUNT rows or columns have SCALES blocks of SIZE, of which the last may be
  * smaller. */
-static bool is_block_size(uint64_t n, uint64_t size, uint64_t scales)
+static bool is_block_size(uint64_t count, uint64_t size, uint64_t scales)
 {
-    return n && size && (n - 1) / size + 1 == scales;
+    return count && size && (count - 1) / size + 1 == scales;
 }
 
-static void offer_blocks(struct block_choice *c, uint64_t rows, uint64_t cols)
+static void offer_blocks(struct block_choice *choice, uint64_t rows, uint64_t cols)
 {
-    if (!is_block_size(c->rows, rows, c->scale_rows) || !is_block_size(c->cols, cols, c->scale_cols))
+    if (!is_block_size(choice->rows, rows, choice->scale_rows) ||
+        !is_block_size(choice->cols, cols, choice->scale_cols))
         return;
-    rows = rows < c->rows ? rows : c->rows;
-    cols = cols < c->cols ? cols : c->cols;
-    if (c->n && rows == c->block_rows && cols == c->block_cols)
+    rows = rows < choice->rows ? rows : choice->rows;
+    cols = cols < choice->cols ? cols : choice->cols;
+    if (choice->n && rows == choice->block_rows && cols == choice->block_cols)
         return;
-    c->block_rows = rows;
-    c->block_cols = cols;
-    c->n++;
+    choice->block_rows = rows;
+    choice->block_cols = cols;
+    choice->n++;
 }
 
 /* offer_config_blocks - offers the blocks that KEY of MAPPING, which may be NULL, gives: the list
  * [rows, columns], or the number of columns. */
-static void offer_config_blocks(struct block_choice *c, const ckpt_value *mapping, const char *key)
+static void offer_config_blocks(struct block_choice *choice, const ckpt_value *mapping, const char *key)
 {
     int64_t rows = 1, cols;
     const ckpt_value *v = value_get(mapping, key);
@@ -207,108 +212,113 @@ static void offer_config_blocks(struct block_choice *c, const ckpt_value *mappin
     if (!v || (is_pair && !value_integer(v->u.seq.items[0], &rows)) ||
         !value_integer(is_pair ? v->u.seq.items[1] : v, &cols) || rows < 1 || cols < 1)
         return;
-    offer_blocks(c, (uint64_t)rows, (uint64_t)cols);
+    offer_blocks(choice, (uint64_t)rows, (uint64_t)cols);
 }
 
-/* find_config_blocks - offers C all that the config says about blocks: of transformers' fp8, of GPTQ, of the
- * groups of compressed-tensors. */
-static ckpt_status find_config_blocks(struct dequantizer *d, struct block_choice *c, ckpt_error *err)
+/* find_config_blocks - offers CHOICE all that the config says about blocks: of transformers' fp8, of GPTQ, of
+ * the groups of compressed-tensors. */
+static ckpt_status find_config_blocks(struct dequantizer *dequantizer, struct block_choice *choice,
+                                      ckpt_error *err)
 {
     uint32_t n;
-    CKPT_TRY(recipe_read_config(d, err));
-    offer_config_blocks(c, d->config, "weight_block_size");
-    offer_config_blocks(c, d->config, "group_size");
-    const value_pair *pairs = value_pairs(value_get(d->config, "config_groups"), &n);
+    CKPT_TRY(recipe_read_config(dequantizer, err));
+    offer_config_blocks(choice, dequantizer->config, "weight_block_size");
+    offer_config_blocks(choice, dequantizer->config, "group_size");
+    const value_pair *pairs = value_pairs(value_get(dequantizer->config, "config_groups"), &n);
     for (uint32_t i = 0; i < n; i++) {
         const ckpt_value *weights = value_get(pairs[i].val, "weights");
-        offer_config_blocks(c, weights, "block_structure");
-        offer_config_blocks(c, weights, "group_size");
+        offer_config_blocks(choice, weights, "block_structure");
+        offer_config_blocks(choice, weights, "group_size");
     }
-    return c->n <= 1 ? CKPT_OK : recipe_refuse("its config.json names several sizes of blocks that fit", err);
+    return choice->n <= 1 ? CKPT_OK
+                          : recipe_refuse("its config.json names several sizes of blocks that fit", err);
 }
 
-/* guess_block - returns how many of N rows or columns share one of SCALES: all, the power of two that fits,
- * or an equal part; 0: it does not divide. *EXACT: the blocks are of one size, as far as N shows it. */
-static uint64_t guess_block(uint64_t n, uint64_t scales, bool *exact)
+/* guess_block - returns how many of COUNT rows or columns share one of SCALES: all, the power of two that
+ * fits, or an equal part; 0: it does not divide. *EXACT: the blocks are of one size, as far as COUNT shows
+ * it. */
+static uint64_t guess_block(uint64_t count, uint64_t scales, bool *exact)
 {
-    *exact = scales == 1 || scales == n;
-    if (!scales || scales > n)
+    *exact = scales == 1 || scales == count;
+    if (!scales || scales > count)
         return 0;
     if (*exact)
-        return n / scales;
-    for (uint64_t size = 2; size < n; size *= 2)
-        if (is_block_size(n, size, scales)) {
-            *exact = n % size == 0;
+        return count / scales;
+    for (uint64_t size = 2; size < count; size *= 2)
+        if (is_block_size(count, size, scales)) {
+            *exact = count % size == 0;
             return size;
         }
-    return n % scales == 0 ? n / scales : 0;
+    return count % scales == 0 ? count / scales : 0;
 }
 
-ckpt_status recipe_choose_blocks(struct dequantizer *d, struct block_choice *c, struct scaled_recipe *r,
-                                 ckpt_error *err)
+ckpt_status recipe_choose_blocks(struct dequantizer *dequantizer, struct block_choice *choice,
+                                 struct scaled_recipe *recipe, ckpt_error *err)
 {
     bool exact_rows, exact_cols;
-    CKPT_TRY(find_config_blocks(d, c, err));
-    r->block_rows = c->n ? c->block_rows : guess_block(c->rows, c->scale_rows, &exact_rows);
-    r->block_cols = c->n ? c->block_cols : guess_block(c->cols, c->scale_cols, &exact_cols);
-    if (!r->block_rows || !r->block_cols)
+    CKPT_TRY(find_config_blocks(dequantizer, choice, err));
+    recipe->block_rows = choice->n ? choice->block_rows
+                                   : guess_block(choice->rows, choice->scale_rows, &exact_rows);
+    recipe->block_cols = choice->n ? choice->block_cols
+                                   : guess_block(choice->cols, choice->scale_cols, &exact_cols);
+    if (!recipe->block_rows || !recipe->block_cols)
         return recipe_refuse("its scales do not divide its rows and columns into blocks", err);
-    if (c->n || (exact_rows && exact_cols) || d->has_noted_blocks)
+    if (choice->n || (exact_rows && exact_cols) || dequantizer->has_noted_blocks)
         return CKPT_OK;
-    d->has_noted_blocks = true;
-    plan_notice(d->p,
+    dequantizer->has_noted_blocks = true;
+    plan_notice(dequantizer->p,
                 "no config.json gives the size of blocks with a scale; by the shapes, assuming %" PRIu64
                 " x %" PRIu64,
-                r->block_rows, r->block_cols);
+                recipe->block_rows, recipe->block_cols);
     return CKPT_OK;
 }
 
-ckpt_status recipe_set_scales(struct dequantizer *d, struct scaled_recipe *r, uint32_t scale,
+ckpt_status recipe_set_scales(struct dequantizer *dequantizer, struct scaled_recipe *recipe, uint32_t scale,
                               const uint64_t *shape, uint32_t ndim, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, scale);
+    const ckpt_tensor t = recipe_tensor(dequantizer, scale);
     if (t.elements == 1) {
-        r->matrix_rows = r->block_rows = r->rows;
-        r->block_cols = r->cols;
-        r->scale = recipe_matrix(scale, 1, 1);
+        recipe->matrix_rows = recipe->block_rows = recipe->rows;
+        recipe->block_cols = recipe->cols;
+        recipe->scale = recipe_matrix(scale, 1, 1);
         return CKPT_OK;
     }
     if (t.ndim && ndim && t.shape[0] == shape[0] && t.elements == shape[0]) {
-        r->matrix_rows = r->rows;
-        r->block_rows = r->rows / shape[0];
-        r->block_cols = r->cols;
-        r->scale = recipe_matrix(scale, shape[0], 1);
+        recipe->matrix_rows = recipe->rows;
+        recipe->block_rows = recipe->rows / shape[0];
+        recipe->block_cols = recipe->cols;
+        recipe->scale = recipe_matrix(scale, shape[0], 1);
         return CKPT_OK;
     }
     bool same_outer = t.ndim == ndim && ndim >= 2;
     for (uint32_t k = 0; same_outer && k + 2 < ndim; k++)
         same_outer = t.shape[k] == shape[k];
-    struct block_choice blocks = {.cols = r->cols};
+    struct block_choice blocks = {.cols = recipe->cols};
     if (same_outer) {
         blocks.rows = shape[ndim - 2];
         blocks.scale_rows = t.shape[ndim - 2];
         blocks.scale_cols = t.shape[ndim - 1];
     }
-    CKPT_TRY(recipe_choose_blocks(d, &blocks, r, err));
-    r->matrix_rows = blocks.rows;
-    r->scale = recipe_matrix(scale, t.elements / blocks.scale_cols, blocks.scale_cols);
+    CKPT_TRY(recipe_choose_blocks(dequantizer, &blocks, recipe, err));
+    recipe->matrix_rows = blocks.rows;
+    recipe->scale = recipe_matrix(scale, t.elements / blocks.scale_cols, blocks.scale_cols);
     return CKPT_OK;
 }
 
-ckpt_status recipe_begin(struct dequantizer *d, const struct quantized_weight *w, unsigned codes,
-                         ckpt_dtype dtype, struct dequantized *out, ckpt_error *err)
+ckpt_status recipe_begin(struct dequantizer *dequantizer, const struct quantized_weight *weight,
+                         unsigned codes, ckpt_dtype dtype, struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor t = recipe_tensor(d, w->weight);
-    CKPT_TRY(recipe_set_shape(d, out, &t, codes, 1, err));
+    const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight);
+    CKPT_TRY(recipe_set_shape(dequantizer, out, &t, codes, 1, err));
     uint64_t cols = out->ndim ? out->shape[out->ndim - 1] : 1, elements;
     if (!checked_mul(t.elements, codes, &elements) || !elements)
         return recipe_refuse("it has no elements", err);
     out->recipe = recipe_make(elements / cols, cols, dtype);
-    out->recipe.codes.m = recipe_matrix(w->weight, elements / cols, cols / codes);
+    out->recipe.codes.m = recipe_matrix(weight->weight, elements / cols, cols / codes);
     return CKPT_OK;
 }
 
-ckpt_dtype recipe_dtype(const ckpt_tensor *t)
+ckpt_dtype recipe_dtype(const ckpt_tensor *tensor)
 {
-    return has_two_bytes_or_more((ckpt_dtype)t->dtype) ? (ckpt_dtype)t->dtype : CKPT_DT_BF16;
+    return has_two_bytes_or_more((ckpt_dtype)tensor->dtype) ? (ckpt_dtype)tensor->dtype : CKPT_DT_BF16;
 }

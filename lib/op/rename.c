@@ -133,26 +133,27 @@ struct auto_strip {
     size_t ncommon, ngroup; /* … and how many of its keys, in the first such group */
 };
 
-/* strip_leading_modules - removes up to *N leading `module.`, but never all of KEY. *N: number removed. */
-static ckpt_str strip_leading_modules(ckpt_str key, unsigned *n)
+/* strip_leading_modules - removes up to *COUNT leading `module.`, but never all of KEY. *COUNT: number
+ * removed. */
+static ckpt_str strip_leading_modules(ckpt_str key, unsigned *count)
 {
     unsigned removed = 0;
-    for (; removed < *n && str_starts(key, MODULE_PREFIX) && key.len > MODULE_PREFIX.len; removed++)
+    for (; removed < *count && str_starts(key, MODULE_PREFIX) && key.len > MODULE_PREFIX.len; removed++)
         key = str_skip(key, MODULE_PREFIX.len);
-    *n = removed;
+    *count = removed;
     return key;
 }
 
-/* count_shared_modules - counts the leading `module.` that all keys of G except n_averaged have. */
-static ckpt_status count_shared_modules(struct rename_rule *rule, const struct group *g, ckpt_error *err)
+/* count_shared_modules - counts the leading `module.` that all keys of GROUP except n_averaged have. */
+static ckpt_status count_shared_modules(struct rename_rule *rule, const struct group *group, ckpt_error *err)
 {
     struct auto_strip *strip = rule->user;
     unsigned shared = 1000; /* more than any model has */
     bool has_keys = false, has_counter = false;
-    for (size_t i = 0; i < g->keys.n && shared; i++) {
-        if (g->keys.list[i].keeps_name)
+    for (size_t i = 0; i < group->keys.n && shared; i++) {
+        if (group->keys.list[i].keeps_name)
             continue;
-        ckpt_str key = prefix_strip_certain(rule->plan->a, g->keys.list[i].old_name);
+        ckpt_str key = prefix_strip_certain(rule->plan->a, group->keys.list[i].old_name);
         if (!key.ptr)
             return fail_memory(err);
         if (str_is(key, "n_averaged")) {
@@ -181,65 +182,68 @@ static ckpt_status strip_wrappers(struct rename_rule *rule, ckpt_str key, ckpt_s
     return CKPT_OK;
 }
 
-static void count_inner_modules(struct rename_rule *rule, const struct group *g)
+static void count_inner_modules(struct rename_rule *rule, const struct group *group)
 {
     struct auto_strip *strip = rule->user;
-    for (size_t i = 0; !g->is_optimizer && i < g->keys.n; i++)
-        if (!g->keys.list[i].keeps_name && contains_prefix(g->keys.list[i].new_name, MODULE_PREFIX) &&
+    for (size_t i = 0; !group->is_optimizer && i < group->keys.n; i++)
+        if (!group->keys.list[i].keeps_name && contains_prefix(group->keys.list[i].new_name, MODULE_PREFIX) &&
             !strip->ninner++)
-            strip->first_inner = g->keys.list[i].new_name;
+            strip->first_inner = group->keys.list[i].new_name;
 }
 
-/* count_nested - returns how many keys of G begin with PREFIX and have two components or more after it. */
-static size_t count_nested(const struct group *g, ckpt_str prefix)
+/* count_nested - returns how many keys of GROUP begin with PREFIX and have two components or more after
+ * it. */
+static size_t count_nested(const struct group *group, ckpt_str prefix)
 {
     size_t n = 0;
-    for (size_t i = 0; i < g->keys.n; i++) {
-        ckpt_str name = g->keys.list[i].new_name;
+    for (size_t i = 0; i < group->keys.n; i++) {
+        ckpt_str name = group->keys.list[i].new_name;
         n += str_starts(name, prefix) && str_find(name, STR_LIT("."), prefix.len) != SIZE_MAX;
     }
     return n;
 }
 
-/* is_name_taken - returns true if a key of G without PREFIX is the name of another key, or without memory. */
-static bool is_name_taken(const struct group *g, ckpt_str prefix)
+/* is_name_taken - returns true if a key of GROUP without PREFIX is the name of another key, or without
+ * memory. */
+static bool is_name_taken(const struct group *group, ckpt_str prefix)
 {
-    map *names = map_new(g->keys.n);
+    map *names = map_new(group->keys.n);
     bool is_taken = !names;
-    for (size_t i = 0; i < g->keys.n && !is_taken; i++)
-        is_taken = !map_put(names, g->keys.list[i].new_name, 0, NULL);
-    for (size_t i = 0; i < g->keys.n && !is_taken; i++) {
-        ckpt_str name = g->keys.list[i].new_name;
+    for (size_t i = 0; i < group->keys.n && !is_taken; i++)
+        is_taken = !map_put(names, group->keys.list[i].new_name, 0, NULL);
+    for (size_t i = 0; i < group->keys.n && !is_taken; i++) {
+        ckpt_str name = group->keys.list[i].new_name;
         is_taken = str_starts(name, prefix) && map_get(names, str_skip(name, prefix.len)) != MAP_NONE;
     }
     map_free(names);
     return is_taken;
 }
 
-/* find_common_prefix - finds what at least 3/4 of the keys of G begin with, more than half of these with two
- * components after it: a network, not a layer. `ckpt info` shows such a prefix, too. */
-static void find_common_prefix(struct auto_strip *strip, const struct group *g)
+/* find_common_prefix - finds what at least 3/4 of the keys of GROUP begin with, more than half of these with
+ * two components after it: a network, not a layer. `ckpt info` shows such a prefix, too. */
+static void find_common_prefix(struct auto_strip *strip, const struct group *group)
 {
     struct prefixes seen = {.n = 0};
-    if (strip->ncommon || g->is_optimizer)
+    if (strip->ncommon || group->is_optimizer)
         return;
-    for (size_t i = 0; i < g->keys.n; i++)
-        prefixes_add(&seen, g->keys.list[i].new_name);
+    for (size_t i = 0; i < group->keys.n; i++)
+        prefixes_add(&seen, group->keys.list[i].new_name);
     for (size_t i = 0; i < seen.n; i++) {
-        bool is_common = seen.count[i] > 1 && seen.count[i] >= g->keys.n - g->keys.n / 4;
+        bool is_common = seen.count[i] > 1 && seen.count[i] >= group->keys.n - group->keys.n / 4;
         if (!is_common || find_wrapper(seen.component[i]) ||
-            count_nested(g, seen.component[i]) <= seen.count[i] / 2 || is_name_taken(g, seen.component[i]))
+            count_nested(group, seen.component[i]) <= seen.count[i] / 2 ||
+            is_name_taken(group, seen.component[i]))
             continue;
         strip->common = seen.component[i];
         strip->ncommon = (size_t)seen.count[i];
-        strip->ngroup = g->keys.n;
+        strip->ngroup = group->keys.n;
     }
 }
 
-static void inspect_stripped(struct rename_rule *rule, const struct group *g)
+static void inspect_stripped(struct rename_rule *rule, const struct group *group)
 {
-    count_inner_modules(rule, g);
-    find_common_prefix(rule->user, g);
+    count_inner_modules(rule, group);
+    find_common_prefix(rule->user, group);
 }
 
 ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
@@ -289,15 +293,15 @@ struct rename_map {
     size_t nfirst_names, cap_first_names;
 };
 
-static ckpt_status begin_map_group(struct rename_rule *rule, const struct group *g, ckpt_error *err)
+static ckpt_status begin_map_group(struct rename_rule *rule, const struct group *group, ckpt_error *err)
 {
     struct rename_map *renames = rule->user;
-    renames->where = g->where;
-    if (!rule->dry_run || map_get_num(renames->mappings, ptr_key(g->node)) != MAP_NONE)
+    renames->where = group->where;
+    if (!rule->dry_run || map_get_num(renames->mappings, ptr_key(group->node)) != MAP_NONE)
         return CKPT_OK;
-    bool ok = map_put_num(renames->mappings, ptr_key(g->node), (uint32_t)renames->nfirst_names, NULL) &&
+    bool ok = map_put_num(renames->mappings, ptr_key(group->node), (uint32_t)renames->nfirst_names, NULL) &&
               arena_push(rule->plan->a, &renames->first_names, &renames->nfirst_names,
-                         &renames->cap_first_names, &g->where, sizeof g->where);
+                         &renames->cap_first_names, &group->where, sizeof group->where);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
@@ -360,19 +364,19 @@ static ckpt_status index_other_names(const ckpt_plan *p, const struct rename_map
     return CKPT_OK;
 }
 
-/* replace_start - replaces the first N bytes of *NAME by WHERE: both are names of one mapping. */
-static bool replace_start(arena *a, ckpt_str where, size_t n, ckpt_str *name)
+/* replace_start - replaces the first COUNT bytes of *NAME by WHERE: both are names of one mapping. */
+static bool replace_start(arena *a, ckpt_str where, size_t count, ckpt_str *name)
 {
-    *name = ARENA_CONCAT(a, where, str_skip(*name, n));
+    *name = ARENA_CONCAT(a, where, str_skip(*name, count));
     return name->ptr != NULL;
 }
 
-/* use_first_name - if the old name of pair I is below a mapping's name in OTHERS, replaces that name by the
- * mapping's first name, in both names of the pair. Refuses a new name that is not below it. */
-static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *renames, const map *others, uint32_t i,
+/* use_first_name - if the old name of pair INDEX is below a mapping's name in OTHERS, replaces that name by
+ * the mapping's first name, in both names of the pair. Refuses a new name that is not below it. */
+static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *renames, const map *others, uint32_t index,
                                   ckpt_error *err)
 {
-    ckpt_pair *pair = &renames->pairs[i];
+    ckpt_pair *pair = &renames->pairs[index];
     uint32_t mapping = MAP_NONE, earlier_pair;
     size_t len = pair->key.len; /* of the name of the mapping */
     while (mapping == MAP_NONE && COUNT_DOWN(len))
@@ -386,47 +390,47 @@ static ckpt_status use_first_name(ckpt_plan *p, struct rename_map *renames, cons
     ckpt_str first_name = renames->first_names[mapping];
     if (!replace_start(p->a, first_name, len, &pair->key) ||
         !replace_start(p->a, first_name, len, &pair->text) ||
-        !map_put(renames->pair_of, pair->key, i, &earlier_pair))
+        !map_put(renames->pair_of, pair->key, index, &earlier_pair))
         return fail_memory(err);
-    if (earlier_pair == MAP_NONE || earlier_pair == i)
+    if (earlier_pair == MAP_NONE || earlier_pair == index)
         return CKPT_OK;
     if (!str_eq(renames->pairs[earlier_pair].text, pair->text))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "\"%.*s\" and \"%.*s\" are one key of a shared mapping, with two new names in the map",
                     STR_ARG(renames->pairs[earlier_pair].key), STR_ARG(given));
-    renames->used[i] = renames->used[earlier_pair];
+    renames->used[index] = renames->used[earlier_pair];
     return CKPT_OK;
 }
 
 /* use_first_names - calls use_first_name() for each pair that is not used yet. */
-static ckpt_status use_first_names(ckpt_plan *p, size_t n, struct rename_map *renames, ckpt_error *err)
+static ckpt_status use_first_names(ckpt_plan *p, size_t count, struct rename_map *renames, ckpt_error *err)
 {
     map *other_names = map_new(0);
     ckpt_status st = other_names ? index_other_names(p, renames, other_names, err) : fail_memory(err);
-    for (uint32_t i = 0; st == CKPT_OK && i < n; i++)
+    for (uint32_t i = 0; st == CKPT_OK && i < count; i++)
         if (!renames->used[i])
             st = use_first_name(p, renames, other_names, i, err);
     map_free(other_names);
     return st;
 }
 
-/* find_unused - returns the index of the first of the N pairs that is not used, or N. */
-static size_t find_unused(const struct rename_map *renames, size_t n)
+/* find_unused - returns the index of the first of the COUNT pairs that is not used, or COUNT. */
+static size_t find_unused(const struct rename_map *renames, size_t count)
 {
     size_t i = 0;
-    while (i < n && renames->used[i])
+    while (i < count && renames->used[i])
         i++;
     return i;
 }
 
-/* rename_by_map - renames by the N pairs of GIVEN, which are copied to RENAMES. */
-static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n, struct rename_map *renames,
-                                 ckpt_error *err)
+/* rename_by_map - renames by the COUNT pairs of GIVEN, which are copied to RENAMES. */
+static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t count,
+                                 struct rename_map *renames, ckpt_error *err)
 {
     uint32_t earlier_pair;
     if (!renames->pair_of || !renames->used || !renames->pairs || !renames->mappings)
         return fail_memory(err);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         ckpt_str from = given[i].key;
         renames->pairs[i] = given[i];
         if (!map_put(renames->pair_of, from, i, &earlier_pair))
@@ -441,12 +445,12 @@ static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n,
                                  .dry_run = true,
                                  .user = renames};
     CKPT_TRY(keys_rename(&by_map, err));
-    if (find_unused(renames, n) < n) {
-        CKPT_TRY(use_first_names(p, n, renames, err));
+    if (find_unused(renames, count) < count) {
+        CKPT_TRY(use_first_names(p, count, renames, err));
         CKPT_TRY(keys_rename(&by_map, err));
     }
-    size_t unused = find_unused(renames, n);
-    if (unused < n)
+    size_t unused = find_unused(renames, count);
+    if (unused < count)
         CKPT_TRY(plan_no_match(p, err,
                                "no key is called \"%.*s\"\n"
                                "`ckpt ls` lists the names; the path of the state dict may be left out; "
@@ -459,16 +463,16 @@ static ckpt_status rename_by_map(ckpt_plan *p, const ckpt_pair *given, size_t n,
     return CKPT_OK;
 }
 
-/* rename_pairs - renames by N PAIRS, whose texts live as long as P. */
-static ckpt_status rename_pairs(ckpt_plan *p, const ckpt_pair *pairs, size_t n, ckpt_error *err)
+/* rename_pairs - renames by COUNT PAIRS, whose texts live as long as P. */
+static ckpt_status rename_pairs(ckpt_plan *p, const ckpt_pair *pairs, size_t count, ckpt_error *err)
 {
-    if (n >= MAP_NONE)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a rename map of %zu entries", n);
-    struct rename_map renames = {.pair_of = map_new(n),
-                                 .pairs = arena_array(p->a, n, sizeof *renames.pairs),
-                                 .used = arena_array(p->a, n, sizeof *renames.used),
+    if (count >= MAP_NONE)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a rename map of %zu entries", count);
+    struct rename_map renames = {.pair_of = map_new(count),
+                                 .pairs = arena_array(p->a, count, sizeof *renames.pairs),
+                                 .used = arena_array(p->a, count, sizeof *renames.used),
                                  .mappings = map_new(0)};
-    ckpt_status st = rename_by_map(p, pairs, n, &renames, err);
+    ckpt_status st = rename_by_map(p, pairs, count, &renames, err);
     map_free(renames.pair_of);
     map_free(renames.mappings);
     return st;
@@ -484,22 +488,22 @@ static ckpt_status copy_name(ckpt_plan *p, ckpt_str given, ckpt_str *out, ckpt_e
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size_t n, ckpt_error *err)
+ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, const ckpt_pair *pairs, size_t count, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
-    CKPT_REQUIRE(err, plan && (pairs || !n));
-    ckpt_pair *copies = arena_array(plan->a, n, sizeof *copies);
+    CKPT_REQUIRE(err, plan && (pairs || !count));
+    ckpt_pair *copies = arena_array(plan->a, count, sizeof *copies);
     if (!copies)
         return fail_memory(err);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         CKPT_TRY(copy_name(plan, pairs[i].key, &copies[i].key, err));
         CKPT_TRY(copy_name(plan, pairs[i].text, &copies[i].text, err));
     }
-    return rename_pairs(plan, copies, n, err);
+    return rename_pairs(plan, copies, count, err);
 }
 
 /* read_pairs - appends the pairs of {"old": "new", …} to PAIRS, which grows in A. */
-static ckpt_status read_pairs(json_scan *json, arena *a, ckpt_pair **pairs, size_t *n, ckpt_error *err)
+static ckpt_status read_pairs(json_scan *json, arena *a, ckpt_pair **pairs, size_t *count, ckpt_error *err)
 {
     size_t cap = 0;
     enum json_event event = json_next(json);
@@ -514,7 +518,7 @@ static ckpt_status read_pairs(json_scan *json, arena *a, ckpt_pair **pairs, size
         event = json_next(json);
         if (event != JSON_STRING)
             break;
-        if (!arena_push(a, pairs, n, &cap, &(ckpt_pair){.key = key, .text = json->str}, sizeof **pairs))
+        if (!arena_push(a, pairs, count, &cap, &(ckpt_pair){.key = key, .text = json->str}, sizeof **pairs))
             return fail_memory(err);
     }
     if (event != JSON_OBJECT_END)

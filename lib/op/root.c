@@ -8,12 +8,12 @@ bool is_below_root(ckpt_str root, ckpt_str name)
     return name.len > root.len + 1 && str_starts(name, root) && name.ptr[root.len] == '.';
 }
 
-bool is_wanted(const struct wanted_names *w, ckpt_str name)
+bool is_wanted(const struct wanted_names *names, ckpt_str name)
 {
-    bool (*matches)(ckpt_str, ckpt_str) = w->ignore_case ? ckpt_glob_match_any_case : ckpt_glob_match;
+    bool (*matches)(ckpt_str, ckpt_str) = names->ignore_case ? ckpt_glob_match_any_case : ckpt_glob_match;
     bool any_positive = false, matched = false;
-    for (size_t i = 0; i < w->nglobs; i++) {
-        bool excludes = w->globs[i][0] == '!', match = matches(str_c(w->globs[i] + excludes), name);
+    for (size_t i = 0; i < names->nglobs; i++) {
+        bool excludes = names->globs[i][0] == '!', match = matches(str_c(names->globs[i] + excludes), name);
         if (excludes && match)
             return false;
         matched |= match && !excludes;
@@ -30,11 +30,12 @@ bool glob_selects(const char *glob, ckpt_str name)
     return hit;
 }
 
-bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath)
+bool root_contains(const struct root *root, ckpt_str name, const ckpt_path_elem *path, uint32_t npath)
 {
-    if (r->only_own_tensors && npath > r->depth + 1) /* depth is less than the length of a path */
+    if (root->only_own_tensors && npath > root->depth + 1) /* depth is less than the length of a path */
         return false;
-    return !r->name.len || (is_below_root(r->name, name) && path_begins(path, npath, r->path, r->depth));
+    return !root->name.len ||
+           (is_below_root(root->name, name) && path_begins(path, npath, root->path, root->depth));
 }
 
 /* count_containers - returns how many elements of PATH fit into ROOT; *LEN: their joined length. */
@@ -122,20 +123,20 @@ struct narrowing {
 };
 
 /* remove_path_prefix - removes the first CUT bytes of the joined path from *PATH; false: out of memory. */
-static bool remove_path_prefix(arena *a, const ckpt_path_elem **path, uint32_t *n, size_t cut)
+static bool remove_path_prefix(arena *a, const ckpt_path_elem **path, uint32_t *count, size_t cut)
 {
-    for (; *path && *n; ++*path, --*n) {
+    for (; *path && *count; ++*path, --*count) {
         size_t len = path_elem_len(*path);
         if (cut <= len)
             break;
         cut -= len + 1; /* the element and its dot */
     }
-    if (!cut || !*path || !*n)
+    if (!cut || !*path || !*count)
         return true;
-    ckpt_path_elem *copy = arena_array(a, *n, sizeof *copy);
+    ckpt_path_elem *copy = arena_array(a, *count, sizeof *copy);
     if (!copy)
         return false;
-    memcpy(copy, *path, *n * sizeof *copy);
+    memcpy(copy, *path, *count * sizeof *copy);
     copy->str = str_skip(copy->str, cut);
     *path = copy;
     return true;
@@ -144,15 +145,15 @@ static bool remove_path_prefix(arena *a, const ckpt_path_elem **path, uint32_t *
 /* shorten_to_root - makes *NAME and *PATH relative to the root. Sets *SELECTED to whether they are below the
  * root and match the globs. False: out of memory. */
 static bool shorten_to_root(const struct narrowing *job, ckpt_str *name, const ckpt_path_elem **path,
-                            uint32_t *n, bool *selected)
+                            uint32_t *count, bool *selected)
 {
     size_t cut = job->root.name.len;
-    *selected = root_contains(&job->root, *name, *path, *n);
+    *selected = root_contains(&job->root, *name, *path, *count);
     if (!*selected)
         return true;
     if (cut) {
         *name = str_skip(*name, cut + 1);
-        if (!remove_path_prefix(job->f->a, path, n, cut + 1))
+        if (!remove_path_prefix(job->f->a, path, count, cut + 1))
             return false;
     }
     *selected = is_wanted(&job->names, *name);

@@ -19,8 +19,8 @@ struct root {
  * if nothing is below ROOT. If a name can be split into containers in several ways, the longest part that is
  * containers is chosen, then the fewest containers, then the first in the file. */
 ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_error *err);
-/* root_contains - returns true if the tensor or value with NAME and PATH (NPATH elements) is below R. */
-bool root_contains(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath);
+/* root_contains - returns true if the tensor or value with NAME and PATH (NPATH elements) is below ROOT. */
+bool root_contains(const struct root *root, ckpt_str name, const ckpt_path_elem *path, uint32_t npath);
 /* is_below_root - returns true if NAME begins with ROOT and a dot. */
 bool is_below_root(ckpt_str root, ckpt_str name);
 
@@ -33,7 +33,7 @@ struct wanted_names {
 
 /* is_wanted - returns true if NAME is selected by the globs. If all globs begin with '!', or there are none,
  * every name is selected that is not excluded. */
-bool is_wanted(const struct wanted_names *w, ckpt_str name);
+bool is_wanted(const struct wanted_names *names, ckpt_str name);
 /* glob_selects - returns true if GLOB matches NAME, or a container of NAME, which is NAME up to a dot. */
 bool glob_selects(const char *glob, ckpt_str name);
 /* plan_no_tensor_matches - calls plan_no_match because GLOB selects no tensor of P. The hint is a wider glob

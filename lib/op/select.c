@@ -53,24 +53,25 @@ static ckpt_status drop_other_entries(ckpt_plan *p, const struct containers *tre
     return CKPT_OK;
 }
 
-/* add_state_count - adds "N tensors of WHAT" to *LIST if N is not 0. list->ptr is NULL if out of memory. */
-static void add_state_count(arena *a, size_t n, const char *what, ckpt_str *list)
+/* add_state_count - adds "N tensors of WHAT" to *LIST if NUMBER is not 0. list->ptr is NULL if out of
+ * memory. */
+static void add_state_count(arena *a, size_t number, const char *what, ckpt_str *list)
 {
-    if (!n || !list->ptr)
+    if (!number || !list->ptr)
         return;
-    ckpt_str count = arena_printf(a, "%zu tensor%s of %s", n, n == 1 ? "" : "s", what);
+    ckpt_str count = arena_printf(a, "%zu tensor%s of %s", number, number == 1 ? "" : "s", what);
     *list = count.ptr ? ARENA_CONCAT(a, *list, str_c(list->len ? ", " : ""), count) : count;
 }
 
-/* notice_states - adds the notice that the tensors counted in N, by state, are left out. */
-static ckpt_status notice_states(ckpt_plan *p, const size_t n[], ckpt_error *err)
+/* notice_states - adds the notice that the tensors counted in COUNT, by state, are left out. */
+static ckpt_status notice_states(ckpt_plan *p, const size_t count[], ckpt_error *err)
 {
     ckpt_str list = STR_LIT("");
-    add_state_count(p->a, n[CKPT_STATE_OPTIMIZER], "optimizer state", &list);
-    add_state_count(p->a, n[CKPT_STATE_METRIC], "metrics", &list);
-    add_state_count(p->a, n[CKPT_STATE_CHECKPOINT], "the checkpoint itself", &list);
+    add_state_count(p->a, count[CKPT_STATE_OPTIMIZER], "optimizer state", &list);
+    add_state_count(p->a, count[CKPT_STATE_METRIC], "metrics", &list);
+    add_state_count(p->a, count[CKPT_STATE_CHECKPOINT], "the checkpoint itself", &list);
     CKPT_TRY_ALLOC(list.ptr, err);
-    size_t all = n[CKPT_STATE_OPTIMIZER] + n[CKPT_STATE_METRIC] + n[CKPT_STATE_CHECKPOINT];
+    size_t all = count[CKPT_STATE_OPTIMIZER] + count[CKPT_STATE_METRIC] + count[CKPT_STATE_CHECKPOINT];
     plan_notice(p, "%.*s %s left out", STR_ARG(list), all == 1 ? "is" : "are");
     return CKPT_OK;
 }
@@ -168,27 +169,27 @@ static ckpt_status strip_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str 
     return CKPT_OK;
 }
 
-/* find_root_container - sets *OUT to the last container of R, or NO_CONTAINER. */
-static ckpt_status find_root_container(const struct containers *tree, const struct root *r, uint32_t *out,
+/* find_root_container - sets *OUT to the last container of ROOT, or NO_CONTAINER. */
+static ckpt_status find_root_container(const struct containers *tree, const struct root *root, uint32_t *out,
                                        ckpt_error *err)
 {
-    *out = r->node ? container_of_node(tree, r->node) : NO_CONTAINER;
+    *out = root->node ? container_of_node(tree, root->node) : NO_CONTAINER;
     for (uint32_t i = 0; *out == NO_CONTAINER && i < tree->n; i++) {
         ckpt_str name = container_name(tree, i);
         CKPT_TRY_ALLOC(name.ptr, err);
-        if (str_eq(name, str_of(r->name.ptr, r->containers_len)))
+        if (str_eq(name, str_of(root->name.ptr, root->containers_len)))
             *out = i;
     }
     return CKPT_OK;
 }
 
-/* strip_root_prefix - removes R's prefix of names from the keys of MAPPING and of its _metadata. */
-static ckpt_status strip_root_prefix(ckpt_plan *p, const ckpt_value *mapping, const struct root *r,
+/* strip_root_prefix - removes ROOT's prefix of names from the keys of MAPPING and of its _metadata. */
+static ckpt_status strip_root_prefix(ckpt_plan *p, const ckpt_value *mapping, const struct root *root,
                                      ckpt_error *err)
 {
     const ckpt_value *meta = mapping_metadata(mapping);
-    size_t prefix_start = r->containers_len + (r->containers_len != 0); /* after the dot, if any */
-    ckpt_str prefix = arena_str(p->a, str_skip(r->name, prefix_start));
+    size_t prefix_start = root->containers_len + (root->containers_len != 0); /* after the dot, if any */
+    ckpt_str prefix = arena_str(p->a, str_skip(root->name, prefix_start));
     CKPT_TRY_ALLOC(prefix.ptr, err);
     p->has_root = true;
     CKPT_TRY(strip_keys(p, mapping, prefix, false, err));
@@ -332,75 +333,79 @@ struct dropping {
     ckpt_str first_emptied; /* … and the first of them */
 };
 
-/* drop_entry - leaves out entry E of container AT if E is a container that the glob selects, or if E is
- * another value, not a tensor, and the glob is its exact name. */
-static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entry *e, ckpt_error *err)
+/* drop_entry - leaves out entry ENTRY of container AT if ENTRY is a container that the glob selects, or if
+ * ENTRY is another value, not a tensor, and the glob is its exact name. */
+static ckpt_status drop_entry(struct dropping *dropping, uint32_t at, const struct entry *entry,
+                              ckpt_error *err)
 {
-    uint32_t child = container_of_node(&d->tree, e->val);
-    ckpt_path_elem path[2] = {{.str = container_name(&d->tree, at)}};
+    uint32_t child = container_of_node(&dropping->tree, entry->val);
+    ckpt_path_elem path[2] = {{.str = container_name(&dropping->tree, at)}};
     uint32_t skip = path[0].str.len == 0; /* the root has no name */
-    if (is_edited_out(d->p, &e->entry_edit) && child != NO_CONTAINER)
-        d->left_out[child] = true;
-    if (is_tensor_node(&d->tree, e->val) || is_edited_out(d->p, &e->entry_edit))
+    if (is_edited_out(dropping->p, &entry->entry_edit) && child != NO_CONTAINER)
+        dropping->left_out[child] = true;
+    if (is_tensor_node(&dropping->tree, entry->val) || is_edited_out(dropping->p, &entry->entry_edit))
         return CKPT_OK;
-    CKPT_TRY(path_elem_from_key(d->p->a, e->key, &path[1], err));
-    ckpt_str name = path[0].str.ptr ? path_join(d->p->a, path + skip, 2 - skip) : path[0].str;
+    CKPT_TRY(path_elem_from_key(dropping->p->a, entry->key, &path[1], err));
+    ckpt_str name = path[0].str.ptr ? path_join(dropping->p->a, path + skip, 2 - skip) : path[0].str;
     CKPT_TRY_ALLOC(name.ptr, err);
-    bool is_selected = child == NO_CONTAINER ? str_is(name, d->glob) : glob_selects(d->glob, name);
+    bool is_selected = child == NO_CONTAINER ? str_is(name, dropping->glob)
+                                             : glob_selects(dropping->glob, name);
     if (!is_selected)
         return CKPT_OK;
-    struct edit *edit = plan_find_or_add_edit(d->p, e->entry_edit.node, e->entry_edit.count);
+    struct edit *edit = plan_find_or_add_edit(dropping->p, entry->entry_edit.node, entry->entry_edit.count);
     CKPT_TRY_ALLOC(edit, err);
-    edit->dropped[e->entry_edit.index] = d->any_dropped = true;
-    if (child != NO_CONTAINER && d->tree.list[child].parent == at)
-        d->left_out[child] = true;
+    edit->dropped[entry->entry_edit.index] = dropping->any_dropped = true;
+    if (child != NO_CONTAINER && dropping->tree.list[child].parent == at)
+        dropping->left_out[child] = true;
     return CKPT_OK;
 }
 
 /* is_emptied - returns true if container AT has entries, and all of them are left out. */
-static bool is_emptied(const struct dropping *d, uint32_t at)
+static bool is_emptied(const struct dropping *dropping, uint32_t at)
 {
-    const struct container *p = &d->tree.list[at];
+    const struct container *p = &dropping->tree.list[at];
     struct entry e;
     for (uint32_t i = 0; i < p->entries; i++) {
         if (!mapping_entry(p->node, i, &e) ||
-            (plan_keeps_entry(d->p, e.entry_edit.node, e.entry_edit.index) &&
-             !is_edited_out(d->p, &e.entry_edit)))
+            (plan_keeps_entry(dropping->p, e.entry_edit.node, e.entry_edit.index) &&
+             !is_edited_out(dropping->p, &e.entry_edit)))
             return false;
     }
     return p->entries != 0;
 }
 
-static ckpt_status drop_containers(struct dropping *d, ckpt_error *err)
+static ckpt_status drop_containers(struct dropping *dropping, ckpt_error *err)
 {
     struct entry e;
-    CKPT_TRY(plan_index_entry_rows(d->p, err));
-    d->left_out = arena_array(d->p->a, d->tree.n, sizeof *d->left_out);
-    CKPT_TRY_ALLOC(d->left_out, err);
-    for (uint32_t i = 0; i < d->tree.n; i++) {
-        const struct container *p = &d->tree.list[i];
-        d->left_out[i] |= p->parent != NO_CONTAINER && d->left_out[p->parent];
-        for (uint32_t k = 0; p->is_mapping && !d->left_out[i] && k < p->entries; k++)
+    CKPT_TRY(plan_index_entry_rows(dropping->p, err));
+    dropping->left_out = arena_array(dropping->p->a, dropping->tree.n, sizeof *dropping->left_out);
+    CKPT_TRY_ALLOC(dropping->left_out, err);
+    for (uint32_t i = 0; i < dropping->tree.n; i++) {
+        const struct container *p = &dropping->tree.list[i];
+        dropping->left_out[i] |= p->parent != NO_CONTAINER && dropping->left_out[p->parent];
+        for (uint32_t k = 0; p->is_mapping && !dropping->left_out[i] && k < p->entries; k++)
             if (mapping_entry(p->node, k, &e))
-                CKPT_TRY(drop_entry(d, i, &e, err));
+                CKPT_TRY(drop_entry(dropping, i, &e, err));
     }
-    for (uint32_t i = 1; i < d->tree.n; i++)
-        if (d->tree.list[i].is_mapping && !d->left_out[i] && is_emptied(d, i) && d->nemptied++ == 0)
-            d->first_emptied = container_name(&d->tree, i);
+    for (uint32_t i = 1; i < dropping->tree.n; i++)
+        if (dropping->tree.list[i].is_mapping && !dropping->left_out[i] && is_emptied(dropping, i) &&
+            dropping->nemptied++ == 0)
+            dropping->first_emptied = container_name(&dropping->tree, i);
     return CKPT_OK;
 }
 
-static void notice_emptied(const struct dropping *d)
+static void notice_emptied(const struct dropping *dropping)
 {
     char word[SHELL_WORD_MAX];
-    if (!d->nemptied || !d->first_emptied.ptr)
+    if (!dropping->nemptied || !dropping->first_emptied.ptr)
         return;
-    if (d->nemptied == 1)
-        plan_notice(d->p, "\"%.*s\" is left empty; --drop %s removes it", STR_ARG(d->first_emptied),
-                    shell_glob(d->first_emptied, word));
+    if (dropping->nemptied == 1)
+        plan_notice(dropping->p, "\"%.*s\" is left empty; --drop %s removes it",
+                    STR_ARG(dropping->first_emptied), shell_glob(dropping->first_emptied, word));
     else
-        plan_notice(d->p, "%zu mappings are left empty, the first is \"%.*s\"; --drop NAME removes one",
-                    d->nemptied, STR_ARG(d->first_emptied));
+        plan_notice(dropping->p,
+                    "%zu mappings are left empty, the first is \"%.*s\"; --drop NAME removes one",
+                    dropping->nemptied, STR_ARG(dropping->first_emptied));
 }
 
 /* notice_shared - adds a notice of rows that no glob selected, but that are left out because their mapping

@@ -43,160 +43,163 @@ struct tally {
 
 /* -------------------------------------------------------------------- adding */
 
-/* sample_index - returns the element of stretch J that is sampled, by splitmix64 (Steele et al. 2014). */
-MODULO static uint64_t sample_index(const struct tally *t, uint64_t j)
+/* sample_index - returns the element of stretch INDEX that is sampled, by splitmix64 (Steele et al. 2014). */
+MODULO static uint64_t sample_index(const struct tally *tally, uint64_t index)
 {
-    uint64_t z = j * 0x9e3779b97f4a7c15u;
+    uint64_t z = index * 0x9e3779b97f4a7c15u;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
     z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return j * t->stretch_elements + (z ^ z >> 31) % t->stretch_elements;
+    return index * tally->stretch_elements + (z ^ z >> 31) % tally->stretch_elements;
 }
 
-static void add_to_sample(struct tally *t, const unsigned char *p, uint64_t n)
+static void add_to_sample(struct tally *tally, const unsigned char *bytes, uint64_t nbytes)
 {
-    if (t->stretch_elements == 1) {
-        t->nsample += moments_decode(t->dtype, p, (size_t)n, t->sample + t->nsample);
+    if (tally->stretch_elements == 1) {
+        tally->nsample += moments_decode(tally->dtype, bytes, (size_t)nbytes, tally->sample + tally->nsample);
         return;
     }
-    for (uint64_t j = t->position / t->stretch_elements; j * t->stretch_elements < t->position + n; j++) {
-        uint64_t i = sample_index(t, j);
-        if (i >= t->position && i - t->position < n)
-            t->nsample += moments_decode(t->dtype, p + (i - t->position) * t->element_bytes, 1,
-                                         t->sample + t->nsample);
+    for (uint64_t j = tally->position / tally->stretch_elements;
+         j * tally->stretch_elements < tally->position + nbytes; j++) {
+        uint64_t i = sample_index(tally, j);
+        if (i >= tally->position && i - tally->position < nbytes)
+            tally->nsample += moments_decode(tally->dtype,
+                                             bytes + (i - tally->position) * tally->element_bytes, 1,
+                                             tally->sample + tally->nsample);
     }
 }
 
-static void add_int64_extremes(struct tally *t, const unsigned char *p, size_t n)
+static void add_int64_extremes(struct tally *tally, const unsigned char *bytes, size_t nbytes)
 {
-    uint64_t sign_bit = t->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t x = load_u64le(p + 8 * i) ^ sign_bit;
-        t->int_min = x < t->int_min ? x : t->int_min;
-        t->int_max = x > t->int_max ? x : t->int_max;
+    uint64_t sign_bit = tally->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
+    for (size_t i = 0; i < nbytes; i++) {
+        uint64_t x = load_u64le(bytes + 8 * i) ^ sign_bit;
+        tally->int_min = x < tally->int_min ? x : tally->int_min;
+        tally->int_max = x > tally->int_max ? x : tally->int_max;
     }
 }
 
-static void end_chunk(struct tally *t)
+static void end_chunk(struct tally *tally)
 {
-    moments_merge(&t->earlier_moments, &t->chunk_moments);
-    t->chunk_moments = (struct moments){0};
+    moments_merge(&tally->earlier_moments, &tally->chunk_moments);
+    tally->chunk_moments = (struct moments){0};
 }
 
-/* add_elements - adds N elements that are in one chunk. */
-static void add_elements(struct tally *t, const unsigned char *p, size_t n)
+/* add_elements - adds NBYTES elements that are in one chunk. */
+static void add_elements(struct tally *tally, const unsigned char *bytes, size_t nbytes)
 {
-    moments_add(&t->chunk_moments, t->dtype, p, n);
-    if (number_is_wide(t->dtype))
-        add_int64_extremes(t, p, n);
-    add_to_sample(t, p, n);
-    t->position += n;
-    if (t->position % t->chunk_elements == 0)
-        end_chunk(t);
+    moments_add(&tally->chunk_moments, tally->dtype, bytes, nbytes);
+    if (number_is_wide(tally->dtype))
+        add_int64_extremes(tally, bytes, nbytes);
+    add_to_sample(tally, bytes, nbytes);
+    tally->position += nbytes;
+    if (tally->position % tally->chunk_elements == 0)
+        end_chunk(tally);
 }
 
-/* add_units - adds N bytes, which are whole units or the last bytes of the row. */
-static void add_units(struct tally *t, const unsigned char *p, size_t n)
+/* add_units - adds NBYTES bytes, which are whole units or the last bytes of the row. */
+static void add_units(struct tally *tally, const unsigned char *bytes, size_t nbytes)
 {
-    const struct dtype_info *d = dtype_info(t->dtype);
-    size_t elements = n / d->block_bytes * d->block_elems;
-    if (t->one_byte_elements) {
-        byte_histogram_add(&t->byte_counts, t->dtype, p, elements);
+    const struct dtype_info *d = dtype_info(tally->dtype);
+    size_t elements = nbytes / d->block_bytes * d->block_elems;
+    if (tally->one_byte_elements) {
+        byte_histogram_add(&tally->byte_counts, tally->dtype, bytes, elements);
         return;
     }
     while (elements) {
-        uint64_t left = t->chunk_elements - t->position % t->chunk_elements;
+        uint64_t left = tally->chunk_elements - tally->position % tally->chunk_elements;
         size_t n_here = elements < left ? elements : (size_t)left;
-        add_elements(t, p, n_here);
-        p += n_here * t->element_bytes;
+        add_elements(tally, bytes, n_here);
+        bytes += n_here * tally->element_bytes;
         elements -= n_here;
     }
 }
 
-static void add_bytes(struct tally *t, const unsigned char *p, size_t n)
+static void add_bytes(struct tally *tally, const unsigned char *bytes, size_t nbytes)
 {
-    size_t left = n;
-    if (t->npending) {
-        size_t n_here = t->unit_bytes - t->npending < left ? t->unit_bytes - t->npending : left;
-        memcpy(t->pending + t->npending, p, n_here);
-        t->npending += n_here;
-        p += n_here;
+    size_t left = nbytes;
+    if (tally->npending) {
+        size_t n_here = tally->unit_bytes - tally->npending < left ? tally->unit_bytes - tally->npending
+                                                                   : left;
+        memcpy(tally->pending + tally->npending, bytes, n_here);
+        tally->npending += n_here;
+        bytes += n_here;
         left -= n_here;
-        if (t->npending == t->unit_bytes) {
-            add_units(t, t->pending, t->unit_bytes);
-            t->npending = 0;
+        if (tally->npending == tally->unit_bytes) {
+            add_units(tally, tally->pending, tally->unit_bytes);
+            tally->npending = 0;
         }
     }
-    size_t whole = left - left % t->unit_bytes; /* bytes of whole units */
+    size_t whole = left - left % tally->unit_bytes; /* bytes of whole units */
     if (whole)
-        add_units(t, p, whole);
+        add_units(tally, bytes, whole);
     if (left > whole) {
-        memcpy(t->pending, p + whole, left - whole);
-        t->npending = left - whole;
+        memcpy(tally->pending, bytes + whole, left - whole);
+        tally->npending = left - whole;
     }
 }
 
-/* add_blocks - adds N bytes of ggml's blocks as the numbers that they encode. */
-static void add_blocks(struct tally *t, const unsigned char *p, size_t n)
+/* add_blocks - adds NBYTES bytes of ggml's blocks as the numbers that they encode. */
+static void add_blocks(struct tally *tally, const unsigned char *bytes, size_t nbytes)
 {
-    const struct dtype_info *d = dtype_info(t->block_dtype);
+    const struct dtype_info *d = dtype_info(tally->block_dtype);
     unsigned char floats[4 * DEQUANTIZE_BLOCK];
-    for (; n >= d->block_bytes; p += d->block_bytes, n -= d->block_bytes) {
-        dequantize(t->block_dtype, p, 1, floats);
-        add_bytes(t, floats, 4u * d->block_elems);
+    for (; nbytes >= d->block_bytes; bytes += d->block_bytes, nbytes -= d->block_bytes) {
+        dequantize(tally->block_dtype, bytes, 1, floats);
+        add_bytes(tally, floats, 4u * d->block_elems);
     }
 }
 
-static int add_chunk(void *user, const void *bytes, size_t n)
+static int add_chunk(void *user, const void *bytes, size_t nbytes)
 {
     struct tally *t = user;
     if (t->block_dtype)
-        add_blocks(t, bytes, n);
+        add_blocks(t, bytes, nbytes);
     else
-        add_bytes(t, bytes, n);
-    return !parallel_advance(t->run, n);
+        add_bytes(t, bytes, nbytes);
+    return !parallel_advance(t->run, nbytes);
 }
 
 /* ------------------------------------------------------------------- results */
 
-/* find_bin - returns the bin of X in ckpt_stats. Halves all numbers, so that no difference overflows. */
-static size_t find_bin(const void *user, double x)
+/* find_bin - returns the bin of NUMBER in ckpt_stats. Halves all numbers, so that no difference overflows. */
+static size_t find_bin(const void *user, double number)
 {
     const ckpt_stats *s = user;
-    double width = s->max / 2 - s->min / 2, fraction = width > 0 ? (x / 2 - s->min / 2) / width : 0;
+    double width = s->max / 2 - s->min / 2, fraction = width > 0 ? (number / 2 - s->min / 2) / width : 0;
     size_t bin = (size_t)(fraction * CKPT_STAT_BINS);
     return bin < CKPT_STAT_BINS ? bin : CKPT_STAT_BINS - 1;
 }
 
-static void fill_bins(const struct tally *t, ckpt_stats *s)
+static void fill_bins(const struct tally *tally, ckpt_stats *stats)
 {
-    if (t->one_byte_elements)
-        byte_histogram_fill_bins(&t->byte_counts, t->dtype, s->histogram, find_bin, s);
-    for (size_t i = 0; i < t->nsample; i++)
-        if (isfinite(t->sample[i]))
-            s->histogram[find_bin(s, t->sample[i])]++;
+    if (tally->one_byte_elements)
+        byte_histogram_fill_bins(&tally->byte_counts, tally->dtype, stats->histogram, find_bin, stats);
+    for (size_t i = 0; i < tally->nsample; i++)
+        if (isfinite(tally->sample[i]))
+            stats->histogram[find_bin(stats, tally->sample[i])]++;
     for (size_t i = 0; i < CKPT_STAT_BINS; i++)
-        s->sampled += s->histogram[i];
+        stats->sampled += stats->histogram[i];
 }
 
-static void fill_stats(const struct tally *t, ckpt_stats *s)
+static void fill_stats(const struct tally *tally, ckpt_stats *stats)
 {
-    struct moments m = t->one_byte_elements ? byte_histogram_moments(&t->byte_counts, t->dtype)
-                                            : t->earlier_moments;
+    struct moments m = tally->one_byte_elements ? byte_histogram_moments(&tally->byte_counts, tally->dtype)
+                                                : tally->earlier_moments;
     double undefined = (double)NAN;
-    *s = (ckpt_stats){.numeric = true, .nan = m.nan, .inf = m.inf, .zeros = m.zeros, .finite = m.finite};
-    s->min = m.finite ? m.min : undefined;
-    s->max = m.finite ? m.max : undefined;
-    s->mean = m.finite ? m.mean : undefined;
-    s->std = m.finite > 1 ? scaled_sum_sqrt(&m.m2, (double)(m.finite - 1)) : undefined;
-    s->norm = scaled_sum_sqrt(&m.squares, 1);
-    s->wide = number_is_wide(t->dtype) && m.finite;
-    if (s->wide) {
+    *stats = (ckpt_stats){.numeric = true, .nan = m.nan, .inf = m.inf, .zeros = m.zeros, .finite = m.finite};
+    stats->min = m.finite ? m.min : undefined;
+    stats->max = m.finite ? m.max : undefined;
+    stats->mean = m.finite ? m.mean : undefined;
+    stats->std = m.finite > 1 ? scaled_sum_sqrt(&m.m2, (double)(m.finite - 1)) : undefined;
+    stats->norm = scaled_sum_sqrt(&m.squares, 1);
+    stats->wide = number_is_wide(tally->dtype) && m.finite;
+    if (stats->wide) {
         /* the extremes of int64 have their sign bit inverted: see add_int64_extremes() */
-        uint64_t sign_bit = t->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
-        s->min_bits = t->int_min ^ sign_bit;
-        s->max_bits = t->int_max ^ sign_bit;
+        uint64_t sign_bit = tally->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
+        stats->min_bits = tally->int_min ^ sign_bit;
+        stats->max_bits = tally->int_max ^ sign_bit;
     }
-    fill_bins(t, s);
+    fill_bins(tally, stats);
 }
 
 /* ---------------------------------------------------------------------- rows */
@@ -236,17 +239,17 @@ static ckpt_status new_tally(struct tally **out, const ckpt_tensor *row, uint64_
 }
 
 /* finish_tally - adds the pending bytes and ends the last chunk. */
-static void finish_tally(struct tally *t)
+static void finish_tally(struct tally *tally)
 {
-    if (t->npending)
-        add_units(t, t->pending, t->npending);
-    end_chunk(t);
+    if (tally->npending)
+        add_units(tally, tally->pending, tally->npending);
+    end_chunk(tally);
 }
 
-static ckpt_status stat_item(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
+static ckpt_status stat_item(void *user, size_t index, struct parallel_context *run, ckpt_error *err)
 {
     const struct stat_job *j = user;
-    const struct parallel_item *item = &j->items[i];
+    const struct parallel_item *item = &j->items[index];
     const ckpt_tensor row = table_tensor(&item->file->table, item->row);
     struct tally *t;
     ckpt_status st = new_tally(&t, &row, 0, row.elements, run, err);
@@ -260,11 +263,11 @@ static ckpt_status stat_item(void *user, size_t i, struct parallel_context *run,
     return st;
 }
 
-static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *chunk,
+static ckpt_status stat_chunk(void *user, size_t index, struct parallel_chunk *chunk,
                               struct parallel_context *run, ckpt_error *err)
 {
     const struct stat_job *j = user;
-    const struct parallel_item *item = &j->items[i];
+    const struct parallel_item *item = &j->items[index];
     const ckpt_tensor tensor = table_tensor(&item->file->table, item->row);
     struct tally *t;
     ckpt_status st = new_tally(&t, &tensor, chunk->first, chunk->count, run, err);
@@ -277,28 +280,28 @@ static ckpt_status stat_chunk(void *user, size_t i, struct parallel_chunk *chunk
     return st;
 }
 
-static void merge_tally(struct tally *t, const struct tally *next)
+static void merge_tally(struct tally *tally, const struct tally *next)
 {
-    moments_merge(&t->earlier_moments, &next->earlier_moments);
-    byte_histogram_merge(&t->byte_counts, &next->byte_counts);
-    t->int_min = next->int_min < t->int_min ? next->int_min : t->int_min;
-    t->int_max = next->int_max > t->int_max ? next->int_max : t->int_max;
+    moments_merge(&tally->earlier_moments, &next->earlier_moments);
+    byte_histogram_merge(&tally->byte_counts, &next->byte_counts);
+    tally->int_min = next->int_min < tally->int_min ? next->int_min : tally->int_min;
+    tally->int_max = next->int_max > tally->int_max ? next->int_max : tally->int_max;
     for (size_t i = 0; i < next->nsample; i++)
-        t->sample[t->nsample++] = next->sample[i];
+        tally->sample[tally->nsample++] = next->sample[i];
 }
 
-static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parallel_chunk *chunks, size_t n,
-                                       ckpt_error *err)
+static ckpt_status merge_chunk_tallies(void *user, size_t index, const struct parallel_chunk *chunks,
+                                       size_t count, ckpt_error *err)
 {
     const struct stat_job *j = user;
-    const struct parallel_item *item = &j->items[i];
+    const struct parallel_item *item = &j->items[index];
     const ckpt_tensor row = table_tensor(&item->file->table, item->row);
     struct tally *t;
-    ckpt_status st = parallel_check_crc(item, chunks, n, err);
+    ckpt_status st = parallel_check_crc(item, chunks, count, err);
     if (st != CKPT_OK)
         return name_tensor_if_failed(item->file, item->row, st, err);
     st = new_tally(&t, &row, 0, row.elements, NULL, err);
-    for (size_t k = 0; st == CKPT_OK && k < n; k++)
+    for (size_t k = 0; st == CKPT_OK && k < count; k++)
         merge_tally(t, chunks[k].out);
     if (st == CKPT_OK)
         fill_stats(t, &j->out[item->tag]);
@@ -306,19 +309,19 @@ static ckpt_status merge_chunk_tallies(void *user, size_t i, const struct parall
     return st;
 }
 
-static bool has_numbers(const ckpt_tensor *t)
+static bool has_numbers(const ckpt_tensor *tensor)
 {
-    return t->has_data && numbers_per_element((ckpt_dtype)t->dtype);
+    return tensor->has_data && numbers_per_element((ckpt_dtype)tensor->dtype);
 }
 
 /* list_rows_to_read - sets ITEMS to the rows to read: of rows that share their bytes, only one. Sets FIRST,
  * by row that is not an alias, to the index in ROWS of the row that is read for it and its aliases. */
-static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t n,
+static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t count,
                                      struct parallel_item *items, uint32_t *first, size_t *nitems,
                                      ckpt_error *err)
 {
     *nitems = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (rows[i] >= f->table.nrows)
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %u; the file has %zu", rows[i],
                         f->table.nrows);
@@ -332,7 +335,7 @@ static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t 
     return CKPT_OK;
 }
 
-static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const ckpt_work *how,
+static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t count, const ckpt_work *how,
                              struct parallel_item *items, uint32_t *first, ckpt_stats *out, ckpt_error *err)
 {
     struct stat_job job = {items, out};
@@ -341,12 +344,12 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
                                     .process_chunk = stat_chunk,
                                     .join_chunks = merge_chunk_tallies,
                                     .user = &job};
-    CKPT_TRY(list_rows_to_read(f, rows, n, items, first, &parallel.n, err));
+    CKPT_TRY(list_rows_to_read(f, rows, count, items, first, &parallel.n, err));
     parallel.threads = how->threads;
     parallel.progress = how->progress;
     parallel.progress_user = how->user;
     CKPT_TRY(parallel_run(&parallel, err));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         const ckpt_tensor t = table_tensor(&f->table, rows[i]);
         uint32_t shared_row = t.alias_of == CKPT_NO_TENSOR ? rows[i] : t.alias_of;
         if (has_numbers(&t) && first[shared_row] != i)
@@ -355,11 +358,11 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
     return CKPT_OK;
 }
 
-/* copy_stats - copies the N items of LIST to OUT, whose items have the size in the caller's ckpt.h. */
-static void copy_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
+/* copy_stats - copies the COUNT items of LIST to OUT, whose items have the size in the caller's ckpt.h. */
+static void copy_stats(const ckpt_stats *list, size_t count, ckpt_stats *out)
 {
-    uint32_t stride = n ? sized_struct_size(out) : 0;
-    for (size_t i = 0; i < n; i++) {
+    uint32_t stride = count ? sized_struct_size(out) : 0;
+    for (size_t i = 0; i < count; i++) {
         unsigned char *to = (unsigned char *)out + i * stride;
         memcpy(to, &stride, sizeof stride);
         sized_struct_copy_out(to, &list[i], sizeof *list);

@@ -40,20 +40,20 @@ static void put_number_or_null(struct text_sink *out, uint64_t number, uint64_t 
         text_put_uint(out, number);
 }
 
-static void put_list(struct text_sink *out, const uint64_t *numbers, uint32_t n)
+static void put_list(struct text_sink *out, const uint64_t *numbers, uint32_t count)
 {
     text_put_literal(out, "[");
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         text_put_literal(out, i ? "," : "");
         text_put_uint(out, numbers[i]);
     }
     text_put_literal(out, "]");
 }
 
-static void put_path(struct text_sink *out, const ckpt_path_elem *path, uint32_t n)
+static void put_path(struct text_sink *out, const ckpt_path_elem *path, uint32_t count)
 {
     text_put_literal(out, "[");
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         text_put_literal(out, i ? "," : "");
         if (path[i].is_int)
             text_put_int(out, path[i].num);
@@ -65,13 +65,14 @@ static void put_path(struct text_sink *out, const ckpt_path_elem *path, uint32_t
 
 /* ------------------------------------------------------------------------ rows */
 
-/* put_stride - writes the stride of T. Computes it in STRIDE, which has room for t->ndim numbers. */
-static void put_stride(struct text_sink *out, const ckpt_tensor *t, uint64_t *stride)
+/* put_stride - writes the stride of TENSOR. Computes it in STRIDE, which has room for tensor->ndim
+ * numbers. */
+static void put_stride(struct text_sink *out, const ckpt_tensor *tensor, uint64_t *stride)
 {
     uint64_t step = 1; /* may wrap around if a size is 0 */
-    for (uint32_t i = t->ndim; COUNT_DOWN(i); step *= t->shape[i] ? t->shape[i] : 1)
-        stride[i] = t->stride ? t->stride[i] : step;
-    put_list(out, stride, t->ndim);
+    for (uint32_t i = tensor->ndim; COUNT_DOWN(i); step *= tensor->shape[i] ? tensor->shape[i] : 1)
+        stride[i] = tensor->stride ? tensor->stride[i] : step;
+    put_list(out, stride, tensor->ndim);
 }
 
 static void put_row_name(struct text_sink *out, const char *key, const ckpt_file *f, uint32_t row)
@@ -82,68 +83,68 @@ static void put_row_name(struct text_sink *out, const char *key, const ckpt_file
         put_text(out, key, table_name(&f->table, row));
 }
 
-/* put_row - writes T, a row of F; STRIDE has room for ndim numbers. */
-static void put_row(struct text_sink *out, const ckpt_file *f, const ckpt_tensor *t, uint64_t *stride)
+/* put_row - writes TENSOR, a row of F; STRIDE has room for ndim numbers. */
+static void put_row(struct text_sink *out, const ckpt_file *f, const ckpt_tensor *tensor, uint64_t *stride)
 {
     text_put_literal(out, "{\"name\":");
-    put_text(out, "name", t->name);
+    put_text(out, "name", tensor->name);
     PUT_KEY(out, "path");
-    put_path(out, t->path, t->npath);
-    if (t->dtype != CKPT_DT_NONE) {
+    put_path(out, tensor->path, tensor->npath);
+    if (tensor->dtype != CKPT_DT_NONE) {
         PUT_KEY(out, "dtype");
-        put_text(out, "dtype", str_c(ckpt_tensor_dtype_name(t)));
+        put_text(out, "dtype", str_c(ckpt_tensor_dtype_name(tensor)));
     }
-    if (t->has_shape) {
+    if (tensor->has_shape) {
         PUT_KEY(out, "shape");
-        put_list(out, t->shape, t->ndim);
+        put_list(out, tensor->shape, tensor->ndim);
         PUT_KEY(out, "elements");
-        text_put_uint(out, t->elements);
+        text_put_uint(out, tensor->elements);
     }
     PUT_KEY(out, "bytes");
-    text_put_uint(out, t->has_data ? t->nbytes : 0);
+    text_put_uint(out, tensor->has_data ? tensor->nbytes : 0);
     PUT_KEY(out, "kind");
-    put_text(out, "kind", str_c(ckpt_kind_name((ckpt_kind)t->kind)));
-    if (t->has_shape) {
+    put_text(out, "kind", str_c(ckpt_kind_name((ckpt_kind)tensor->kind)));
+    if (tensor->has_shape) {
         PUT_KEY(out, "stride");
-        put_stride(out, t, stride);
+        put_stride(out, tensor, stride);
     }
     PUT_KEY(out, "storage");
-    put_number_or_null(out, t->storage, CKPT_NO_STORAGE);
-    if (t->storage != CKPT_NO_STORAGE) {
+    put_number_or_null(out, tensor->storage, CKPT_NO_STORAGE);
+    if (tensor->storage != CKPT_NO_STORAGE) {
         PUT_KEY(out, "storage_offset");
-        text_put_uint(out, t->storage_offset);
+        text_put_uint(out, tensor->storage_offset);
     }
     PUT_KEY(out, "file_offset");
-    put_number_or_null(out, t->file_offset, CKPT_NO_OFFSET);
+    put_number_or_null(out, tensor->file_offset, CKPT_NO_OFFSET);
     PUT_KEY(out, "requires_grad");
-    put_bool(out, t->requires_grad);
+    put_bool(out, tensor->requires_grad);
     PUT_KEY(out, "parameter");
-    put_bool(out, t->parameter);
+    put_bool(out, tensor->parameter);
     PUT_KEY(out, "alias_of");
-    put_row_name(out, "alias_of", f, t->alias_of);
+    put_row_name(out, "alias_of", f, tensor->alias_of);
     PUT_KEY(out, "part_of");
-    put_row_name(out, "part_of", f, t->part_of);
-    text_put_literal(out, t->conj ? ",\"conj\":true" : "");
-    text_put_literal(out, t->neg ? ",\"neg\":true" : "");
-    if (t->klass.len) {
+    put_row_name(out, "part_of", f, tensor->part_of);
+    text_put_literal(out, tensor->conj ? ",\"conj\":true" : "");
+    text_put_literal(out, tensor->neg ? ",\"neg\":true" : "");
+    if (tensor->klass.len) {
         PUT_KEY(out, "class");
-        put_text(out, "class", t->klass);
+        put_text(out, "class", tensor->klass);
     }
-    if (t->location.len) {
+    if (tensor->location.len) {
         PUT_KEY(out, "location");
-        put_text(out, "location", t->location);
+        put_text(out, "location", tensor->location);
     }
-    if (t->note.len) {
+    if (tensor->note.len) {
         PUT_KEY(out, "note");
-        put_text(out, "note", t->note);
+        put_text(out, "note", tensor->note);
     }
     text_put_literal(out, "}");
 }
 
-/* put_row_number - writes row I of F. False: out of memory. */
-static bool put_row_number(struct text_sink *out, const ckpt_file *f, uint32_t i)
+/* put_row_number - writes row INDEX of F. False: out of memory. */
+static bool put_row_number(struct text_sink *out, const ckpt_file *f, uint32_t index)
 {
-    const ckpt_tensor t = table_tensor(&f->table, i);
+    const ckpt_tensor t = table_tensor(&f->table, index);
     uint64_t few[16], *stride = few;
     if (t.has_shape && t.ndim > sizeof few / sizeof *few)
         stride = malloc(t.ndim * sizeof *stride);
@@ -154,12 +155,12 @@ static bool put_row_number(struct text_sink *out, const ckpt_file *f, uint32_t i
     return stride != NULL;
 }
 
-size_t ckpt_tensor_json(const ckpt_file *file, uint32_t i, char *out, size_t cap)
+size_t ckpt_tensor_json(const ckpt_file *file, uint32_t index, char *out, size_t cap)
 {
     const ckpt_file *f = file_or_empty(file);
     struct text_sink s = {.out = out, .cap = out ? cap : 0};
-    if (i < f->table.nrows)
-        (void)put_row_number(&s, f, i);
+    if (index < f->table.nrows)
+        (void)put_row_number(&s, f, index);
     return text_end(&s);
 }
 

@@ -47,20 +47,20 @@ struct value_equal {
     bool has_unread;     /* set by the last comparison: *SAME is true only of what could be read */
 };
 
-/* value_equal - sets *SAME to whether A and B have the same value and type in Python. An int is not a float
- * or a bool, but NaN equals NaN, 0.0 equals -0.0, text of Python 2 equals that of Python 3, bytes and sets
- * are the same in any protocol. Order counts in lists, not in mappings and sets. Objects and calls are
+/* value_equal - sets *SAME to whether LEFT and RIGHT have the same value and type in Python. An int is not a
+ * float or a bool, but NaN equals NaN, 0.0 equals -0.0, text of Python 2 equals that of Python 3, bytes and
+ * sets are the same in any protocol. Order counts in lists, not in mappings and sets. Objects and calls are
  * compared by class, arguments, contents and attributes, but not by the _metadata of an OrderedDict. Tensors
  * that are rows count as equal here, because they are compared as rows. Storages, and tensors that are no
- * rows, are compared by type and size, and set e->has_unread. Two objects are compared once in all
+ * rows, are compared by type and size, and set comparison->has_unread. Two objects are compared once in all
  * comparisons, whether they are equal or not, with loops too; CKPT_ELIMIT after too many steps. */
-ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
-                        ckpt_error *err);
-/* numpy_array_equal - sets *SAME to whether A and B, numpy arrays or scalars, have the same dtype, order and
- * elements; true, with e->has_unread, if A or B is something else. For arrays whose bytes the caller cannot
- * compare (text, dates, records, objects); the caller compares the shapes. */
-ckpt_status numpy_array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
-                              ckpt_error *err);
-void value_equal_free(struct value_equal *e);
+ckpt_status value_equal(struct value_equal *comparison, const ckpt_value *left, const ckpt_value *right,
+                        bool *same, ckpt_error *err);
+/* numpy_array_equal - sets *SAME to whether LEFT and RIGHT, numpy arrays or scalars, have the same dtype,
+ * order and elements; true, with comparison->has_unread, if LEFT or RIGHT is something else. For arrays whose
+ * bytes the caller cannot compare (text, dates, records, objects); the caller compares the shapes. */
+ckpt_status numpy_array_equal(struct value_equal *comparison, const ckpt_value *left, const ckpt_value *right,
+                              bool *same, ckpt_error *err);
+void value_equal_free(struct value_equal *comparison);
 
 #endif

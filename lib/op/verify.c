@@ -55,7 +55,7 @@ static void note_bad_crc(void *bad, const char *fmt, ...)
     *(bool *)bad = true;
 }
 
-static ckpt_status read_tensor_stream(struct verify_job *job, struct row_result *result, struct hash *h,
+static ckpt_status read_tensor_stream(struct verify_job *job, struct row_result *result, struct hash *hash,
                                       ckpt_dtype dt, stream *in, struct parallel_context *run,
                                       ckpt_error *err)
 {
@@ -67,7 +67,7 @@ static ckpt_status read_tensor_stream(struct verify_job *job, struct row_result 
         if (st != CKPT_OK || !got)
             break;
         if (job->digests)
-            hash_put(h, chunk, got);
+            hash_put(hash, chunk, got);
         if (check_finite)
             finite_add(&result->finite, dt, chunk, got);
         if (!parallel_advance(run, got))
@@ -77,9 +77,10 @@ static ckpt_status read_tensor_stream(struct verify_job *job, struct row_result 
     return st;
 }
 
-static ckpt_status read_row(struct verify_job *job, size_t i, struct parallel_context *run, ckpt_error *err)
+static ckpt_status read_row(struct verify_job *job, size_t index, struct parallel_context *run,
+                            ckpt_error *err)
 {
-    uint32_t row = job->items[i].row;
+    uint32_t row = job->items[index].row;
     const ckpt_tensor t = table_tensor(&job->f->table, row);
     bool bad_crc = false;
     struct stream_options o = {.ignore_crc = true, .notice = note_bad_crc, .user = &bad_crc};
@@ -89,7 +90,7 @@ static ckpt_status read_row(struct verify_job *job, size_t i, struct parallel_co
     if (st == CKPT_OK && job->digests)
         st = hash_begin(&h, job->alg, err);
     if (st == CKPT_OK) {
-        st = read_tensor_stream(job, &job->results[i], &h, (ckpt_dtype)t.dtype, in, run, err);
+        st = read_tensor_stream(job, &job->results[index], &h, (ckpt_dtype)t.dtype, in, run, err);
         if (job->digests)
             st = hash_end(&h, st, job->digests + (size_t)row * CKPT_DIGEST_MAX, err);
     }
@@ -109,50 +110,51 @@ static ckpt_status keep_fault(ckpt_status st, ckpt_error **fault, const ckpt_err
     return CKPT_OK;
 }
 
-static ckpt_status verify_row(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
+static ckpt_status verify_row(void *user, size_t index, struct parallel_context *run, ckpt_error *err)
 {
     struct verify_job *job = user;
-    struct row_result *result = &job->results[i];
-    ckpt_status st = keep_fault(read_row(job, i, run, err), &result->fault, err);
-    error_add_where(result->fault, "%.*s", STR_ARG(table_name(&job->f->table, job->items[i].row)));
+    struct row_result *result = &job->results[index];
+    ckpt_status st = keep_fault(read_row(job, index, run, err), &result->fault, err);
+    error_add_where(result->fault, "%.*s", STR_ARG(table_name(&job->f->table, job->items[index].row)));
     return st;
 }
 
-/* put_index - appends the index of element N of T, which has elements, as "0, 17". */
-static void put_index(const ckpt_tensor *t, uint64_t n, buf *out)
+/* put_index - appends the index of element COUNT of TENSOR, which has elements, as "0, 17". */
+static void put_index(const ckpt_tensor *tensor, uint64_t count, buf *out)
 {
-    uint64_t below = t->elements; /* elements that have the same index in the first K dimensions */
-    for (uint32_t k = 0; k < t->ndim; k++) {
-        below /= t->shape[k];
-        buf_printf(out, "%s%llu", k ? ", " : "", (unsigned long long)(n / below));
-        n %= below;
+    uint64_t below = tensor->elements; /* elements that have the same index in the first K dimensions */
+    for (uint32_t k = 0; k < tensor->ndim; k++) {
+        below /= tensor->shape[k];
+        buf_printf(out, "%s%llu", k ? ", " : "", (unsigned long long)(count / below));
+        count %= below;
     }
     buf_byte(out, 0);
 }
 
-static ckpt_status report_not_finite(struct verify_job *job, const ckpt_tensor *t, const struct finite *found)
+static ckpt_status report_not_finite(struct verify_job *job, const ckpt_tensor *tensor,
+                                     const struct finite *found)
 {
     ckpt_error e = {0};
-    ckpt_finding f = {.error = &e, .nan = found->nan, .inf = found->inf, .elements = t->elements};
+    ckpt_finding f = {.error = &e, .nan = found->nan, .inf = found->inf, .elements = tensor->elements};
     buf at;
     buf_init(&at, 4096);
-    put_index(t, found->first_index, &at);
-    (void)fail(&e, CKPT_EFORMAT, t->file_offset,
+    put_index(tensor, found->first_index, &at);
+    (void)fail(&e, CKPT_EFORMAT, tensor->file_offset,
                "%llu NaN and %llu Inf among %llu elements of %s; the first at [%s]",
                (unsigned long long)found->nan, (unsigned long long)found->inf,
-               (unsigned long long)t->elements, ckpt_tensor_dtype_name(t),
+               (unsigned long long)tensor->elements, ckpt_tensor_dtype_name(tensor),
                buf_ok(&at) ? (const char *)at.data : "");
     buf_free(&at);
-    error_add_where(&e, "%.*s", STR_ARG(t->name));
+    error_add_where(&e, "%.*s", STR_ARG(tensor->name));
     error_add_file(&e, job->f->path);
     return check_report_finding(job->c, CHECK_NOT_FINITE, &f, &job->report_failure);
 }
 
-static int report_row(void *user, size_t i)
+static int report_row(void *user, size_t index)
 {
     struct verify_job *job = user;
-    struct row_result *result = &job->results[i];
-    const ckpt_tensor t = table_tensor(&job->f->table, job->items[i].row);
+    struct row_result *result = &job->results[index];
+    const ckpt_tensor t = table_tensor(&job->f->table, job->items[index].row);
     if (result->fault)
         job->status = check_report_fault(job->c, job->f->path, result->fault, &job->report_failure);
     else if (result->finite.nan || result->finite.inf)
@@ -161,10 +163,11 @@ static int report_row(void *user, size_t i)
     return job->status != CKPT_OK;
 }
 
-/* has_own_checksums - returns true if reading T compares checksums that are stored with its bytes. */
-static bool has_own_checksums(const struct verify_job *job, const ckpt_tensor *t)
+/* has_own_checksums - returns true if reading TENSOR compares checksums that are stored with its bytes. */
+static bool has_own_checksums(const struct verify_job *job, const ckpt_tensor *tensor)
 {
-    return t->has_data && t->storage != CKPT_NO_STORAGE && job->f->table.storages[t->storage].checks_itself;
+    return tensor->has_data && tensor->storage != CKPT_NO_STORAGE &&
+           job->f->table.storages[tensor->storage].checks_itself;
 }
 
 static bool any_has_own_checksums(const struct verify_job *job)
@@ -238,12 +241,12 @@ static ckpt_str location_key(arena *a, ckpt_str folder, ckpt_str file, uint64_t 
     return ARENA_CONCAT(a, format_number(at, number), STR_LIT(" "), folder, file);
 }
 
-/* add_location - adds the location of storage S to LOCATIONS, if it has one; false: out of memory. */
-static bool add_location(const struct verify_job *job, const struct storage *s, map *locations)
+/* add_location - adds the location of storage STORAGE to LOCATIONS, if it has one; false: out of memory. */
+static bool add_location(const struct verify_job *job, const struct storage *storage, map *locations)
 {
     ckpt_str folder = str_folder(str_c(job->f->path));
-    uint64_t at = storage_file_offset(s);
-    ckpt_str shard = storage_file(s);
+    uint64_t at = storage_file_offset(storage);
+    ckpt_str shard = storage_file(storage);
     if (at == CKPT_NO_OFFSET)
         return true;
     ckpt_str key = shard.len ? location_key(job->c->a, folder, shard, at)
@@ -270,13 +273,13 @@ static ckpt_status add_done_storages(const struct verify_job *job, map *location
     return CKPT_OK;
 }
 
-/* list_unread_records - sets *OUT to the *N records that have still to be read. */
-static ckpt_status list_unread_records(const struct verify_job *job, struct check_record **out, size_t *n,
+/* list_unread_records - sets *OUT to the *COUNT records that have still to be read. */
+static ckpt_status list_unread_records(const struct verify_job *job, struct check_record **out, size_t *count,
                                        ckpt_error *err)
 {
     struct check *c = job->c;
     map *locations = map_new(0);
-    *n = 0;
+    *count = 0;
     *out = calloc(c->nrecords + 1, sizeof **out);
     ckpt_status st = locations && *out ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && job->f && (job->n || job->f->narrowed))
@@ -287,13 +290,16 @@ static ckpt_status list_unread_records(const struct verify_job *job, struct chec
         if (!key.ptr)
             st = fail_memory(err);
         else if (r->file_offset == CKPT_NO_OFFSET || map_get(locations, key) == MAP_NONE)
-            (*out)[(*n)++] = *r;
+            (*out)[(*count)++] = *r;
     }
     map_free(locations);
     return st;
 }
 
-static enum crc_kind record_crc_kind(const struct check_record *r) { return r->is_crc32c ? CRC_32C : CRC_32; }
+static enum crc_kind record_crc_kind(const struct check_record *record)
+{
+    return record->is_crc32c ? CRC_32C : CRC_32;
+}
 
 /* The result of reading one record. */
 struct record_result {
@@ -309,16 +315,16 @@ struct record_job {
     size_t n;
 };
 
-static struct parallel_item get_record_item(void *user, size_t i)
+static struct parallel_item get_record_item(void *user, size_t index)
 {
-    return (struct parallel_item){.storage = &((struct record_job *)user)->results[i].storage};
+    return (struct parallel_item){.storage = &((struct record_job *)user)->results[index].storage};
 }
 
-static ckpt_status read_record(struct record_job *all, size_t i, struct parallel_context *run,
+static ckpt_status read_record(struct record_job *all, size_t index, struct parallel_context *run,
                                ckpt_error *err)
 {
-    source *src = all->records[i].src;
-    uint32_t *crc = &all->results[i].crc;
+    source *src = all->records[index].src;
+    uint32_t *crc = &all->results[index].crc;
     unsigned char *chunk = malloc(STREAM_CHUNK);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     if (src->size > STREAM_CHUNK)
@@ -327,7 +333,7 @@ static ckpt_status read_record(struct record_job *all, size_t i, struct parallel
         size_t n = src->size - at < STREAM_CHUNK ? (size_t)(src->size - at) : STREAM_CHUNK;
         st = source_read(src, at, chunk, n, err);
         if (st == CKPT_OK)
-            *crc = crc_update(record_crc_kind(&all->records[i]), *crc, chunk, n);
+            *crc = crc_update(record_crc_kind(&all->records[index]), *crc, chunk, n);
         at += n;
         if (!parallel_advance(run, n) && st == CKPT_OK)
             st = CKPT_ECANCELLED;
@@ -336,17 +342,17 @@ static ckpt_status read_record(struct record_job *all, size_t i, struct parallel
     return st;
 }
 
-static ckpt_status verify_record(void *user, size_t i, struct parallel_context *run, ckpt_error *err)
+static ckpt_status verify_record(void *user, size_t index, struct parallel_context *run, ckpt_error *err)
 {
     struct record_job *all = user;
-    return keep_fault(read_record(all, i, run, err), &all->results[i].fault, err);
+    return keep_fault(read_record(all, index, run, err), &all->results[index].fault, err);
 }
 
-static int report_record(void *user, size_t i)
+static int report_record(void *user, size_t index)
 {
     const struct record_job *all = user;
-    const struct check_record *r = &all->records[i];
-    const struct record_result *result = &all->results[i];
+    const struct check_record *r = &all->records[index];
+    const struct record_result *result = &all->results[index];
     struct verify_job *job = all->verify;
     ckpt_error e = {0};
     job->c->result->read += r->src->size; /* the sum of all sizes was checked before */
@@ -427,11 +433,11 @@ static ckpt_status verify_all(struct verify_job *job)
     return CKPT_OK;
 }
 
-ckpt_status verify_data(struct check *c, ckpt_file *f, ckpt_error *err)
+ckpt_status verify_data(struct check *check, ckpt_file *f, ckpt_error *err)
 {
-    struct verify_job job = {.c = c, .f = f, .alg = c->opts->algorithm, .err = err};
-    check_count(c, c->nrecords, 0);
-    c->result->checksums = f && (f->whole_checksum || table_has_checksums(&f->table));
+    struct verify_job job = {.c = check, .f = f, .alg = check->opts->algorithm, .err = err};
+    check_count(check, check->nrecords, 0);
+    check->result->checksums = f && (f->whole_checksum || table_has_checksums(&f->table));
     ckpt_status st = f ? table_locate(&f->table, err) : CKPT_OK;
     if (check_is_fault(st)) /* format_verify() reported it */
         st = CKPT_OK;

@@ -38,58 +38,61 @@ static const char *const network_words[] = {
     "policy",    "teacher",       "student", "weights",  "params",   "state_dict",
 };
 
-/* rank_weights_name - returns the index of E in weights_names, or NWEIGHTS_NAMES. */
-static unsigned rank_weights_name(const ckpt_path_elem *e)
+/* rank_weights_name - returns the index of ELEM in weights_names, or NWEIGHTS_NAMES. */
+static unsigned rank_weights_name(const ckpt_path_elem *elem)
 {
-    for (unsigned i = 0; !e->is_int && i < NWEIGHTS_NAMES; i++)
-        if (str_is(e->str, weights_names[i]))
+    for (unsigned i = 0; !elem->is_int && i < NWEIGHTS_NAMES; i++)
+        if (str_is(elem->str, weights_names[i]))
             return i;
     return NWEIGHTS_NAMES;
 }
 
-static bool is_word_boundary(ckpt_str s, size_t i)
+static bool is_word_boundary(ckpt_str text, size_t index)
 {
-    return i >= s.len || s.ptr[i] == '_' || s.ptr[i] == '.' || s.ptr[i] == '-';
+    return index >= text.len || text.ptr[index] == '_' || text.ptr[index] == '.' || text.ptr[index] == '-';
 }
 
-static bool has_word(ckpt_str s, ckpt_str word)
+static bool has_word(ckpt_str text, ckpt_str word)
 {
-    for (size_t at = str_find(s, word, 0); at != SIZE_MAX; at = str_find(s, word, at + 1))
-        if ((at == 0 || is_word_boundary(s, at - 1)) && is_word_boundary(s, at + word.len))
+    for (size_t at = str_find(text, word, 0); at != SIZE_MAX; at = str_find(text, word, at + 1))
+        if ((at == 0 || is_word_boundary(text, at - 1)) && is_word_boundary(text, at + word.len))
             return true;
     return false;
 }
 
-static bool has_any_word(const ckpt_path_elem *e, const char *const *words, size_t n)
+static bool has_any_word(const ckpt_path_elem *elem, const char *const *words, size_t count)
 {
-    for (size_t i = 0; !e->is_int && i < n; i++)
-        if (has_word(e->str, str_c(words[i])))
+    for (size_t i = 0; !elem->is_int && i < count; i++)
+        if (has_word(elem->str, str_c(words[i])))
             return true;
     return false;
 }
 
-bool is_averaged_name(const ckpt_path_elem *e)
+bool is_averaged_name(const ckpt_path_elem *elem)
 {
     static const char *const words[] = {"ema", "swa", "averaging", "averaged", "shadow"};
-    return has_any_word(e, words, sizeof words / sizeof *words);
+    return has_any_word(elem, words, sizeof words / sizeof *words);
 }
 
-static bool is_non_weights(const ckpt_path_elem *e)
+static bool is_non_weights(const ckpt_path_elem *elem)
 {
-    return has_any_word(e, non_weights_names, sizeof non_weights_names / sizeof *non_weights_names);
+    return has_any_word(elem, non_weights_names, sizeof non_weights_names / sizeof *non_weights_names);
 }
 
 /* is_network_name - returns true if trainers name networks so: "model", "netG", "disc_state_dict". */
-static bool is_network_name(const ckpt_path_elem *e)
+static bool is_network_name(const ckpt_path_elem *elem)
 {
-    return !e->is_int && (rank_weights_name(e) < NWEIGHTS_NAMES || str_starts(e->str, STR_LIT("net")) ||
-                          has_any_word(e, network_words, sizeof network_words / sizeof *network_words));
+    return !elem->is_int &&
+           (rank_weights_name(elem) < NWEIGHTS_NAMES || str_starts(elem->str, STR_LIT("net")) ||
+            has_any_word(elem, network_words, sizeof network_words / sizeof *network_words));
 }
 
-/* may_be_weights - returns true if P has tensors that are not of an optimizer or of an extra state. */
-static bool may_be_weights(const struct container *p)
+/* may_be_weights - returns true if CONTAINER has tensors that are not of an optimizer or of an extra
+ * state. */
+static bool may_be_weights(const struct container *container)
 {
-    return p->tensors_below && !p->in_optimizer && !p->is_optimizer && !p->extra_state;
+    return container->tensors_below && !container->in_optimizer && !container->is_optimizer &&
+           !container->extra_state;
 }
 
 /* find_known_child - returns the child mapping whose name is first in weights_names, or NO_CONTAINER. */
@@ -129,11 +132,13 @@ static uint32_t find_only_child(const struct containers *tree, uint32_t at)
     return NO_CONTAINER;
 }
 
-/* has_parameter_names - returns true if the keys of P look like the names of a module's parameters. */
-static bool has_parameter_names(const struct container *p)
+/* has_parameter_names - returns true if the keys of CONTAINER look like the names of a module's
+ * parameters. */
+static bool has_parameter_names(const struct container *container)
 {
-    return p->has_metadata ||
-           (p->tensors_with_dims && p->dotted_tensors >= p->text_key_tensors - p->dotted_tensors);
+    return container->has_metadata ||
+           (container->tensors_with_dims &&
+            container->dotted_tensors >= container->text_key_tensors - container->dotted_tensors);
 }
 
 /* has_weights_itself - returns true if the weights are entries of container AT, not of a mapping in it. */
@@ -223,15 +228,15 @@ struct roles {
     uint8_t *region, *role; /* by container */
 };
 
-static enum region find_region(const struct roles *roles, uint32_t i)
+static enum region find_region(const struct roles *roles, uint32_t index)
 {
-    const struct container *p = &roles->tree->list[i];
+    const struct container *p = &roles->tree->list[index];
     enum region parent_region = REGION_OUTSIDE;
     if (p->parent != NO_CONTAINER)
         parent_region = (enum region)roles->region[p->parent];
     if (parent_region == REGION_NO_WEIGHTS || !may_be_weights(p))
         return REGION_NO_WEIGHTS;
-    if (i == roles->main && roles->main_is_chosen)
+    if (index == roles->main && roles->main_is_chosen)
         return REGION_WEIGHTS;
     if (parent_region == REGION_FLAT)
         return is_averaged_name(&p->elem) ? REGION_AVERAGED : REGION_NO_WEIGHTS;
@@ -240,13 +245,14 @@ static enum region find_region(const struct roles *roles, uint32_t i)
     return parent_region == REGION_OUTSIDE && is_non_weights(&p->elem) ? REGION_NO_WEIGHTS : parent_region;
 }
 
-/* is_network - returns true if the entries of container I, in REGION, are the parameters of a network. */
-static bool is_network(const struct roles *roles, uint32_t i, enum region region)
+/* is_network - returns true if the entries of container INDEX, in REGION, are the parameters of a network. */
+static bool is_network(const struct roles *roles, uint32_t index, enum region region)
 {
-    const struct container *p = &roles->tree->list[i];
+    const struct container *p = &roles->tree->list[index];
     bool is_tensor_list = !p->is_mapping && p->tensor_entries;
     switch (region) {
-    case REGION_WEIGHTS: return p->is_state_dict || (i == roles->main && has_weights_itself(roles->tree, i));
+    case REGION_WEIGHTS:
+        return p->is_state_dict || (index == roles->main && has_weights_itself(roles->tree, index));
     case REGION_AVERAGED:
         return is_tensor_list || (p->is_state_dict && (p->tensors_with_dims || p->has_metadata));
     case REGION_OUTSIDE:
@@ -258,11 +264,13 @@ static bool is_network(const struct roles *roles, uint32_t i, enum region region
     }
 }
 
-/* is_flat - returns true if the weights are entries of P. In a tree of dicts, most are further down. */
-static bool is_flat(const struct container *p)
+/* is_flat - returns true if the weights are entries of CONTAINER. In a tree of dicts, most are further
+ * down. */
+static bool is_flat(const struct container *container)
 {
-    return p->is_mapping &&
-           (has_parameter_names(p) || p->text_key_tensors >= p->tensors_below - p->text_key_tensors);
+    return container->is_mapping &&
+           (has_parameter_names(container) ||
+            container->text_key_tensors >= container->tensors_below - container->text_key_tensors);
 }
 
 /* set_roles - sets the role of each container, parents first. Returns false if none is WEIGHTS_MODEL. */
@@ -382,35 +390,35 @@ bool ckpt_tensor_is_optimizer_state(const ckpt_tensor *tensor)
 
 /* ---- rows */
 
-/* index_entries - maps to I each node that may be in the last step of a row in container I. */
-static bool index_entries(const struct containers *tree, uint32_t i, map *by_node)
+/* index_entries - maps to INDEX each node that may be in the last step of a row in container INDEX. */
+static bool index_entries(const struct containers *tree, uint32_t index, map *by_node)
 {
-    const struct container *p = &tree->list[i];
+    const struct container *p = &tree->list[index];
     struct entry e;
-    bool ok = map_set_num(by_node, ptr_key(p->node), i);
+    bool ok = map_set_num(by_node, ptr_key(p->node), index);
     for (uint32_t k = 0; ok && p->is_mapping && k < p->entries; k++)
         if (mapping_entry(p->node, k, &e) && e.key_edit.node != p->node)
-            ok = map_set_num(by_node, ptr_key(e.key_edit.node), i);
+            ok = map_set_num(by_node, ptr_key(e.key_edit.node), index);
     return ok;
 }
 
-/* find_by_step - returns the container of row I by the last step of its path, or NO_CONTAINER. */
-static uint32_t find_by_step(const map *by_node, const struct table *t, size_t i)
+/* find_by_step - returns the container of row INDEX by the last step of its path, or NO_CONTAINER. */
+static uint32_t find_by_step(const map *by_node, const struct table *table, size_t index)
 {
-    uint32_t n = table_npath_of(t, i);
-    const struct step *steps = n ? table_steps_of(t, i) : NULL;
+    uint32_t n = table_npath_of(table, index);
+    const struct step *steps = n ? table_steps_of(table, index) : NULL;
     const ckpt_value *node = steps ? steps[n - 1].node : NULL;
     uint32_t at = node ? map_get_num(by_node, ptr_key(node)) : MAP_NONE;
     return at == MAP_NONE ? NO_CONTAINER : at;
 }
 
-/* find_by_name - returns the container of row I without steps, as in nested archives and rebuilt graphs, or
- * NO_CONTAINER. BY_NAME has the containers by name; ROOT is the name of the node where they begin. */
-static uint32_t find_by_name(const map *by_name, const struct table *t, size_t i, ckpt_str root)
+/* find_by_name - returns the container of row INDEX without steps, as in nested archives and rebuilt graphs,
+ * or NO_CONTAINER. BY_NAME has the containers by name; ROOT is the name of the node where they begin. */
+static uint32_t find_by_name(const map *by_name, const struct table *table, size_t index, ckpt_str root)
 {
-    ckpt_str name = table_name(t, i);
-    uint32_t n = table_npath_of(t, i);
-    const ckpt_path_elem *key = n ? &table_path_of(t, i)[n - 1] : NULL;
+    ckpt_str name = table_name(table, index);
+    uint32_t n = table_npath_of(table, index);
+    const ckpt_path_elem *key = n ? &table_path_of(table, index)[n - 1] : NULL;
     if (!key || key->is_int)
         return NO_CONTAINER;
     if (root.len && (!str_starts(name, root) || name.len <= root.len + 1))

@@ -25,8 +25,8 @@ struct weights {
 ckpt_status weights_find(const struct containers *tree, struct weights *out, ckpt_error *err);
 /* weights_below - finds the weights if TREE is below a given --root: then every state dict has a role. */
 ckpt_status weights_below(const struct containers *tree, struct weights *out, ckpt_error *err);
-/* is_averaged_name - returns true if E is a name of averaged copies: "ema", "model_ema", "swa_model". */
-bool is_averaged_name(const ckpt_path_elem *e);
+/* is_averaged_name - returns true if ELEM is a name of averaged copies: "ema", "model_ema", "swa_model". */
+bool is_averaged_name(const ckpt_path_elem *elem);
 /* name_state - returns which state NAME, the joined name of a tensor, belongs to in a file in which only
  * names tell it from the weights (Keras, TensorFlow, Paddle); CKPT_STATE_NONE: it may be a weight. */
 ckpt_state name_state(ckpt_str name);

@@ -25,9 +25,9 @@ static const struct allowed {
 #undef ALLOWED
 };
 
-const char *weights_only_allowed_name(size_t i)
+const char *weights_only_allowed_name(size_t index)
 {
-    return i < sizeof allowed / sizeof *allowed ? allowed[i].name : NULL;
+    return index < sizeof allowed / sizeof *allowed ? allowed[index].name : NULL;
 }
 
 /* The opcodes that torch's unpickler supports. */
@@ -116,10 +116,10 @@ static bool needs_import(ckpt_str module, ckpt_str name)
            (str_is(module, "torch.distributed.device_mesh") && str_is(name, "DeviceMesh"));
 }
 
-static void check_globals(const struct pickle_facts *p, struct violation *first)
+static void check_globals(const struct pickle_facts *facts, struct violation *first)
 {
-    for (size_t i = 0; i < p->nglobals; i++) {
-        const ckpt_value *g = p->globals[i];
+    for (size_t i = 0; i < facts->nglobals; i++) {
+        const ckpt_value *g = facts->globals[i];
         ckpt_str module = python3_module(value_module(g)), name = value_name(g);
         if (lookup_global(g) != REFUSED)
             continue;
@@ -133,22 +133,22 @@ static void check_globals(const struct pickle_facts *p, struct violation *first)
 
 /* ---- opcodes, calls, changes */
 
-static void check_opcodes(const struct pickle_facts *p, struct violation *first)
+static void check_opcodes(const struct pickle_facts *facts, struct violation *first)
 {
     for (unsigned op = 0; op < 256; op++) {
-        if (p->first_use[op] == UINT64_MAX || memchr(allowed_opcodes, (int)op, sizeof allowed_opcodes))
+        if (facts->first_use[op] == UINT64_MAX || memchr(allowed_opcodes, (int)op, sizeof allowed_opcodes))
             continue;
-        report_violation(first, p->first_use[op], "opcode %u at 0x%" PRIx64 " is not supported%s", op,
-                         p->first_use[op], op == 0x95 ? " (pickle protocol 4 or 5)" : "");
-        first->is_opcode |= first->offset == p->first_use[op];
+        report_violation(first, facts->first_use[op], "opcode %u at 0x%" PRIx64 " is not supported%s", op,
+                         facts->first_use[op], op == 0x95 ? " (pickle protocol 4 or 5)" : "");
+        first->is_opcode |= first->offset == facts->first_use[op];
     }
 }
 
-static void check_calls(const struct pickle_facts *p, struct violation *first)
+static void check_calls(const struct pickle_facts *facts, struct violation *first)
 {
     char name[128];
-    for (size_t i = 0; i < p->ncalls; i++) {
-        const ckpt_value *c = p->calls[i];
+    for (size_t i = 0; i < facts->ncalls; i++) {
+        const ckpt_value *c = facts->calls[i];
         if (lookup_global(c->u.call.callable) != REFUSED)
             continue;
         (void)ckpt_value_type_name(c->u.call.callable, name, sizeof name);
@@ -159,24 +159,24 @@ static void check_calls(const struct pickle_facts *p, struct violation *first)
     }
 }
 
-/* may_change - returns true if torch allows the opcode of M for its target: BUILD (b), SETITEM (s),
+/* may_change - returns true if torch allows the opcode of MUTATION for its target: BUILD (b), SETITEM (s),
  * SETITEMS (u), APPEND (a) or APPENDS (e). */
-static bool may_change(const struct pickle_mutation *m)
+static bool may_change(const struct pickle_mutation *mutation)
 {
-    const ckpt_value *v = m->target;
+    const ckpt_value *v = mutation->target;
     enum made_kind made = v->type == CKPT_V_CALL ? lookup_global(v->u.call.callable) : REFUSED;
-    if (m->opcode == 'b')
+    if (mutation->opcode == 'b')
         return (made != REFUSED && made != OTHER) || v->type == CKPT_V_SET;
-    if (m->opcode == 's' || m->opcode == 'u')
+    if (mutation->opcode == 's' || mutation->opcode == 'u')
         return v->type == CKPT_V_DICT || made == ORDERED_DICT || made == COUNTER;
     return v->type == CKPT_V_LIST;
 }
 
-static void check_changes(const struct pickle_facts *p, struct violation *first)
+static void check_changes(const struct pickle_facts *facts, struct violation *first)
 {
     char name[128];
-    for (size_t i = 0; i < p->nmutations; i++) {
-        const struct pickle_mutation *m = &p->mutations[i];
+    for (size_t i = 0; i < facts->nmutations; i++) {
+        const struct pickle_mutation *m = &facts->mutations[i];
         if (may_change(m))
             continue;
         const char *op = m->opcode == 'b'                       ? "BUILD"
@@ -188,12 +188,12 @@ static void check_changes(const struct pickle_facts *p, struct violation *first)
     }
 }
 
-/* is_known_location - returns true if torch has a deserializer for the location S. "cpu" has no index.
+/* is_known_location - returns true if torch has a deserializer for the location TEXT. "cpu" has no index.
  * Whether the device exists does not depend on the file. */
-static bool is_known_location(ckpt_str s)
+static bool is_known_location(ckpt_str text)
 {
-    return str_matches_word(s, "cpu meta", str_eq) ||
-           str_matches_word(s, "cuda mps privateuse1 hpu xpu mtia", str_starts);
+    return str_matches_word(text, "cpu meta", str_eq) ||
+           str_matches_word(text, "cuda mps privateuse1 hpu xpu mtia", str_starts);
 }
 
 /* check_storage - checks the persistent id ID: (storage, class, key, location, numel), and a sixth item in
@@ -216,11 +216,11 @@ static bool check_storage(const ckpt_value *id, uint64_t offset, struct violatio
     return false;
 }
 
-static void check_persids(const struct pickle_facts *p, struct violation *first)
+static void check_persids(const struct pickle_facts *facts, struct violation *first)
 {
     ckpt_str tag;
-    for (size_t i = 0; i < p->npersids; i++) {
-        const ckpt_value *v = p->persids[i], *id = v->u.pid, *item = value_item(id, 0);
+    for (size_t i = 0; i < facts->npersids; i++) {
+        const ckpt_value *v = facts->persids[i], *id = v->u.pid, *item = value_item(id, 0);
         bool is_storage = !item || (value_text(item, &tag) && str_is(tag, "storage"));
         if (id->type != CKPT_V_INT && !(id->type == CKPT_V_TUPLE && is_storage)) {
             report_violation(first, value_offset(v), "the persistent id at 0x%" PRIx64 " is not a storage",
@@ -235,14 +235,14 @@ static void check_persids(const struct pickle_facts *p, struct violation *first)
 /* ---- str of Python 2 */
 
 /* check_texts - checks that each str of Python 2 is UTF-8, because torch.load decodes it as that. */
-static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct violation *first,
-                               ckpt_error *err)
+static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *facts,
+                               struct violation *first, ckpt_error *err)
 {
     struct graph_visit visit = {.seen = map_new(0)};
     const ckpt_value *v = NULL;
     bool ok = visit.seen && graph_visit_add(&visit, root);
-    for (size_t i = 0; ok && i < p->ncalls; i++) /* also calls that the root does not reach */
-        ok = graph_visit_add(&visit, p->calls[i]);
+    for (size_t i = 0; ok && i < facts->ncalls; i++) /* also calls that the root does not reach */
+        ok = graph_visit_add(&visit, facts->calls[i]);
     while (ok && (v = graph_visit_next(&visit, &ok)) != NULL) {
         ckpt_str s;
         if (v->type == CKPT_V_STR8 && value_text(v, &s) && !utf8_check(s, false, NULL))
@@ -257,15 +257,15 @@ static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts
 
 /* ---- verdict */
 
-static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p, struct violation *first,
+static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *facts, struct violation *first,
                                 ckpt_error *err)
 {
-    check_opcodes(p, first);
-    check_globals(p, first);
-    check_calls(p, first);
-    check_changes(p, first);
-    check_persids(p, first);
-    return p->first_use['U'] == UINT64_MAX ? CKPT_OK : check_texts(f->root, p, first, err);
+    check_opcodes(facts, first);
+    check_globals(facts, first);
+    check_calls(facts, first);
+    check_changes(facts, first);
+    check_persids(facts, first);
+    return facts->first_use['U'] == UINT64_MAX ? CKPT_OK : check_texts(f->root, facts, first, err);
 }
 
 ckpt_status weights_only_check(ckpt_file *f, arena *a, struct weights_only *out, ckpt_error *err)

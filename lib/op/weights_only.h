@@ -15,7 +15,7 @@ ckpt_status weights_only_check(ckpt_file *f, arena *a, struct weights_only *out,
 /* weights_only_allows - returns true if torch 2.15 allows the import MODULE.NAME, as spelled in a pickle. */
 bool weights_only_allows(ckpt_str module, ckpt_str name);
 /* weights_only_allowed_name - returns the I-th allowed name, or NULL. */
-const char *weights_only_allowed_name(size_t i);
+const char *weights_only_allowed_name(size_t index);
 /* name_verdict - returns the verdict on importing MODULE.NAME, in the spelling of Python 3. A NAME with a dot
  * is not allowed, since Python resolves it attribute by attribute; KNOWN_EXEC if its first part is. */
 ckpt_scan_verdict name_verdict(ckpt_str module, ckpt_str name);

@@ -22,31 +22,32 @@ struct decoded {
     bool skipped; /* characters other than digits, pads and line breaks */
 };
 
-/* is_worth_scanning - returns true if D, decoded from TEXT, may be a file. Prose can be decoded as well: what
- * skips characters, or is short, counts only if it runs as a pickle, which needs a line or STACK_GLOBAL. */
-static bool is_worth_scanning(const struct scanner *x, ckpt_str text, const struct decoded *d, source *src,
-                              bool is_serialized)
+/* is_worth_scanning - returns true if DECODED, decoded from TEXT, may be a file. Prose can be decoded as
+ * well: what skips characters, or is short, counts only if it runs as a pickle, which needs a line or
+ * STACK_GLOBAL. */
+static bool is_worth_scanning(const struct scanner *scanner, ckpt_str text, const struct decoded *decoded,
+                              source *src, bool is_serialized)
 {
     if (is_serialized)
-        return scan_is_pickle(x, src, 0, d->n, true);
-    if (!d->skipped && text.len >= BASE64_MIN && x->depth < x->scan->opts->max_depth)
+        return scan_is_pickle(scanner, src, 0, decoded->n, true);
+    if (!decoded->skipped && text.len >= BASE64_MIN && scanner->depth < scanner->scan->opts->max_depth)
         return true;
-    return (memchr(d->bytes, '\n', d->n) || memchr(d->bytes, 0x93, d->n)) &&
-           scan_is_pickle(x, src, 0, d->n, false);
+    return (memchr(decoded->bytes, '\n', decoded->n) || memchr(decoded->bytes, 0x93, decoded->n)) &&
+           scan_is_pickle(scanner, src, 0, decoded->n, false);
 }
 
-/* scan_decoded - scans D, decoded from TEXT at AT, if it may be a file; then sets *FOUND to true. */
+/* scan_decoded - scans DECODED, decoded from TEXT at AT, if it may be a file; then sets *FOUND to true. */
 static ckpt_status scan_decoded(const struct scanned *in, struct scan_text_value value,
-                                const struct decoded *d, bool *found, ckpt_error *err)
+                                const struct decoded *decoded, bool *found, ckpt_error *err)
 {
     struct scanner *x = in->x;
     uint64_t known_bytes = 0;
-    if (!d->n)
+    if (!decoded->n)
         return CKPT_OK;
-    struct scanned inner = {x, source_mem(d->bytes, d->n, CKPT_NO_OFFSET), STR_LIT("")};
+    struct scanned inner = {x, source_mem(decoded->bytes, decoded->n, CKPT_NO_OFFSET), STR_LIT("")};
     ckpt_status st = CKPT_OK;
     CKPT_TRY_ALLOC(inner.src, err);
-    if (is_worth_scanning(x, value.text, d, inner.src, value.is_serialized)) {
+    if (is_worth_scanning(x, value.text, decoded, inner.src, value.is_serialized)) {
         *found = true;
         st = scan_join_offset(in, "text", value.at, &inner.where, err);
         if (st == CKPT_OK && x->depth >= x->scan->opts->max_depth)

@@ -47,9 +47,9 @@ static ckpt_status scan_unpacked_member(void *user, ckpt_str name, source *bytes
     return st;
 }
 
-uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size)
+uint64_t scan_max_unpacked(const struct scanner *scanner, uint64_t size)
 {
-    uint64_t left = x->scan->opts->max_unpacked - x->unpacked;
+    uint64_t left = scanner->scan->opts->max_unpacked - scanner->unpacked;
     if (size > left / RATIO_MAX)
         return left;
     uint64_t by_ratio = size * RATIO_MAX;
@@ -58,34 +58,35 @@ uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size)
 }
 
 /* inflate - returns what SRC inflates to, at most MAX bytes, and sets *ST to how it ended. NULL: nothing. */
-static source *inflate(struct scanner *x, source *src, enum inflate_kind kind, uint64_t max, ckpt_status *st)
+static source *inflate(struct scanner *scanner, source *src, enum inflate_kind kind, uint64_t max,
+                       ckpt_status *st)
 {
     uint64_t used;
     ckpt_error why;
     spool *unpacked = spool_new(max);
     *st = unpacked ? inflate_into(src, 0, src->size, kind, unpacked, &used, &why) : fail_memory(&why);
-    (void)scan_note_system_failure(x->scan, *st, &why);
+    (void)scan_note_system_failure(scanner->scan, *st, &why);
     if (unpacked && spool_size(unpacked))
         return spool_source(unpacked);
     spool_free(unpacked);
     return NULL;
 }
 
-bool scan_is_zlib(struct scanner *x, source *src, bool text)
+bool scan_is_zlib(struct scanner *scanner, source *src, bool text)
 {
     ckpt_status ignored;
-    uint64_t max = text ? scan_max_unpacked(x, src->size) : 64; /* some bytes are enough */
-    source *bytes = inflate(x, src, INFLATE_ZLIB, max, &ignored);
-    bool is_zlib = bytes && (!text || scan_is_pickle(x, bytes, 0, bytes->size, true));
+    uint64_t max = text ? scan_max_unpacked(scanner, src->size) : 64; /* some bytes are enough */
+    source *bytes = inflate(scanner, src, INFLATE_ZLIB, max, &ignored);
+    bool is_zlib = bytes && (!text || scan_is_pickle(scanner, bytes, 0, bytes->size, true));
     source_unref(bytes);
     return is_zlib;
 }
 
-static ckpt_status scan_deflated(struct compressed_data *p, enum inflate_kind kind, ckpt_error *err)
+static ckpt_status scan_deflated(struct compressed_data *data, enum inflate_kind kind, ckpt_error *err)
 {
-    source *src = p->in->src;
+    source *src = data->in->src;
     uint64_t used;
-    spool *unpacked = spool_new(scan_max_unpacked(p->in->x, src->size));
+    spool *unpacked = spool_new(scan_max_unpacked(data->in->x, src->size));
     CKPT_TRY_ALLOC(unpacked, err);
     ckpt_status st = inflate_into(src, 0, src->size, kind, unpacked, &used, err);
     source *bytes = spool_source(unpacked);
@@ -95,7 +96,7 @@ static ckpt_status scan_deflated(struct compressed_data *p, enum inflate_kind ki
     ckpt_error inside_err;
     ckpt_status scan_st = st == CKPT_EIO || st == CKPT_ENOMEM
                               ? CKPT_OK
-                              : scan_unpacked_member(p, STR_LIT("contents"), bytes, &inside_err);
+                              : scan_unpacked_member(data, STR_LIT("contents"), bytes, &inside_err);
     source_unref(bytes);
     if (scan_st != CKPT_OK)
         *err = inside_err;
@@ -104,10 +105,10 @@ static ckpt_status scan_deflated(struct compressed_data *p, enum inflate_kind ki
 
 /* read_7zip_end - returns the end of a 7-Zip archive, by its signature header (32 bytes; offset and size of
  * the end header at 12 and 20). */
-static uint64_t read_7zip_end(struct scan *s, source *src)
+static uint64_t read_7zip_end(struct scan *scan, source *src)
 {
     unsigned char head[SEVENZIP_HEADER];
-    if (!scan_read(s, src, 0, head, sizeof head))
+    if (!scan_read(scan, src, 0, head, sizeof head))
         return UINT64_MAX;
     uint64_t end_header_size = load_u64le(head + 20);
     /* libarchive found the end header there; without one, its offset is not used */
@@ -118,25 +119,25 @@ static uint64_t read_7zip_end(struct scan *s, source *src)
  * content size (8, if FLG has it), dictionary ID (4, if FLG has it), header checksum (1); blocks, each its
  * size (the top bit: not compressed), its bytes and a checksum (4, if FLG has it); EndMark (a size of 0);
  * content checksum (4, if FLG has it). */
-static bool skip_lz4_frame(reader *r)
+static bool skip_lz4_frame(reader *in)
 {
-    const unsigned char *head = reader_take(r, 6);
+    const unsigned char *head = reader_take(in, 6);
     if (!head)
         return false;
     unsigned flg = head[4];
     uint64_t block_size, checksum_size = flg & LZ4_BLOCK_CHECKSUM ? 4 : 0;
-    (void)reader_skip(r, (flg & LZ4_CONTENT_SIZE ? 8u : 0) + (flg & LZ4_DICT_ID ? 4u : 0) + 1);
-    while ((block_size = reader_u32(r) & ~LZ4_UNCOMPRESSED))
-        (void)reader_skip(r, block_size + checksum_size);
-    return !(flg & LZ4_CONTENT_CHECKSUM) || reader_skip(r, 4);
+    (void)reader_skip(in, (flg & LZ4_CONTENT_SIZE ? 8u : 0) + (flg & LZ4_DICT_ID ? 4u : 0) + 1);
+    while ((block_size = reader_u32(in) & ~LZ4_UNCOMPRESSED))
+        (void)reader_skip(in, block_size + checksum_size);
+    return !(flg & LZ4_CONTENT_CHECKSUM) || reader_skip(in, 4);
 }
 
 /* skip_lz4_user_frame - skips a skippable frame: magic number, length of the data (4 bytes), data. */
-static bool skip_lz4_user_frame(reader *r)
+static bool skip_lz4_user_frame(reader *in)
 {
-    (void)reader_skip(r, 4);
-    uint64_t n = reader_u32(r);
-    return reader_skip(r, n);
+    (void)reader_skip(in, 4);
+    uint64_t n = reader_u32(in);
+    return reader_skip(in, n);
 }
 
 /* find_lz4_end - sets *END to the end of the last frame of SRC, which libarchive does not report. */
@@ -156,11 +157,11 @@ static ckpt_status find_lz4_end(source *src, uint64_t *end, ckpt_error *err)
     return r.status == CKPT_ETRUNCATED ? CKPT_OK : r.status;
 }
 
-static ckpt_status unpack_with_libarchive(struct scan *s, source *src, const char *kind, struct unpack *u,
-                                          ckpt_error *err)
+static ckpt_status unpack_with_libarchive(struct scan *scan, source *src, const char *kind,
+                                          struct unpack *unpack, ckpt_error *err)
 {
-    CKPT_TRY(unpack_archive(src, u, err));
-    uint64_t end = strcmp(kind, "7-Zip") == 0 ? read_7zip_end(s, src) : u->bytes_read;
+    CKPT_TRY(unpack_archive(src, unpack, err));
+    uint64_t end = strcmp(kind, "7-Zip") == 0 ? read_7zip_end(scan, src) : unpack->bytes_read;
     if (strcmp(kind, "lz4") == 0)
         CKPT_TRY(find_lz4_end(src, &end, err));
     return end >= src->size ? CKPT_OK
@@ -176,20 +177,20 @@ static ckpt_status count_unpacked(void *user, ckpt_str name, source *bytes, ckpt
     return CKPT_OK;
 }
 
-bool scan_is_compressed(struct scanner *x, source *src, const char *kind)
+bool scan_is_compressed(struct scanner *scanner, source *src, const char *kind)
 {
-    uint64_t unpacked_size = 0, max = scan_max_unpacked(x, src->size);
+    uint64_t unpacked_size = 0, max = scan_max_unpacked(scanner, src->size);
     struct unpack u = {.max_bytes = max, .member = count_unpacked, .user = &unpacked_size};
     bool zlib = strcmp(kind, "zlib") == 0;
     ckpt_error why;
     ckpt_status st;
     if (zlib || strcmp(kind, "gzip") == 0) {
-        source *bytes = inflate(x, src, zlib ? INFLATE_ZLIB : INFLATE_GZIP, max, &st);
+        source *bytes = inflate(scanner, src, zlib ? INFLATE_ZLIB : INFLATE_GZIP, max, &st);
         unpacked_size = bytes ? bytes->size : 0;
         source_unref(bytes);
     } else {
         st = unpack_archive(src, &u, &why);
-        (void)scan_note_system_failure(x->scan, st, &why);
+        (void)scan_note_system_failure(scanner->scan, st, &why);
     }
     return st == CKPT_OK && unpacked_size > 0;
 }
@@ -217,37 +218,38 @@ static ckpt_status note_if_file(void *user, ckpt_str name, source *bytes, ckpt_e
 /* inflates_to_file - returns true if SRC is zlib data of a recognized file or of more bytes than may be
  * unpacked, or is broken zlib data whose first bytes call something as a pickle: random bytes inflate to few
  * bytes. */
-static bool inflates_to_file(struct scanner *x, source *src)
+static bool inflates_to_file(struct scanner *scanner, source *src)
 {
-    struct packed_file f = {.x = x};
+    struct packed_file f = {.x = scanner};
     ckpt_status st;
     ckpt_error why;
-    source *bytes = inflate(x, src, INFLATE_ZLIB, scan_max_unpacked(x, src->size), &st);
+    source *bytes = inflate(scanner, src, INFLATE_ZLIB, scan_max_unpacked(scanner, src->size), &st);
     if (bytes && st == CKPT_OK)
-        (void)scan_note_system_failure(x->scan, note_if_file(&f, STR_LIT(""), bytes, &why), &why);
+        (void)scan_note_system_failure(scanner->scan, note_if_file(&f, STR_LIT(""), bytes, &why), &why);
     else if (bytes)
-        f.is_file = bytes->size >= CALL_MIN && scan_is_pickle(x, bytes, 0, bytes->size, false);
-    x->unpacked += bytes ? bytes->size : 0;
+        f.is_file = bytes->size >= CALL_MIN && scan_is_pickle(scanner, bytes, 0, bytes->size, false);
+    scanner->unpacked += bytes ? bytes->size : 0;
     source_unref(bytes);
     return f.is_file || st == CKPT_ELIMIT;
 }
 
-const char *scan_find_packed_file(struct scanner *x, source *src)
+const char *scan_find_packed_file(struct scanner *scanner, source *src)
 {
     struct probe p = {.size = 0};
     ckpt_error why;
-    struct packed_file f = {.x = x};
-    struct unpack u = {.max_bytes = scan_max_unpacked(x, src->size), .member = note_if_file, .user = &f};
-    if (scan_note_system_failure(x->scan, recognize_fill(&p, x->path, src, &why), &why))
+    struct packed_file f = {.x = scanner};
+    struct unpack u = {
+        .max_bytes = scan_max_unpacked(scanner, src->size), .member = note_if_file, .user = &f};
+    if (scan_note_system_failure(scanner->scan, recognize_fill(&p, scanner->path, src, &why), &why))
         return NULL;
     if (recognize_zlib(&p))
-        return inflates_to_file(x, src) ? "zlib" : NULL;
+        return inflates_to_file(scanner, src) ? "zlib" : NULL;
     const struct signature *compression = recognize_kind(&p, SIGN_COMPRESSED);
     if (!compression || strcmp(compression->id, "lzma") != 0)
         return NULL;
     ckpt_status st = unpack_archive(src, &u, &why);
-    (void)scan_note_system_failure(x->scan, st, &why);
-    x->unpacked += f.size;
+    (void)scan_note_system_failure(scanner->scan, st, &why);
+    scanner->unpacked += f.size;
     return f.is_file || st == CKPT_ELIMIT ? "lzma" : NULL;
 }
 

@@ -134,17 +134,18 @@ bool scan_target_runs_code(ckpt_str text)
            (has_internal_name(text) || name_path_runs_code(text, false));
 }
 
-void scan_note_target(struct target_object *o, uint64_t at, ckpt_str target)
+void scan_note_target(struct target_object *object, uint64_t at, ckpt_str target)
 {
-    o->has_target = !target.ptr || scan_may_be_target(target);
-    o->target = target;
-    o->target_at = at;
+    object->has_target = !target.ptr || scan_may_be_target(target);
+    object->target = target;
+    object->target_at = at;
 }
 
-ckpt_status scan_judge_object(const struct scanned *in, const struct target_object *o)
+ckpt_status scan_judge_object(const struct scanned *in, const struct target_object *object)
 {
-    return o->has_target && (o->has_params || o->nkeys == 1) ? scan_config_target(in, o->target_at, o->target)
-                                                             : CKPT_OK;
+    return object->has_target && (object->has_params || object->nkeys == 1)
+               ? scan_config_target(in, object->target_at, object->target)
+               : CKPT_OK;
 }
 
 bool scan_is_dotted_name(ckpt_str text) { return is_path(text) && str_has(text, STR_LIT(".")); }

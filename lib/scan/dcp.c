@@ -69,90 +69,90 @@ void scan_siblings_close(struct scan_siblings *siblings)
         source_unref(siblings->files[i]);
 }
 
-static source *find_file(const struct dcp_scan *d, ckpt_str name)
+static source *find_file(const struct dcp_scan *scan, ckpt_str name)
 {
-    for (size_t i = 0; i < d->siblings->n; i++)
-        if (str_eq(d->siblings->names[i], name))
-            return d->siblings->files[i];
+    for (size_t i = 0; i < scan->siblings->n; i++)
+        if (str_eq(scan->siblings->names[i], name))
+            return scan->siblings->files[i];
     return NULL;
 }
 
-static ckpt_status report_not_opened(struct dcp_scan *d, ckpt_str name, const char *why)
+static ckpt_status report_not_opened(struct dcp_scan *scan, ckpt_str name, const char *why)
 {
-    return SCAN_FOUND(d->in, SCAN_NOT_OPENED, 0, "the value \"%.*s\": %s", STR_ARG(name), why);
+    return SCAN_FOUND(scan->in, SCAN_NOT_OPENED, 0, "the value \"%.*s\": %s", STR_ARG(name), why);
 }
 
-/* scan_value - scans the N bytes at OFFSET of FILE, called FILE_NAME, which are the value NAME. */
-static ckpt_status scan_value(struct dcp_scan *d, ckpt_str name, source *file, ckpt_str file_name,
-                              uint64_t offset, uint64_t n)
+/* scan_value - scans the NBYTES bytes at OFFSET of FILE, called FILE_NAME, which are the value NAME. */
+static ckpt_status scan_value(struct dcp_scan *scan, ckpt_str name, source *file, ckpt_str file_name,
+                              uint64_t offset, uint64_t nbytes)
 {
-    struct scanner *x = d->in->x;
+    struct scanner *x = scan->in->x;
     uint64_t known_bytes = 0, end;
-    struct scanned bytes = {.x = x}, all = {x, file, ARENA_CONCAT(x->a, d->siblings->folder, file_name)};
-    if (!checked_add(offset, n, &end) || end > file->size)
-        return SCAN_FOUND(d->in, SCAN_MALFORMED, 0,
+    struct scanned bytes = {.x = x}, all = {x, file, ARENA_CONCAT(x->a, scan->siblings->folder, file_name)};
+    if (!checked_add(offset, nbytes, &end) || end > file->size)
+        return SCAN_FOUND(scan->in, SCAN_MALFORMED, 0,
                           "the value \"%.*s\" is outside of its file: {%" PRIu64 " bytes at %" PRIu64
                           "} of {=%" PRIu64 "}",
-                          STR_ARG(name), n, offset, file->size);
-    if (n > d->left)
-        return report_not_opened(d, name, "the values overlap, and take too long to scan");
-    d->left -= n;
-    CKPT_TRY(scan_join_offset(&all, "bytes", offset, &bytes.where, d->err));
-    CKPT_TRY(source_slice(file, offset, n, &bytes.src, d->err));
-    ckpt_status st = scan_bytes(&bytes, SCAN_MEMBER, &known_bytes, d->err);
-    if (st == CKPT_OK && known_bytes < n)
-        st = report_not_opened(d, name, "the purpose of some of its bytes is unknown");
+                          STR_ARG(name), nbytes, offset, file->size);
+    if (nbytes > scan->left)
+        return report_not_opened(scan, name, "the values overlap, and take too long to scan");
+    scan->left -= nbytes;
+    CKPT_TRY(scan_join_offset(&all, "bytes", offset, &bytes.where, scan->err));
+    CKPT_TRY(source_slice(file, offset, nbytes, &bytes.src, scan->err));
+    ckpt_status st = scan_bytes(&bytes, SCAN_MEMBER, &known_bytes, scan->err);
+    if (st == CKPT_OK && known_bytes < nbytes)
+        st = report_not_opened(scan, name, "the purpose of some of its bytes is unknown");
     source_unref(bytes.src);
     return st;
 }
 
 /* scan_item - scans the item INFO of the entry KEY, unless it is of a tensor. */
-static ckpt_status scan_item(struct dcp_scan *d, dcp_word key, dcp_word info)
+static ckpt_status scan_item(struct dcp_scan *scan, dcp_word key, dcp_word info)
 {
     ckpt_str name = {0}, path;
     uint64_t offset, n;
-    if (dcp_text(&d->meta, dcp_field(&d->meta, key, DCP_INDEX, INDEX_FQN), &name) &&
-        map_get(d->tensors, name) != MAP_NONE && map_get(d->values, name) == MAP_NONE)
+    if (dcp_text(&scan->meta, dcp_field(&scan->meta, key, DCP_INDEX, INDEX_FQN), &name) &&
+        map_get(scan->tensors, name) != MAP_NONE && map_get(scan->values, name) == MAP_NONE)
         return CKPT_OK;
-    if (!dcp_text(&d->meta, dcp_field(&d->meta, info, DCP_STORAGE_INFO, INFO_PATH), &path) ||
-        !dcp_int(dcp_field(&d->meta, info, DCP_STORAGE_INFO, INFO_OFFSET), &offset) ||
-        !dcp_int(dcp_field(&d->meta, info, DCP_STORAGE_INFO, INFO_LENGTH), &n))
-        return report_not_opened(d, name, "its file, offset or length is not in the file");
+    if (!dcp_text(&scan->meta, dcp_field(&scan->meta, info, DCP_STORAGE_INFO, INFO_PATH), &path) ||
+        !dcp_int(dcp_field(&scan->meta, info, DCP_STORAGE_INFO, INFO_OFFSET), &offset) ||
+        !dcp_int(dcp_field(&scan->meta, info, DCP_STORAGE_INFO, INFO_LENGTH), &n))
+        return report_not_opened(scan, name, "its file, offset or length is not in the file");
     if (scan_path_leaves_folder(path))
-        return SCAN_FOUND(d->in, SCAN_EXTERNAL_PATH, 0,
+        return SCAN_FOUND(scan->in, SCAN_EXTERNAL_PATH, 0,
                           "the value \"%.*s\" is in \"%.*s\", outside of the folder", STR_ARG(name),
                           STR_ARG(path));
-    source *file = find_file(d, path);
-    return file ? scan_value(d, name, file, path, offset, n)
-                : report_not_opened(d, name, "its file is not in the folder, or cannot be opened");
+    source *file = find_file(scan, path);
+    return file ? scan_value(scan, name, file, path, offset, n)
+                : report_not_opened(scan, name, "its file is not in the folder, or cannot be opened");
 }
 
-/* sort_names - puts the names of all entries into d->tensors or d->values. */
-static ckpt_status sort_names(struct dcp_scan *d)
+/* sort_names - puts the names of all entries into scan->tensors or scan->values. */
+static ckpt_status sort_names(struct dcp_scan *scan)
 {
     size_t n;
     const dcp_word *entries = dcp_elements(
-        &d->meta, dcp_field(&d->meta, d->meta.root, DCP_METADATA, METADATA_TENSORS), &n);
+        &scan->meta, dcp_field(&scan->meta, scan->meta.root, DCP_METADATA, METADATA_TENSORS), &n);
     for (size_t i = 0; i + 1 < n; i += 2) {
         ckpt_str name;
-        map *names = dcp_is_instance(entries[i + 1], DCP_TENSOR) ? d->tensors : d->values;
-        if (dcp_text(&d->meta, entries[i], &name) && !map_put(names, name, 1, NULL))
-            return fail_memory(d->err);
+        map *names = dcp_is_instance(entries[i + 1], DCP_TENSOR) ? scan->tensors : scan->values;
+        if (dcp_text(&scan->meta, entries[i], &name) && !map_put(names, name, 1, NULL))
+            return fail_memory(scan->err);
     }
     return CKPT_OK;
 }
 
-static ckpt_status scan_items(struct dcp_scan *d)
+static ckpt_status scan_items(struct dcp_scan *scan)
 {
     size_t n;
-    dcp_word tensors = dcp_field(&d->meta, d->meta.root, DCP_METADATA, METADATA_TENSORS),
-             infos = dcp_field(&d->meta, d->meta.root, DCP_METADATA, METADATA_STORAGE_DATA);
+    dcp_word tensors = dcp_field(&scan->meta, scan->meta.root, DCP_METADATA, METADATA_TENSORS),
+             infos = dcp_field(&scan->meta, scan->meta.root, DCP_METADATA, METADATA_STORAGE_DATA);
     if (dcp_type(tensors) != DCP_DICT || dcp_type(infos) != DCP_DICT)
-        return report_not_opened(d, STR_LIT("*"), "no dicts of names and values were found in the file");
-    CKPT_TRY(sort_names(d));
-    const dcp_word *items = dcp_elements(&d->meta, infos, &n);
+        return report_not_opened(scan, STR_LIT("*"), "no dicts of names and values were found in the file");
+    CKPT_TRY(sort_names(scan));
+    const dcp_word *items = dcp_elements(&scan->meta, infos, &n);
     for (size_t i = 0; i + 1 < n; i += 2)
-        CKPT_TRY(scan_item(d, items[i], items[i + 1]));
+        CKPT_TRY(scan_item(scan, items[i], items[i + 1]));
     return CKPT_OK;
 }
 
@@ -210,41 +210,41 @@ struct dcp_archive {
 };
 
 /* scan_metadata - scans the values that IN, the member NAME, lists. */
-static ckpt_status scan_metadata(struct dcp_archive *d, const struct scanned *in, ckpt_str name)
+static ckpt_status scan_metadata(struct dcp_archive *archive, const struct scanned *in, ckpt_str name)
 {
-    struct scan_siblings siblings = {.left = &d->left};
+    struct scan_siblings siblings = {.left = &archive->left};
     size_t nopened = in->x->nopened_zips;
-    ckpt_str folder = ARENA_CONCAT(d->a, STR_LIT("!"), str_folder(name));
-    CKPT_TRY(scan_join_names(d->in, str_folder(name), &siblings.folder, d->err));
-    ckpt_status st = folder.ptr
-                         ? scan_siblings_open(d->a, d->members, folder.ptr, d->files_left, &siblings, d->err)
-                         : fail_memory(d->err);
-    d->files_left -= siblings.n < d->files_left ? siblings.n : d->files_left;
+    ckpt_str folder = ARENA_CONCAT(archive->a, STR_LIT("!"), str_folder(name));
+    CKPT_TRY(scan_join_names(archive->in, str_folder(name), &siblings.folder, archive->err));
+    ckpt_status st = folder.ptr ? scan_siblings_open(archive->a, archive->members, folder.ptr,
+                                                     archive->files_left, &siblings, archive->err)
+                                : fail_memory(archive->err);
+    archive->files_left -= siblings.n < archive->files_left ? siblings.n : archive->files_left;
     if (st == CKPT_OK)
-        st = scan_dcp_values(in, &siblings, d->err);
+        st = scan_dcp_values(in, &siblings, archive->err);
     in->x->nopened_zips = nopened; /* those that were added are in files that are closed now */
     scan_siblings_close(&siblings);
     return st;
 }
 
 /* open_and_scan_metadata - does that, if the member NAME is a pickle. */
-static ckpt_status open_and_scan_metadata(struct dcp_archive *d, ckpt_str name)
+static ckpt_status open_and_scan_metadata(struct dcp_archive *archive, ckpt_str name)
 {
-    struct scanned in = {.x = d->in->x};
+    struct scanned in = {.x = archive->in->x};
     ckpt_error why;
-    ckpt_str path = ARENA_CONCAT(d->a, STR_LIT("!"), name);
-    CKPT_TRY(scan_join_names(d->in, name, &in.where, d->err));
-    CKPT_TRY_ALLOC(path.ptr, d->err);
-    ckpt_status st = members_open_file(d->members, path.ptr, &in.src, &why);
+    ckpt_str path = ARENA_CONCAT(archive->a, STR_LIT("!"), name);
+    CKPT_TRY(scan_join_names(archive->in, name, &in.where, archive->err));
+    CKPT_TRY_ALLOC(path.ptr, archive->err);
+    ckpt_status st = members_open_file(archive->members, path.ptr, &in.src, &why);
     if (scan_note_system_failure(in.x->scan, st, &why)) {
-        *d->err = why;
+        *archive->err = why;
         return st;
     }
     if (!in.src)
         return scan_found(in.x->scan, SCAN_NOT_OPENED, in.where, NULL, CKPT_NO_OFFSET,
                           "the values that it lists: %s", why.what);
     if (scan_is_pickle(in.x, in.src, 0, in.src->size, true))
-        st = scan_metadata(d, &in, name);
+        st = scan_metadata(archive, &in, name);
     source_unref(in.src);
     return st;
 }

@@ -47,11 +47,11 @@ static const struct target_list file_operations[] = {
     {"torch.ops.debugprims", "load_tensor"},
 };
 
-/* is_name_char - returns true if C may be in an identifier. No byte beyond ASCII ends one: in Python, such
- * characters are letters or a syntax error. */
-static bool is_name_char(char c, bool is_first)
+/* is_name_char - returns true if CHARACTER may be in an identifier. No byte beyond ASCII ends one: in Python,
+ * such characters are letters or a syntax error. */
+static bool is_name_char(char character, bool is_first)
 {
-    unsigned char u = (unsigned char)c;
+    unsigned char u = (unsigned char)character;
     bool is_letter = u >= 0x80 || u == '_' || ((u | 0x20) >= 'a' && (u | 0x20) <= 'z');
     return is_letter || (!is_first && u >= '0' && u <= '9');
 }
@@ -106,14 +106,14 @@ static const struct text_kind constant_kind = {"", exported_is_constant,
 static const struct text_kind number_kind = {"as_bool as_bools as_int as_int_lists as_ints", is_never,
                                              "a number"};
 
-static const struct text_kind *find_kind(const struct exported_text *t)
+static const struct text_kind *find_kind(const struct exported_text *text)
 {
     for (size_t i = 0; i < sizeof text_kinds / sizeof *text_kinds; i++)
-        if (str_matches_word(t->key, text_kinds[i].keys, str_eq))
+        if (str_matches_word(text->key, text_kinds[i].keys, str_eq))
             return &text_kinds[i];
-    if (str_matches_word(t->key, number_kind.keys, str_eq))
+    if (str_matches_word(text->key, number_kind.keys, str_eq))
         return &number_kind;
-    return t->is_input ? &constant_kind : NULL;
+    return text->is_input ? &constant_kind : NULL;
 }
 
 /* is_known_function - returns true if NAME is not looked up in a module, is an operation, or is known. */
@@ -147,23 +147,23 @@ static bool is_file_operation(ckpt_str name)
                            str_take_until(&rest, '.'));
 }
 
-ckpt_status exported_judge_text(const struct scanned *in, const struct exported_text *t)
+ckpt_status exported_judge_text(const struct scanned *in, const struct exported_text *text)
 {
-    const struct text_kind *kind = find_kind(t);
+    const struct text_kind *kind = find_kind(text);
     if (!kind)
         return CKPT_OK;
-    if (!kind->is_allowed(t->text))
-        return SCAN_FOUND(in, SCAN_EVALUATED_TEXT, t->at,
+    if (!kind->is_allowed(text->text))
+        return SCAN_FOUND(in, SCAN_EVALUATED_TEXT, text->at,
                           "the \"%.*s\" {%.*s} is not {=%s}, and torch writes it into Python code",
-                          STR_ARG(t->key), STR_ARG(t->text), kind->what);
+                          STR_ARG(text->key), STR_ARG(text->text), kind->what);
     if (kind->is_allowed != is_function_name)
         return CKPT_OK;
-    if (is_file_operation(t->text))
-        return SCAN_FOUND(in, SCAN_GRAPH_CODE, t->at,
-                          "the operation %.*s reads or writes a file of its choice", STR_ARG(t->text));
-    return is_known_function(t->text)
+    if (is_file_operation(text->text))
+        return SCAN_FOUND(in, SCAN_GRAPH_CODE, text->at,
+                          "the operation %.*s reads or writes a file of its choice", STR_ARG(text->text));
+    return is_known_function(text->text)
                ? CKPT_OK
-               : SCAN_FOUND(in, SCAN_CONFIG_TARGET, t->at, "a graph calls %.*s", STR_ARG(t->text));
+               : SCAN_FOUND(in, SCAN_CONFIG_TARGET, text->at, "a graph calls %.*s", STR_ARG(text->text));
 }
 
 /* ----------------------------------------------------------- example inputs */
@@ -173,29 +173,30 @@ struct example_inputs {
     ckpt_status st; /* of reporting */
 };
 
-/* judge_value - for graph_visit_children: reports V if it is a text or bytes that cannot be in quotes. */
-static bool judge_value(void *user, const ckpt_value *v)
+/* judge_value - for graph_visit_children: reports VALUE if it is a text or bytes that cannot be in quotes. */
+static bool judge_value(void *user, const ckpt_value *value)
 {
     struct example_inputs *e = user;
-    bool is_text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES);
-    if (!is_text || (!(v->flags & VALUE_SPAN) && exported_is_constant(v->u.str)))
+    bool is_text = value &&
+                   (value->type == CKPT_V_STR || value->type == CKPT_V_STR8 || value->type == CKPT_V_BYTES);
+    if (!is_text || (!(value->flags & VALUE_SPAN) && exported_is_constant(value->u.str)))
         return true;
-    ckpt_str shown = v->flags & VALUE_SPAN ? STR_LIT("a long text") : v->u.str;
+    ckpt_str shown = value->flags & VALUE_SPAN ? STR_LIT("a long text") : value->u.str;
     e->st = SCAN_FOUND(e->in, SCAN_EVALUATED_TEXT, CKPT_NO_OFFSET,
                        "{%.*s} in the example inputs is not {=%s}, and torch writes keys into Python code",
                        STR_ARG(shown), constant_kind.what);
     return e->st == CKPT_OK;
 }
 
-static ckpt_status judge_values(struct example_inputs *e, const ckpt_value *root, ckpt_error *err)
+static ckpt_status judge_values(struct example_inputs *inputs, const ckpt_value *root, ckpt_error *err)
 {
     struct graph_visit visit = {.seen = map_new(16)};
     const ckpt_value *v;
     bool ok = visit.seen && graph_visit_add(&visit, root);
-    while (ok && e->st == CKPT_OK && (v = graph_visit_next(&visit, &ok)))
-        (void)graph_visit_children(v, judge_value, e);
+    while (ok && inputs->st == CKPT_OK && (v = graph_visit_next(&visit, &ok)))
+        (void)graph_visit_children(v, judge_value, inputs);
     graph_visit_free(&visit);
-    return ok ? e->st : fail_memory(err);
+    return ok ? inputs->st : fail_memory(err);
 }
 
 ckpt_status exported_judge_example_inputs(const struct scanned *in, ckpt_error *err)

@@ -46,93 +46,94 @@ struct expression {
     size_t depth;
 };
 
-static char peek(const struct expression *e, size_t ahead)
+static char peek(const struct expression *expression, size_t ahead)
 {
-    return ahead < e->text.len - e->pos ? e->text.ptr[e->pos + ahead] : '\0';
+    return ahead < expression->text.len - expression->pos ? expression->text.ptr[expression->pos + ahead]
+                                                          : '\0';
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_name_char(char c) { return c == '_' || is_ascii_alnum(c); }
+static bool is_digit(char character) { return character >= '0' && character <= '9'; }
+static bool is_name_char(char character) { return character == '_' || is_ascii_alnum(character); }
 
-static void skip_space(struct expression *e)
+static void skip_space(struct expression *expression)
 {
-    while (peek(e, 0) == ' ')
-        e->pos++;
+    while (peek(expression, 0) == ' ')
+        expression->pos++;
 }
 
-static ckpt_str take_name(struct expression *e)
+static ckpt_str take_name(struct expression *expression)
 {
-    size_t from = e->pos;
-    while (is_name_char(peek(e, 0)))
-        e->pos++;
-    return str_of(e->text.ptr + from, e->pos - from);
+    size_t from = expression->pos;
+    while (is_name_char(peek(expression, 0)))
+        expression->pos++;
+    return str_of(expression->text.ptr + from, expression->pos - from);
 }
 
-static bool take(struct expression *e, const char *token)
+static bool take(struct expression *expression, const char *token)
 {
-    skip_space(e);
-    if (!str_starts(str_skip(e->text, e->pos), str_c(token)))
+    skip_space(expression);
+    if (!str_starts(str_skip(expression->text, expression->pos), str_c(token)))
         return false;
-    e->pos += strlen(token);
+    expression->pos += strlen(token);
     return true;
 }
 
-static bool open_parenthesis(struct expression *e, char closer)
+static bool open_parenthesis(struct expression *expression, char closer)
 {
-    if (e->depth == DEPTH_MAX)
+    if (expression->depth == DEPTH_MAX)
         return false;
-    e->closers[e->depth++] = (uint8_t)closer;
+    expression->closers[expression->depth++] = (uint8_t)closer;
     return true;
 }
 
 /* take_text - takes a text in quotes, of letters, digits and + - . only. */
-static bool take_text(struct expression *e)
+static bool take_text(struct expression *expression)
 {
-    char quote = peek(e, 0);
+    char quote = peek(expression, 0);
     if (quote != '\'' && quote != '"')
         return false;
     do
-        e->pos++;
-    while (is_name_char(peek(e, 0)) || (peek(e, 0) && strchr("+-.", peek(e, 0))));
-    return peek(e, 0) == quote && e->pos++ < e->text.len;
+        expression->pos++;
+    while (is_name_char(peek(expression, 0)) || (peek(expression, 0) && strchr("+-.", peek(expression, 0))));
+    return peek(expression, 0) == quote && expression->pos++ < expression->text.len;
 }
 
-static bool take_number(struct expression *e)
+static bool take_number(struct expression *expression)
 {
-    size_t from = e->pos;
-    while (is_digit(peek(e, 0)))
-        e->pos++;
-    if (peek(e, 0) == '.')
-        e->pos++;
-    while (is_digit(peek(e, 0)))
-        e->pos++;
-    if (e->pos > from && (peek(e, 0) | 0x20) == 'e') {
-        e->pos++;
-        if (peek(e, 0) == '-' || peek(e, 0) == '+')
-            e->pos++;
-        if (!is_digit(peek(e, 0)))
+    size_t from = expression->pos;
+    while (is_digit(peek(expression, 0)))
+        expression->pos++;
+    if (peek(expression, 0) == '.')
+        expression->pos++;
+    while (is_digit(peek(expression, 0)))
+        expression->pos++;
+    if (expression->pos > from && (peek(expression, 0) | 0x20) == 'e') {
+        expression->pos++;
+        if (peek(expression, 0) == '-' || peek(expression, 0) == '+')
+            expression->pos++;
+        if (!is_digit(peek(expression, 0)))
             return false;
-        while (is_digit(peek(e, 0)))
-            e->pos++;
+        while (is_digit(peek(expression, 0)))
+            expression->pos++;
     }
-    return e->pos > from && !is_name_char(peek(e, 0));
+    return expression->pos > from && !is_name_char(peek(expression, 0));
 }
 
 /* take_members - takes what may follow a name in a guard: indices with a text or number, methods without
  * arguments. */
-static bool take_members(struct expression *e)
+static bool take_members(struct expression *expression)
 {
     for (;;) {
-        if (peek(e, 0) == '[') {
-            e->pos++;
-            if (!take_text(e) && !take_number(e))
+        if (peek(expression, 0) == '[') {
+            expression->pos++;
+            if (!take_text(expression) && !take_number(expression))
                 return false;
-            if (peek(e, 0) != ']')
+            if (peek(expression, 0) != ']')
                 return false;
-            e->pos++;
-        } else if (peek(e, 0) == '.') {
-            e->pos++;
-            if (!str_matches_word(take_name(e), methods, str_eq) || !take(e, "()"))
+            expression->pos++;
+        } else if (peek(expression, 0) == '.') {
+            expression->pos++;
+            if (!str_matches_word(take_name(expression), methods, str_eq) || !take(expression, "()"))
                 return false;
         } else {
             return true;
@@ -141,88 +142,89 @@ static bool take_members(struct expression *e)
 }
 
 /* take_named - takes a name with what follows it. Sets *IS_OPEN if arguments follow. */
-static bool take_named(struct expression *e, bool *is_open)
+static bool take_named(struct expression *expression, bool *is_open)
 {
-    ckpt_str name = take_name(e);
+    ckpt_str name = take_name(expression);
     if (!name.len || str_has(name, STR_LIT("__")) || str_is(name, "lambda"))
         return false;
-    if (e->is_guard && str_is(name, "math") && peek(e, 0) == '.') {
-        e->pos++;
-        name = take_name(e);
+    if (expression->is_guard && str_is(name, "math") && peek(expression, 0) == '.') {
+        expression->pos++;
+        name = take_name(expression);
         if (!str_matches_word(name, math_members, str_eq))
             return false;
-        *is_open = peek(e, 0) == '(';
+        *is_open = peek(expression, 0) == '(';
     } else {
-        *is_open = peek(e, 0) == '(';
+        *is_open = peek(expression, 0) == '(';
         if (*is_open && !str_matches_word(name, functions, str_eq))
             return false;
     }
     if (!*is_open)
-        return !e->is_guard || take_members(e);
-    e->pos++;
-    return open_parenthesis(e, str_matches_word(name, text_functions, str_eq) ? 't' : 'f');
+        return !expression->is_guard || take_members(expression);
+    expression->pos++;
+    return open_parenthesis(expression, str_matches_word(name, text_functions, str_eq) ? 't' : 'f');
 }
 
 /* take_operand - takes an operand; sets *IS_OPEN if it took only up to a parenthesis, so that another
  * follows. */
-static bool take_operand(struct expression *e, bool *is_open)
+static bool take_operand(struct expression *expression, bool *is_open)
 {
     *is_open = false;
-    while (take(e, "-") || take(e, "+") || take(e, "~") || take(e, "not "))
+    while (take(expression, "-") || take(expression, "+") || take(expression, "~") ||
+           take(expression, "not "))
         ;
-    skip_space(e);
-    char c = peek(e, 0);
+    skip_space(expression);
+    char c = peek(expression, 0);
     if (is_digit(c) || c == '.')
-        return take_number(e);
-    if ((c == '\'' || c == '"') && e->depth && e->closers[e->depth - 1] == 't')
-        return take_text(e);
+        return take_number(expression);
+    if ((c == '\'' || c == '"') && expression->depth && expression->closers[expression->depth - 1] == 't')
+        return take_text(expression);
     if (c == '(') {
-        e->pos++;
+        expression->pos++;
         *is_open = true;
-        return open_parenthesis(e, ')');
+        return open_parenthesis(expression, ')');
     }
-    return take_named(e, is_open);
+    return take_named(expression, is_open);
 }
 
-static bool take_operator(struct expression *e)
+static bool take_operator(struct expression *expression)
 {
     static const char *const operators[] = {
         "**", "//", "<<", ">>", "<=", ">=", "==", "!=",   "+",   "-",  "*",
         "/",  "%",  "<",  ">",  "&",  "|",  "^",  "and ", "or ", "is "};
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
-        if (take(e, operators[i]))
+        if (take(expression, operators[i]))
             return true;
     return false;
 }
 
 /* take_keyword - takes "name=", which may begin an argument. */
-static void take_keyword(struct expression *e)
+static void take_keyword(struct expression *expression)
 {
-    size_t from = e->pos;
-    skip_space(e);
-    ckpt_str name = take_name(e);
-    if (!name.len || peek(e, 0) != '=' || peek(e, 1) == '=')
-        e->pos = from;
+    size_t from = expression->pos;
+    skip_space(expression);
+    ckpt_str name = take_name(expression);
+    if (!name.len || peek(expression, 0) != '=' || peek(expression, 1) == '=')
+        expression->pos = from;
     else
-        e->pos++;
+        expression->pos++;
 }
 
 /* take_end_of_operand - takes the closing parentheses, and then a comma or operator. Sets *AT_END at the end.
  * */
-static bool take_end_of_operand(struct expression *e, bool *at_end)
+static bool take_end_of_operand(struct expression *expression, bool *at_end)
 {
-    while (e->depth && take(e, ")"))
-        e->depth--;
-    skip_space(e);
-    *at_end = e->pos == e->text.len;
+    while (expression->depth && take(expression, ")"))
+        expression->depth--;
+    skip_space(expression);
+    *at_end = expression->pos == expression->text.len;
     if (*at_end)
-        return e->depth == 0;
-    if (e->depth && take(e, ",")) {
-        if (e->closers[e->depth - 1] != ')')
-            take_keyword(e);
+        return expression->depth == 0;
+    if (expression->depth && take(expression, ",")) {
+        if (expression->closers[expression->depth - 1] != ')')
+            take_keyword(expression);
         return true;
     }
-    return take_operator(e);
+    return take_operator(expression);
 }
 
 bool expression_is_arithmetic(ckpt_str text, bool is_guard, size_t *failed_at)

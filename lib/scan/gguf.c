@@ -21,14 +21,14 @@ static ckpt_status visit_text(void *user, ckpt_str text, uint64_t at, const char
                : CKPT_OK;
 }
 
-static ckpt_status visit_pair(void *user, const struct gguf_pair *p, ckpt_error *err)
+static ckpt_status visit_pair(void *user, const struct gguf_pair *pair, ckpt_error *err)
 {
     const struct scanned *in = user;
     (void)err;
-    if (p->type != GGUF_STRING || !str_has(p->key, STR_LIT("chat_template")))
+    if (pair->type != GGUF_STRING || !str_has(pair->key, STR_LIT("chat_template")))
         return CKPT_OK;
-    return SCAN_FOUND(in, SCAN_CHAT_TEMPLATE, p->value_offset, "a chat template of %" PRIu64 " bytes",
-                      p->value_size);
+    return SCAN_FOUND(in, SCAN_CHAT_TEMPLATE, pair->value_offset, "a chat template of %" PRIu64 " bytes",
+                      pair->value_size);
 }
 
 ckpt_status scan_gguf(const struct scanned *in, uint64_t *known_bytes, ckpt_error *err)

@@ -49,11 +49,11 @@ static ckpt_status scan_link(void *user, ckpt_str path, const char *kind, ckpt_s
                       STR_ARG(path), STR_ARG(target));
 }
 
-static ckpt_status check_name(void *user, const struct hdf5_dataset *d, ckpt_error *err)
+static ckpt_status check_name(void *user, const struct hdf5_dataset *dataset, ckpt_error *err)
 {
     struct hdf5_scan *s = user;
     (void)err;
-    return scan_check_tensor_name(s->in, 0, d->path);
+    return scan_check_tensor_name(s->in, 0, dataset->path);
 }
 
 static ckpt_status report_other_files(void *user, ckpt_str path, const char *kind, ckpt_error *err)

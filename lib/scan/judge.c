@@ -52,13 +52,13 @@ struct full_name {
     ckpt_str module, name;
 };
 
-/* get_python3_name - returns module and name of G as Python 3 imports them. */
-static struct full_name get_python3_name(const struct trace_global *g)
+/* get_python3_name - returns module and name of GLOBAL as Python 3 imports them. */
+static struct full_name get_python3_name(const struct trace_global *global)
 {
-    if (g->verdict >= 0 && g->python3[0].ptr)
-        return (struct full_name){g->python3[0], g->python3[1]};
-    struct full_name python3 = {g->module, g->name};
-    if (g->protocol < 3)
+    if (global->verdict >= 0 && global->python3[0].ptr)
+        return (struct full_name){global->python3[0], global->python3[1]};
+    struct full_name python3 = {global->module, global->name};
+    if (global->protocol < 3)
         (void)python2_translate(&python3.module, &python3.name);
     return python3;
 }
@@ -71,32 +71,33 @@ static bool is_torch_script_class(const struct scan *scan, struct full_name clas
            (str_is(class.module, "__torch__") || str_starts(class.module, STR_LIT("__torch__.")));
 }
 
-static ckpt_scan_verdict judge_name(const struct scan *scan, const struct trace_global *g)
+static ckpt_scan_verdict judge_name(const struct scan *scan, const struct trace_global *global)
 {
-    struct full_name python3 = get_python3_name(g);
-    if (!g->has_constant_name)
+    struct full_name python3 = get_python3_name(global);
+    if (!global->has_constant_name)
         return CKPT_SCAN_UNRESOLVED;
     return is_torch_script_class(scan, python3) ? CKPT_SCAN_ALLOW_LISTED
                                                 : name_verdict(python3.module, python3.name);
 }
 
-/* get_verdict - returns judge_name of G, which is computed once and kept in G. */
-static ckpt_scan_verdict get_verdict(const struct scan *scan, const struct trace_global *g)
+/* get_verdict - returns judge_name of GLOBAL, which is computed once and kept in GLOBAL. */
+static ckpt_scan_verdict get_verdict(const struct scan *scan, const struct trace_global *global)
 {
-    struct trace_global *cache = (struct trace_global *)(uintptr_t)g; /* only the judge uses its verdict */
+    struct trace_global *cache =
+        (struct trace_global *)(uintptr_t)global; /* only the judge uses its verdict */
     if (cache->verdict < 0) {
-        struct full_name python3 = get_python3_name(g);
-        cache->verdict = (int32_t)judge_name(scan, g);
+        struct full_name python3 = get_python3_name(global);
+        cache->verdict = (int32_t)judge_name(scan, global);
         cache->python3[0] = python3.module;
         cache->python3[1] = python3.name;
     }
     return (ckpt_scan_verdict)cache->verdict;
 }
 
-/* get_broken_rule - returns the rule that a name of verdict V breaks; NULL: none. */
-static const ckpt_scan_rule *get_broken_rule(ckpt_scan_verdict v)
+/* get_broken_rule - returns the rule that a name of verdict VERDICT breaks; NULL: none. */
+static const ckpt_scan_rule *get_broken_rule(ckpt_scan_verdict verdict)
 {
-    switch (v) {
+    switch (verdict) {
     case CKPT_SCAN_UNKNOWN_CALLABLE: return scan_rule(SCAN_UNKNOWN_CALLABLE);
     case CKPT_SCAN_UNRESOLVED: return scan_rule(SCAN_UNRESOLVED_CALLABLE);
     case CKPT_SCAN_KNOWN_EXEC: return scan_rule(SCAN_KNOWN_EXEC);
@@ -104,33 +105,33 @@ static const ckpt_scan_rule *get_broken_rule(ckpt_scan_verdict v)
     }
 }
 
-/* make_name_key - returns "module\nname" of G in the arena. .ptr NULL: the arena is full, which at worst
+/* make_name_key - returns "module\nname" of GLOBAL in the arena. .ptr NULL: the arena is full, which at worst
  * repeats a line of the report, or memory ran out, which is noted for the end of the scan. */
-static ckpt_str make_name_key(struct judge *j, const struct trace_global *g)
+static ckpt_str make_name_key(struct judge *judge, const struct trace_global *global)
 {
-    ckpt_str key = ARENA_CONCAT(j->names, g->module, STR_LIT("\n"), g->name);
-    if (!key.ptr && !arena_full(j->names))
-        (void)scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
+    ckpt_str key = ARENA_CONCAT(judge->names, global->module, STR_LIT("\n"), global->name);
+    if (!key.ptr && !arena_full(judge->names))
+        (void)scan_note_system_failure(judge->scan, CKPT_ENOMEM, NULL);
     return key;
 }
 
-/* add_seen - adds G to SEEN. Returns true if G was in it already. */
-static bool add_seen(struct judge *j, map *seen, const struct trace_global *g)
+/* add_seen - adds GLOBAL to SEEN. Returns true if GLOBAL was in it already. */
+static bool add_seen(struct judge *judge, map *seen, const struct trace_global *global)
 {
     uint32_t earlier = MAP_NONE;
-    ckpt_str key = make_name_key(j, g);
+    ckpt_str key = make_name_key(judge, global);
     if (key.ptr && !map_put(seen, key, 1, &earlier))
-        (void)scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
+        (void)scan_note_system_failure(judge->scan, CKPT_ENOMEM, NULL);
     return earlier != MAP_NONE;
 }
 
 /* ------------------------------------------------------------------- calls */
 
-/* get_tuple_item - returns item I of TUPLE; 0: it is no tuple, or has no such item. */
-static trace_ref get_tuple_item(trace_ref tuple, uint32_t i)
+/* get_tuple_item - returns item INDEX of TUPLE; 0: it is no tuple, or has no such item. */
+static trace_ref get_tuple_item(trace_ref tuple, uint32_t index)
 {
     const struct trace_node *n = trace_node(tuple);
-    return n && n->kind == TRACE_TUPLE && i < n->nkept ? n->items[i] : 0;
+    return n && n->kind == TRACE_TUPLE && index < n->nkept ? n->items[index] : 0;
 }
 
 /* read_value - returns REF as up to NODES nodes in A. NULL: REF is 0, or there was a system failure. */
@@ -157,13 +158,13 @@ static bool is_text(struct scan *scan, const struct trace_step *step, trace_ref 
     return matches;
 }
 
-static bool loads_bytes(const struct trace_global *g)
+static bool loads_bytes(const struct trace_global *global)
 {
-    return str_is(g->module, "torch.storage") && str_is(g->name, "_load_from_bytes");
+    return str_is(global->module, "torch.storage") && str_is(global->name, "_load_from_bytes");
 }
 
 /* is_scanned_payload - returns true if REF is scanned as a file, directly or through _codecs.encode. */
-static bool is_scanned_payload(const struct judge *j, trace_ref ref)
+static bool is_scanned_payload(const struct judge *judge, trace_ref ref)
 {
     const struct trace_node *n = trace_node(ref);
     if (n && n->kind == TRACE_CALL && n->nkept > 1) {
@@ -171,7 +172,7 @@ static bool is_scanned_payload(const struct judge *j, trace_ref ref)
         ref = g && str_is(g->module, "_codecs") && str_is(g->name, "encode") ? get_tuple_item(n->items[1], 0)
                                                                              : 0;
     }
-    return ref && map_get_num(j->payloads, ref) != MAP_NONE;
+    return ref && map_get_num(judge->payloads, ref) != MAP_NONE;
 }
 
 /* makes_known_object - returns true if ARGS are those of _reconstructor as protocols 0 and 1 have it: (class,
@@ -226,12 +227,12 @@ static bool is_made_of_array(struct full_name name, const struct trace_node *arg
     return false;
 }
 
-/* find_unusual_arguments - returns what is unusual about ARGS for the allow-listed G; NULL: nothing. */
+/* find_unusual_arguments - returns what is unusual about ARGS for the allow-listed GLOBAL; NULL: nothing. */
 static const char *find_unusual_arguments(struct scan *scan, const struct trace_step *step,
-                                          const struct trace_global *g, trace_ref args)
+                                          const struct trace_global *global, trace_ref args)
 {
     const struct trace_node *n = trace_node(args);
-    struct full_name python3 = get_python3_name(g);
+    struct full_name python3 = get_python3_name(global);
     if (!n || (n->kind >= TRACE_LIST && n->kind <= TRACE_FROZENSET))
         return "its arguments are not a tuple: only pickle.py and joblib accept that";
     if (n->kind != TRACE_TUPLE)
@@ -264,62 +265,65 @@ static const char *find_unusual_arguments(struct scan *scan, const struct trace_
 
 #define NESTED_MAX 16u /* calls of _rebuild_from_type_v2 within each other; torch nests none */
 
-/* check_call_arguments - returns what is unusual about ARGS for G; NULL: nothing. If G is
+/* check_call_arguments - returns what is unusual about ARGS for GLOBAL; NULL: nothing. If GLOBAL is
  * _rebuild_from_type_v2, which calls its first argument, checks that call, too. */
 static const char *check_call_arguments(struct scan *scan, const struct trace_step *step,
-                                        const struct trace_global *g, trace_ref args)
+                                        const struct trace_global *global, trace_ref args)
 {
-    const char *why = find_unusual_arguments(scan, step, g, args);
-    for (unsigned i = 0; !why && str_is(g->name, "_rebuild_from_type_v2"); i++) {
-        g = trace_global(get_tuple_item(args, 0));
-        if (!g || get_verdict(scan, g) != CKPT_SCAN_ALLOW_LISTED || i == NESTED_MAX)
+    const char *why = find_unusual_arguments(scan, step, global, args);
+    for (unsigned i = 0; !why && str_is(global->name, "_rebuild_from_type_v2"); i++) {
+        global = trace_global(get_tuple_item(args, 0));
+        if (!global || get_verdict(scan, global) != CKPT_SCAN_ALLOW_LISTED || i == NESTED_MAX)
             return "it calls its first argument, which is on no list";
         args = get_tuple_item(args, 2);
-        why = find_unusual_arguments(scan, step, g, args);
-        if (!why && str_starts(g->module, STR_LIT("numpy")))
+        why = find_unusual_arguments(scan, step, global, args);
+        if (!why && str_starts(global->module, STR_LIT("numpy")))
             why = "it makes an array of numpy, which torch does not do this way";
     }
     return why;
 }
 
-/* describe_step - fills R with the place, names and arguments of the step, and weights_only's verdict. */
-static void describe_step(const struct judge *j, const struct trace_step *step, const struct trace_global *g,
-                          trace_ref args, arena *a, ckpt_scan_record *r)
+/* describe_step - fills RECORD with the place, names and arguments of the step, and weights_only's
+ * verdict. */
+static void describe_step(const struct judge *judge, const struct trace_step *step,
+                          const struct trace_global *global, trace_ref args, arena *a,
+                          ckpt_scan_record *record)
 {
-    r->where = j->pickle.where;
-    r->offset = step->offset;
-    r->file_offset = source_pos(j->pickle.src, step->offset);
-    r->opcode = step->opname;
-    r->error_offset = j->error_offset;
-    r->framed = j->pickle.by_frame;
-    r->plain = j->pickle.arrays_as_opcodes;
-    r->weights_only = 0;
-    if (g) {
-        struct full_name python3 = get_python3_name(g);
-        r->module = g->module;
-        r->name = g->name;
-        r->new_module = python3.module;
-        r->new_name = python3.name;
+    record->where = judge->pickle.where;
+    record->offset = step->offset;
+    record->file_offset = source_pos(judge->pickle.src, step->offset);
+    record->opcode = step->opname;
+    record->error_offset = judge->error_offset;
+    record->framed = judge->pickle.by_frame;
+    record->plain = judge->pickle.arrays_as_opcodes;
+    record->weights_only = 0;
+    if (global) {
+        struct full_name python3 = get_python3_name(global);
+        record->module = global->module;
+        record->name = global->name;
+        record->new_module = python3.module;
+        record->new_name = python3.name;
         /* REDUCE, NEWOBJ, GLOBAL */
         bool accepted_opcode = step->opcode == 'R' || step->opcode == NEWOBJ || step->opcode == 'c';
-        r->weights_only = accepted_opcode && g->has_constant_name && weights_only_allows(g->module, g->name);
+        record->weights_only = accepted_opcode && global->has_constant_name &&
+                               weights_only_allows(global->module, global->name);
     }
-    r->args = read_value(j->scan, step, args, a, ARGS_NODES);
+    record->args = read_value(judge->scan, step, args, a, ARGS_NODES);
 }
 
-static bool report_call(struct judge *j, const struct trace_step *step, const struct trace_global *g,
+static bool report_call(struct judge *judge, const struct trace_step *step, const struct trace_global *global,
                         trace_ref args, ckpt_scan_verdict verdict, const ckpt_scan_rule *rule,
                         const char *why)
 {
     arena *a = arena_new(ARGS_MEMORY);
     ckpt_scan_record r = {.what = CKPT_SCAN_CALL, .rule = rule, .verdict = verdict, .call = step->number};
-    describe_step(j, step, g, args, a, &r);
-    r.result_used = j->scan->opts->all_calls && step->number < RESULTS_MAX
-                        ? map_get_num(j->dropped_results, step->number) == MAP_NONE
+    describe_step(judge, step, global, args, a, &r);
+    r.result_used = judge->scan->opts->all_calls && step->number < RESULTS_MAX
+                        ? map_get_num(judge->dropped_results, step->number) == MAP_NONE
                         : -1;
     if (why)
         r.text = str_c(why);
-    bool continues = scan_report_record(j->scan, &r);
+    bool continues = scan_report_record(judge->scan, &r);
     arena_free(a);
     return continues;
 }
@@ -335,70 +339,70 @@ static const struct trace_global *find_called_name(struct scan *scan, const stru
                                                                       : trace_global(callable);
 }
 
-/* check_numpy_call - sets *WHY to what is dangerous about the numpy array that the call of G makes; NULL:
- * nothing. False: memory or disk failed. */
-static bool check_numpy_call(struct judge *j, const struct trace_step *step, const struct trace_global *g,
-                             const char **why)
+/* check_numpy_call - sets *WHY to what is dangerous about the numpy array that the call of GLOBAL makes;
+ * NULL: nothing. False: memory or disk failed. */
+static bool check_numpy_call(struct judge *judge, const struct trace_step *step,
+                             const struct trace_global *global, const char **why)
 {
-    struct full_name python3 = get_python3_name(g);
-    ckpt_status st = numpy_judge_call(&j->numpy, step, python3.module, python3.name, why);
-    return st == CKPT_OK || !scan_note_system_failure(j->scan, st, &j->numpy.err);
+    struct full_name python3 = get_python3_name(global);
+    ckpt_status st = numpy_judge_call(&judge->numpy, step, python3.module, python3.name, why);
+    return st == CKPT_OK || !scan_note_system_failure(judge->scan, st, &judge->numpy.err);
 }
 
-static bool judge_call(struct judge *j, const struct trace_step *step)
+static bool judge_call(struct judge *judge, const struct trace_step *step)
 {
     const struct trace_node *call = trace_node(step->subject);
-    const struct trace_global *g = find_called_name(j->scan, step, call->items[0]);
+    const struct trace_global *g = find_called_name(judge->scan, step, call->items[0]);
     trace_ref args = call->nkept > 1 ? call->items[1] : 0;
-    ckpt_scan_verdict verdict = g ? get_verdict(j->scan, g) : CKPT_SCAN_UNRESOLVED;
+    ckpt_scan_verdict verdict = g ? get_verdict(judge->scan, g) : CKPT_SCAN_UNRESOLVED;
     /* torch.storage._load_from_bytes loads a stream that is in this file and is judged as well. */
-    if (g && loads_bytes(g) && is_scanned_payload(j, get_tuple_item(args, 0)))
+    if (g && loads_bytes(g) && is_scanned_payload(judge, get_tuple_item(args, 0)))
         verdict = CKPT_SCAN_ALLOW_LISTED;
     const char *why = g ? NULL : "calls what another call returned, or what is not in the file";
     const ckpt_scan_rule *rule = get_broken_rule(verdict);
     if (verdict == CKPT_SCAN_ALLOW_LISTED) {
         const char *numpy_why = NULL;
-        why = check_call_arguments(j->scan, step, g, args);
-        if (!why && !check_numpy_call(j, step, g, &numpy_why))
+        why = check_call_arguments(judge->scan, step, g, args);
+        if (!why && !check_numpy_call(judge, step, g, &numpy_why))
             return false;
         rule = why ? scan_rule(SCAN_UNUSUAL_ARGUMENTS) : numpy_why ? scan_rule(SCAN_NUMPY_OBJECTS) : NULL;
         why = why ? why : numpy_why;
         verdict = rule ? rule->verdict : verdict;
     }
-    if (!j->reporting) {
-        j->needs_report = j->needs_report || rule;
-        if (j->scan->opts->all_calls && step->number < RESULTS_MAX &&
-            !map_set_num(j->results, step->subject, (uint32_t)step->number))
-            return !scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
+    if (!judge->reporting) {
+        judge->needs_report = judge->needs_report || rule;
+        if (judge->scan->opts->all_calls && step->number < RESULTS_MAX &&
+            !map_set_num(judge->results, step->subject, (uint32_t)step->number))
+            return !scan_note_system_failure(judge->scan, CKPT_ENOMEM, NULL);
         if (rule && g)
-            (void)add_seen(j, j->called, g);
+            (void)add_seen(judge, judge->called, g);
         return true;
     }
-    if (!rule && !j->scan->opts->all_calls)
+    if (!rule && !judge->scan->opts->all_calls)
         return true;
-    return report_call(j, step, g, args, verdict, rule, why);
+    return report_call(judge, step, g, args, verdict, rule, why);
 }
 
-static bool judge_import(struct judge *j, const struct trace_step *step)
+static bool judge_import(struct judge *judge, const struct trace_step *step)
 {
     const struct trace_global *g = trace_global(step->subject);
-    ckpt_scan_verdict v = get_verdict(j->scan, g);
-    if (v > j->scan->result->verdict && v == CKPT_SCAN_ALLOW_LISTED)
-        j->scan->result->verdict = v;
+    ckpt_scan_verdict v = get_verdict(judge->scan, g);
+    if (v > judge->scan->result->verdict && v == CKPT_SCAN_ALLOW_LISTED)
+        judge->scan->result->verdict = v;
     if (v == CKPT_SCAN_ALLOW_LISTED || loads_bytes(g))
         return true; /* judge_call() and judge_stored_global() report uses of _load_from_bytes */
-    if (!j->reporting) {
-        j->needs_report = true;
+    if (!judge->reporting) {
+        judge->needs_report = true;
         return true;
     }
-    ckpt_str key = make_name_key(j, g);
-    if ((key.ptr && map_get(j->called, key) != MAP_NONE) || add_seen(j, j->imported, g))
+    ckpt_str key = make_name_key(judge, g);
+    if ((key.ptr && map_get(judge->called, key) != MAP_NONE) || add_seen(judge, judge->imported, g))
         return true; /* the call will be reported, or the import was */
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = get_broken_rule(v), .verdict = v};
-    describe_step(j, step, g, 0, NULL, &r);
+    describe_step(judge, step, g, 0, NULL, &r);
     r.text = g->has_constant_name ? STR_LIT("imported, and not called here")
                                   : STR_LIT("module and name are computed while loading");
-    return scan_report_record(j->scan, &r);
+    return scan_report_record(judge->scan, &r);
 }
 
 /* ----------------------------------------------------------------- changes
@@ -428,22 +432,22 @@ static bool takes_items(ckpt_str module, ckpt_str name, uint8_t opcode)
     return false;
 }
 
-/* arguments_set_attributes - returns true if N, a call of NAME, stores its arguments as attributes. */
-static bool arguments_set_attributes(const struct trace_node *n, ckpt_str name)
+/* arguments_set_attributes - returns true if NODE, a call of NAME, stores its arguments as attributes. */
+static bool arguments_set_attributes(const struct trace_node *node, ckpt_str name)
 {
-    const struct trace_node *args = trace_node(n->items[1]);
+    const struct trace_node *args = trace_node(node->items[1]);
     return str_is(name, "_rebuild_from_type_v2") || str_is(name, "_rebuild_parameter_with_state") ||
            ((str_is(name, "SimpleNamespace") || str_is(name, "Namespace")) &&
             !(args && args->kind == TRACE_TUPLE && args->nitems == 0));
 }
 
-/* find_unusual_change - returns what is dangerous about STEP, a change of the object N, which a call of the
- * allow-listed MODULE.NAME made; NULL: nothing. */
-static const char *find_unusual_change(const struct trace_step *step, const struct trace_node *n,
+/* find_unusual_change - returns what is dangerous about STEP, a change of the object NODE, which a call of
+ * the allow-listed MODULE.NAME made; NULL: nothing. */
+static const char *find_unusual_change(const struct trace_step *step, const struct trace_node *node,
                                        ckpt_str module, ckpt_str name)
 {
     if (step->opcode == 'b')
-        return arguments_set_attributes(n, name)
+        return arguments_set_attributes(node, name)
                    ? "gives it a state after its arguments gave it attributes: that may call one of them"
                    : NULL;
     return takes_items(module, name, step->opcode)
@@ -453,71 +457,72 @@ static const char *find_unusual_change(const struct trace_step *step, const stru
 
 /* -------------------------------------------------------------- other steps */
 
-/* report_step - reports a finding of RULE at STEP, with the name of G (may be NULL) and ARGS (0: none). */
-static bool report_step(struct judge *j, const struct trace_step *step, enum scan_rule rule,
-                        const struct trace_global *g, trace_ref args, const char *text)
+/* report_step - reports a finding of RULE at STEP, with the name of GLOBAL (may be NULL) and ARGS (0:
+ * none). */
+static bool report_step(struct judge *judge, const struct trace_step *step, enum scan_rule rule,
+                        const struct trace_global *global, trace_ref args, const char *text)
 {
-    if (!j->reporting) {
-        j->needs_report = true;
+    if (!judge->reporting) {
+        judge->needs_report = true;
         return true;
     }
     arena *a = arena_new(ARGS_MEMORY);
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = scan_rule(rule)};
-    describe_step(j, step, g, args, a, &r);
+    describe_step(judge, step, global, args, a, &r);
     r.weights_only = -1;
     r.text = str_c(text);
-    bool continues = scan_report_record(j->scan, &r);
+    bool continues = scan_report_record(judge->scan, &r);
     arena_free(a);
     return continues;
 }
 
 /* judge_stored_global - reports a stored function that loads bytes: any user of the value may call it. */
-static bool judge_stored_global(struct judge *j, const struct trace_step *step)
+static bool judge_stored_global(struct judge *judge, const struct trace_step *step)
 {
     const struct trace_global *g = trace_global(step->subject);
-    return !loads_bytes(g) || report_step(j, step, SCAN_KNOWN_EXEC, g, 0,
+    return !loads_bytes(g) || report_step(judge, step, SCAN_KNOWN_EXEC, g, 0,
                                           "kept in a value, from where it may be called with any bytes");
 }
 
-/* report_once - reports a finding at STEP unless FLAG is set in j->reported, and sets FLAG. */
-static bool report_once(struct judge *j, const struct trace_step *step, unsigned flag, enum scan_rule rule,
-                        const char *text)
+/* report_once - reports a finding at STEP unless FLAG is set in judge->reported, and sets FLAG. */
+static bool report_once(struct judge *judge, const struct trace_step *step, unsigned flag,
+                        enum scan_rule rule, const char *text)
 {
-    if (j->reported & flag)
+    if (judge->reported & flag)
         return true;
-    j->reported |= flag;
-    return report_step(j, step, rule, NULL, 0, text);
+    judge->reported |= flag;
+    return report_step(judge, step, rule, NULL, 0, text);
 }
 
 /* judge_change - judges BUILD, APPEND … of an object that is not a builtin container. The result of an
  * allow-listed call may be changed in the ways in which picklers do; an imported object, which belongs to the
  * loading program, may not be changed. */
-static bool judge_change(struct judge *j, const struct trace_step *step)
+static bool judge_change(struct judge *judge, const struct trace_step *step)
 {
     const struct trace_node *n = trace_node(step->subject);
     const struct trace_global *g = trace_global(step->subject);
     if (g)
-        return report_step(j, step, SCAN_IMPORT_CHANGED, g, step->operand,
+        return report_step(judge, step, SCAN_IMPORT_CHANGED, g, step->operand,
                            "writes to it: every later user of the module is affected");
     if (n && (n->kind == TRACE_OPAQUE || n->kind == TRACE_PERSID))
-        return report_step(j, step, SCAN_IMPORT_CHANGED, NULL, step->operand,
+        return report_step(judge, step, SCAN_IMPORT_CHANGED, NULL, step->operand,
                            "changes an object that is not in the file");
-    g = n && n->kind == TRACE_CALL ? find_called_name(j->scan, step, n->items[0]) : NULL;
+    g = n && n->kind == TRACE_CALL ? find_called_name(judge->scan, step, n->items[0]) : NULL;
     /* a fourth item is the operand of an earlier BUILD: no pickler changes an object after BUILD */
     if (n && n->nitems > 3)
-        return report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->operand,
+        return report_step(judge, step, SCAN_UNRESOLVED_CALLABLE, g, step->operand,
                            "changes it once more after BUILD: that may call what its state holds");
-    if (!g || get_verdict(j->scan, g) != CKPT_SCAN_ALLOW_LISTED)
+    if (!g || get_verdict(judge->scan, g) != CKPT_SCAN_ALLOW_LISTED)
         return true; /* no call, or the call is a finding */
     struct full_name python3 = get_python3_name(g);
     const char *why = find_unusual_change(step, n, python3.module, python3.name), *numpy_why;
-    ckpt_status st = numpy_judge_build(&j->numpy, step, python3.module, python3.name, &numpy_why);
+    ckpt_status st = numpy_judge_build(&judge->numpy, step, python3.module, python3.name, &numpy_why);
     if (st != CKPT_OK)
-        return !scan_note_system_failure(j->scan, st, &j->numpy.err);
-    if (why && !report_step(j, step, SCAN_UNRESOLVED_CALLABLE, g, step->operand, why))
+        return !scan_note_system_failure(judge->scan, st, &judge->numpy.err);
+    if (why && !report_step(judge, step, SCAN_UNRESOLVED_CALLABLE, g, step->operand, why))
         return false;
-    return !numpy_why || j->pickle.arrays_as_opcodes || /* it was reported in the scan as joblib */
-           report_step(j, step, SCAN_NUMPY_OBJECTS, g, step->operand, numpy_why);
+    return !numpy_why || judge->pickle.arrays_as_opcodes || /* it was reported in the scan as joblib */
+           report_step(judge, step, SCAN_NUMPY_OBJECTS, g, step->operand, numpy_why);
 }
 
 /* is_torch_id - returns true if the constant REF is a persistent id of torch, or if REF cannot be read,
@@ -539,24 +544,26 @@ static bool is_torch_id(struct scan *scan, const struct trace_step *step, trace_
 }
 
 /* judge_persid - reports any id but a number, ('storage', …) and ('module', …), which torch writes. */
-static bool judge_persid(struct judge *j, const struct trace_step *step)
+static bool judge_persid(struct judge *judge, const struct trace_step *step)
 {
     const struct trace_node *n = trace_node(step->subject);
     trace_ref first = get_tuple_item(step->subject, 0);
-    if ((!n && is_torch_id(j->scan, step, step->subject)) || (n && n->kind == TRACE_TUPLE && n->nitems == 0))
+    if ((!n && is_torch_id(judge->scan, step, step->subject)) ||
+        (n && n->kind == TRACE_TUPLE && n->nitems == 0))
         return true;
-    if (first && (is_text(j->scan, step, first, "storage") || is_text(j->scan, step, first, "module")))
+    if (first &&
+        (is_text(judge->scan, step, first, "storage") || is_text(judge->scan, step, first, "module")))
         return true;
-    return report_once(j, step, REPORTED_PERSID, SCAN_PERSISTENT_ID,
+    return report_once(judge, step, REPORTED_PERSID, SCAN_PERSISTENT_ID,
                        "a persistent id that is not (\"storage\", …)");
 }
 
 /* note_dropped - records for the second pass that the result of a call is popped unused. */
-static bool note_dropped(struct judge *j, const struct trace_step *step)
+static bool note_dropped(struct judge *judge, const struct trace_step *step)
 {
-    uint32_t number = j->reporting ? MAP_NONE : map_get_num(j->results, step->subject);
-    return number == MAP_NONE || map_set_num(j->dropped_results, number, 1) ||
-           !scan_note_system_failure(j->scan, CKPT_ENOMEM, NULL);
+    uint32_t number = judge->reporting ? MAP_NONE : map_get_num(judge->results, step->subject);
+    return number == MAP_NONE || map_set_num(judge->dropped_results, number, 1) ||
+           !scan_note_system_failure(judge->scan, CKPT_ENOMEM, NULL);
 }
 
 static bool judge_step(void *user, const struct trace_step *step)
@@ -596,25 +603,26 @@ static bool judge_step(void *user, const struct trace_step *step)
     return true;
 }
 
-static bool is_known_exec(const struct scan *scan, const struct trace_global *g)
+static bool is_known_exec(const struct scan *scan, const struct trace_global *global)
 {
-    return judge_name(scan, g) == CKPT_SCAN_KNOWN_EXEC;
+    return judge_name(scan, global) == CKPT_SCAN_KNOWN_EXEC;
 }
 
-static void free_maps(struct judge *j)
+static void free_maps(struct judge *judge)
 {
-    map_free(j->called);
-    map_free(j->imported);
-    map_free(j->payloads);
-    map_free(j->results);
-    map_free(j->dropped_results);
-    arena_free(j->names);
+    map_free(judge->called);
+    map_free(judge->imported);
+    map_free(judge->payloads);
+    map_free(judge->results);
+    map_free(judge->dropped_results);
+    arena_free(judge->names);
 }
 
-static ckpt_status judge_begin(void *user, const struct scan_pickle *p, bool reporting, uint64_t error_offset)
+static ckpt_status judge_begin(void *user, const struct scan_pickle *pickle, bool reporting,
+                               uint64_t error_offset)
 {
     struct judge *j = user;
-    j->pickle = *p;
+    j->pickle = *pickle;
     j->reporting = reporting;
     j->error_offset = error_offset;
     j->reported = 0;
@@ -641,24 +649,24 @@ static bool judge_end(void *user, const struct trace_end *traced)
     return j->needs_report || (j->scan->opts->all_calls && traced->calls && !j->pickle.arrays_as_opcodes);
 }
 
-ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)
+ckpt_status judge_new(struct scan *scan, struct judge **out, ckpt_error *err)
 {
     struct judge *j = calloc(1, sizeof *j);
     CKPT_TRY_ALLOC(j, err);
-    j->scan = s;
-    s->judge_step = judge_step;
-    s->judge_begin = judge_begin;
-    s->judge_end = judge_end;
-    s->is_known_exec = is_known_exec;
-    s->judge = j;
+    j->scan = scan;
+    scan->judge_step = judge_step;
+    scan->judge_begin = judge_begin;
+    scan->judge_end = judge_end;
+    scan->is_known_exec = is_known_exec;
+    scan->judge = j;
     *out = j;
     return CKPT_OK;
 }
 
-void judge_free(struct judge *j)
+void judge_free(struct judge *judge)
 {
-    if (!j)
+    if (!judge)
         return;
-    free_maps(j);
-    free(j);
+    free_maps(judge);
+    free(judge);
 }

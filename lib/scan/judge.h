@@ -7,9 +7,9 @@
 
 struct judge;
 
-/* judge_new - makes a judge that reports to S, and sets its callbacks in S. */
-ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err);
-void judge_free(struct judge *j); /* NULL is allowed */
+/* judge_new - makes a judge that reports to SCAN, and sets its callbacks in SCAN. */
+ckpt_status judge_new(struct scan *scan, struct judge **out, ckpt_error *err);
+void judge_free(struct judge *judge); /* NULL is allowed */
 
 /* What follows is private to judge.c and judge_numpy.c. */
 
@@ -23,9 +23,9 @@ struct numpy_judge {
 
 /* numpy_judge_build, numpy_judge_call - set *WHY to what is dangerous about STEP; to NULL if nothing is. For
  * the first, STEP changes an object that MODULE.NAME made; for the second, STEP calls MODULE.NAME. */
-ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *step, ckpt_str module,
+ckpt_status numpy_judge_build(struct numpy_judge *judge, const struct trace_step *step, ckpt_str module,
                               ckpt_str name, const char **why);
-ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *step, ckpt_str module,
+ckpt_status numpy_judge_call(struct numpy_judge *judge, const struct trace_step *step, ckpt_str module,
                              ckpt_str name, const char **why);
 
 #endif

@@ -27,25 +27,25 @@
 #define POLYNOMIALS "poly1d Polynomial Chebyshev Hermite HermiteE Laguerre Legendre"
 
 /* read_array_dtype - sets *OUT to DTYPE, with the STATE that BUILD is about to give it (0: none). */
-static ckpt_status read_array_dtype(struct numpy_judge *j, const struct trace_step *step, trace_ref dtype,
+static ckpt_status read_array_dtype(struct numpy_judge *judge, const struct trace_step *step, trace_ref dtype,
                                     trace_ref state, struct trace_dtype *out)
 {
     const struct trace_node *n = trace_node(dtype);
-    if (n && n == j->cached_node && n->nitems == j->cached_items && !state) {
-        *out = j->cached_dtype;
+    if (n && n == judge->cached_node && n->nitems == judge->cached_items && !state) {
+        *out = judge->cached_dtype;
         return CKPT_OK;
     }
     arena *a = arena_new(DTYPE_MEMORY);
-    ckpt_status st = trace_dtype(step->t, dtype, state, a, out, &j->err);
+    ckpt_status st = trace_dtype(step->t, dtype, state, a, out, &judge->err);
     if (st == CKPT_ENOMEM && a && arena_full(a)) {
         *out = (struct trace_dtype){.contradiction = "it is too large to be examined"};
         st = CKPT_OK;
     }
     arena_free(a);
     if (st == CKPT_OK && n && n->shared && !state) {
-        j->cached_node = n;
-        j->cached_items = n->nitems;
-        j->cached_dtype = *out;
+        judge->cached_node = n;
+        judge->cached_items = n->nitems;
+        judge->cached_dtype = *out;
     }
     return st;
 }
@@ -55,10 +55,10 @@ static bool is_multiarray(ckpt_str module)
     return str_matches_word(module, "numpy.core.multiarray numpy._core.multiarray numpy.multiarray", str_eq);
 }
 
-/* makes_array - returns true if R is a call that makes an array or scalar of numpy. */
-static bool makes_array(trace_ref r)
+/* makes_array - returns true if REF is a call that makes an array or scalar of numpy. */
+static bool makes_array(trace_ref ref)
 {
-    const struct trace_node *n = trace_node(r);
+    const struct trace_node *n = trace_node(ref);
     const struct trace_global *g = n && n->kind == TRACE_CALL ? trace_global(n->items[0]) : NULL;
     return g && g->has_constant_name &&
            ((is_multiarray(g->module) && (str_is(g->name, "_reconstruct") || str_is(g->name, "scalar"))) ||
@@ -67,27 +67,27 @@ static bool makes_array(trace_ref r)
 
 #define ROWS_DEPTH 8u /* tuples within each other: structures in structures */
 
-/* has_only_arrays - returns true if each item of N is a constant, makes an array, or is a tuple of such
+/* has_only_arrays - returns true if each item of NODE is a constant, makes an array, or is a tuple of such
  * items, of at most DEPTH tuples within each other. */
-static bool has_only_arrays(const struct trace_node *n, unsigned depth)
+static bool has_only_arrays(const struct trace_node *node, unsigned depth)
 {
-    bool has_only = n->nitems == n->nkept;
-    for (uint32_t i = 0; has_only && i < n->nkept; i++) {
-        const struct trace_node *item = trace_node(n->items[i]);
+    bool has_only = node->nitems == node->nkept;
+    for (uint32_t i = 0; has_only && i < node->nkept; i++) {
+        const struct trace_node *item = trace_node(node->items[i]);
         bool is_row = depth && item && item->kind == TRACE_TUPLE;
-        has_only = !item || makes_array(n->items[i]) || (is_row && has_only_arrays(item, depth - 1));
+        has_only = !item || makes_array(node->items[i]) || (is_row && has_only_arrays(item, depth - 1));
     }
     return has_only;
 }
 
 /* check_bytes - sets *WHY to what is dangerous about making an array or scalar of DTYPE from DATA, if
  * anything. An inconsistent dtype is not reported again. */
-static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *step, trace_ref dtype,
+static ckpt_status check_bytes(struct numpy_judge *judge, const struct trace_step *step, trace_ref dtype,
                                trace_ref data, const char **why)
 {
     struct trace_dtype d;
     const struct trace_node *n = trace_node(data);
-    CKPT_TRY(read_array_dtype(j, step, dtype, 0, &d));
+    CKPT_TRY(read_array_dtype(judge, step, dtype, 0, &d));
     if (n && n->kind == TRACE_LIST && d.has_subarrays && !has_only_arrays(n, ROWS_DEPTH))
         *why = "an array has subarrays made from objects of other types, which may give addresses to numpy";
     if (d.contradiction || d.holds == HOLDS_NUMBERS || (n && n->kind == TRACE_LIST))
@@ -100,7 +100,7 @@ static ckpt_status check_bytes(struct numpy_judge *j, const struct trace_step *s
 static bool is_generator_module(ckpt_str module) { return str_starts(module, STR_LIT("numpy.random.")); }
 
 /* check_array_state - checks STATE, of an array or, if IS_MASKED, of a masked array. */
-static ckpt_status check_array_state(struct numpy_judge *j, const struct trace_step *step,
+static ckpt_status check_array_state(struct numpy_judge *judge, const struct trace_step *step,
                                      const struct trace_node *state, bool is_masked, const char **why)
 {
     bool is_intact = state && state->kind == TRACE_TUPLE && state->nitems == state->nkept;
@@ -109,13 +109,13 @@ static ckpt_status check_array_state(struct numpy_judge *j, const struct trace_s
         return CKPT_OK;
     }
     if (is_masked) /* (version, shape, dtype, is_fortran, data, mask, fill value) */
-        return check_bytes(j, step, state->items[2], state->items[4], why);
+        return check_bytes(judge, step, state->items[2], state->items[4], why);
     /* (version, shape, dtype, is_fortran, data); old pickles have no version */
     uint32_t last = state->nkept - 1;
-    return check_bytes(j, step, state->items[last - 2], state->items[last], why);
+    return check_bytes(judge, step, state->items[last - 2], state->items[last], why);
 }
 
-ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *step, ckpt_str module,
+ckpt_status numpy_judge_build(struct numpy_judge *judge, const struct trace_step *step, ckpt_str module,
                               ckpt_str name, const char **why)
 {
     struct trace_dtype d;
@@ -127,39 +127,39 @@ ckpt_status numpy_judge_build(struct numpy_judge *j, const struct trace_step *st
         is_generator_module(module) || str_matches_word(name, POLYNOMIALS, str_eq))
         return CKPT_OK;
     if (str_is(name, "dtype")) {
-        CKPT_TRY(read_array_dtype(j, step, step->subject, step->operand, &d));
+        CKPT_TRY(read_array_dtype(judge, step, step->subject, step->operand, &d));
         *why = d.contradiction;
         return CKPT_OK;
     }
     if (is_array || is_masked)
-        return check_array_state(j, step, trace_node(step->operand), is_masked, why);
+        return check_array_state(judge, step, trace_node(step->operand), is_masked, why);
     *why = "a state for an array or scalar that is complete: no pickler writes that";
     return CKPT_OK;
 }
 
-/* is_global - returns true if R is the class or function MODULE.NAME, or its namesake in another module whose
- * name begins with MODULE and a dot. */
-static bool is_global(trace_ref r, const char *module, const char *name)
+/* is_global - returns true if REF is the class or function MODULE.NAME, or its namesake in another module
+ * whose name begins with MODULE and a dot. */
+static bool is_global(trace_ref ref, const char *module, const char *name)
 {
-    const struct trace_global *g = trace_global(r);
+    const struct trace_global *g = trace_global(ref);
     return g && g->has_constant_name && str_is(g->name, name) &&
            (str_is(g->module, module) ||
             (str_starts(g->module, str_c(module)) && g->module.ptr[strlen(module)] == '.'));
 }
 
-/* is_bit_generator - returns true if R is a constant, such as the name of a bit generator, or its class. */
-static bool is_bit_generator(trace_ref r)
+/* is_bit_generator - returns true if REF is a constant, such as the name of a bit generator, or its class. */
+static bool is_bit_generator(trace_ref ref)
 {
-    const struct trace_global *g = trace_global(r);
-    return r && (!trace_node(r) || (g && g->has_constant_name && is_generator_module(g->module) &&
-                                    !str_starts(g->name, STR_LIT("_"))));
+    const struct trace_global *g = trace_global(ref);
+    return ref && (!trace_node(ref) || (g && g->has_constant_name && is_generator_module(g->module) &&
+                                        !str_starts(g->name, STR_LIT("_"))));
 }
 
-/* is_array_class - returns true if R is ndarray or a subclass of it that is made like it. */
-static bool is_array_class(trace_ref r)
+/* is_array_class - returns true if REF is ndarray or a subclass of it that is made like it. */
+static bool is_array_class(trace_ref ref)
 {
-    const struct trace_global *g = trace_global(r);
-    return is_global(r, "numpy", "ndarray") ||
+    const struct trace_global *g = trace_global(ref);
+    return is_global(ref, "numpy", "ndarray") ||
            (g && g->has_constant_name && str_starts(g->module, STR_LIT("numpy")) &&
             str_matches_word(g->name, "chararray matrix memmap recarray", str_eq));
 }
@@ -207,15 +207,15 @@ static const char *find_unusual_constructor(ckpt_str name, const struct trace_no
 }
 
 /* check_ndarray - checks a call of ndarray with the arguments ARGS: (shape[, dtype[, bytes …]]). */
-static ckpt_status check_ndarray(struct numpy_judge *j, const struct trace_step *step,
+static ckpt_status check_ndarray(struct numpy_judge *judge, const struct trace_step *step,
                                  const struct trace_node *args, bool has_keywords, const char **why)
 {
     if (has_keywords || args->nitems != args->nkept)
         *why = "an array is made with arguments that no pickler writes";
-    return *why || args->nitems < 3 ? CKPT_OK : check_bytes(j, step, args->items[1], args->items[2], why);
+    return *why || args->nitems < 3 ? CKPT_OK : check_bytes(judge, step, args->items[1], args->items[2], why);
 }
 
-ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *step, ckpt_str module,
+ckpt_status numpy_judge_call(struct numpy_judge *judge, const struct trace_step *step, ckpt_str module,
                              ckpt_str name, const char **why)
 {
     const struct trace_node *c = trace_node(step->subject), *args = trace_node(c->items[1]);
@@ -229,10 +229,10 @@ ckpt_status numpy_judge_call(struct numpy_judge *j, const struct trace_step *ste
     if (*why)
         return CKPT_OK;
     if (str_is(name, "ndarray") && str_is(module, "numpy"))
-        return check_ndarray(j, step, args, has_keywords, why);
+        return check_ndarray(judge, step, args, has_keywords, why);
     if ((!is_scalar && !is_buffer) || args->nkept < 2)
         return CKPT_OK;
     trace_ref first = args->items[0], second = args->items[1];
-    return is_buffer ? check_bytes(j, step, second, first, why)  /* _frombuffer(bytes, dtype, …) */
-                     : check_bytes(j, step, first, second, why); /* scalar(dtype, bytes) */
+    return is_buffer ? check_bytes(judge, step, second, first, why)  /* _frombuffer(bytes, dtype, …) */
+                     : check_bytes(judge, step, first, second, why); /* scalar(dtype, bytes) */
 }

@@ -76,36 +76,37 @@ static bool acts_outside(struct full_name name, bool is_function)
     return !is_listed(area, areas);
 }
 
-void keras_note_text(struct keras_object *o, ckpt_str key, ckpt_str text)
+void keras_note_text(struct keras_object *object, ckpt_str key, ckpt_str text)
 {
     if (str_is(key, "module"))
-        o->module = text;
+        object->module = text;
     if (str_is(key, "class_name"))
-        o->class_name = text;
+        object->class_name = text;
     if (str_is(key, "config"))
-        o->function = text;
+        object->function = text;
     if (text.len && is_listed(key, file_keys))
-        o->file_key = key;
+        object->file_key = key;
 }
 
-ckpt_status keras_judge(const struct scanned *in, const struct keras_object *o, size_t at)
+ckpt_status keras_judge(const struct scanned *in, const struct keras_object *object, size_t at)
 {
-    bool is_function = is_listed(o->class_name, "function type __typespec__");
-    struct full_name name = {o->module, is_function && o->function.len ? o->function : o->class_name};
-    const char *what = keras_describe_code(o->class_name);
-    if (!o->class_name.len)
+    bool is_function = is_listed(object->class_name, "function type __typespec__");
+    struct full_name name = {object->module,
+                             is_function && object->function.len ? object->function : object->class_name};
+    const char *what = keras_describe_code(object->class_name);
+    if (!object->class_name.len)
         return CKPT_OK;
     if (what)
         return SCAN_FOUND(in, SCAN_KERAS_CODE, at, "%s", what);
-    if (o->module.len && !get_area(name).len)
+    if (object->module.len && !get_area(name).len)
         return SCAN_FOUND(in, SCAN_KERAS_CODE, at, "the class %.*s of the module %.*s",
-                          STR_ARG(o->class_name), STR_ARG(o->module));
-    if (o->module.len && acts_outside(name, is_function))
+                          STR_ARG(object->class_name), STR_ARG(object->module));
+    if (object->module.len && acts_outside(name, is_function))
         return SCAN_FOUND(in, SCAN_KERAS_CODE, at, "a %s of %.*s (%.*s), which may act outside the model",
-                          is_function ? "function" : "class", STR_ARG(o->module), STR_ARG(name.name));
-    return !o->config_file_key.len
+                          is_function ? "function" : "class", STR_ARG(object->module), STR_ARG(name.name));
+    return !object->config_file_key.len
                ? CKPT_OK
                : SCAN_FOUND(in, SCAN_KERAS_CODE, at,
                             "the class %.*s, which reads the file that its \"%.*s\" names",
-                            STR_ARG(name.name), STR_ARG(o->config_file_key));
+                            STR_ARG(name.name), STR_ARG(object->config_file_key));
 }

@@ -39,15 +39,15 @@ static bool is_plain(ckpt_str code)
     return true;
 }
 
-/* visit_texts - reports the templates of F if REPORTING. Sets *FOUND to whether F has the keys that fsspec
- * needs. */
-static ckpt_status visit_texts(const struct yaml_file *f, bool reporting, bool *found, arena *a)
+/* visit_texts - reports the templates of FILE if REPORTING. Sets *FOUND to whether FILE has the keys that
+ * fsspec needs. */
+static ckpt_status visit_texts(const struct yaml_file *file, bool reporting, bool *found, arena *a)
 {
     json_scan json;
     ckpt_error ignored;
     ckpt_status st = CKPT_OK;
     bool has_version = false, has_parts = false, is_template = false;
-    json_init(&json, f->text, 0, a, &ignored);
+    json_init(&json, file->text, 0, a, &ignored);
     for (enum json_event e = json_next(&json); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
          e = json_next(&json)) {
         if (e == JSON_KEY && json.depth == 1) {
@@ -62,7 +62,7 @@ static ckpt_status visit_texts(const struct yaml_file *f, bool reporting, bool *
         while (code.ptr && is_plain(code))
             code = get_code(json.str, &pos);
         if (code.ptr)
-            st = SCAN_FOUND(f->in, SCAN_EVALUATED_TEXT, json.event_at,
+            st = SCAN_FOUND(file->in, SCAN_EVALUATED_TEXT, json.event_at,
                             "{%.*s} is more than {=names and numbers}, and fsspec renders it by Jinja",
                             STR_ARG(code));
     }
@@ -70,18 +70,18 @@ static ckpt_status visit_texts(const struct yaml_file *f, bool reporting, bool *
     return st;
 }
 
-ckpt_status kerchunk_scan_json(const struct yaml_file *f, ckpt_error *err)
+ckpt_status kerchunk_scan_json(const struct yaml_file *file, ckpt_error *err)
 {
     bool found = false;
-    bool may_have_template = str_has(f->text, STR_LIT("{{")) || str_has(f->text, STR_LIT("{%")) ||
-                             str_has(f->text, STR_LIT("\\u00"));
+    bool may_have_template = str_has(file->text, STR_LIT("{{")) || str_has(file->text, STR_LIT("{%")) ||
+                             str_has(file->text, STR_LIT("\\u00"));
     if (!may_have_template)
         return CKPT_OK;
-    arena *a = arena_new(2 * (uint64_t)f->text.len + 65536);
+    arena *a = arena_new(2 * (uint64_t)file->text.len + 65536);
     CKPT_TRY_ALLOC(a, err);
-    ckpt_status st = visit_texts(f, false, &found, a);
+    ckpt_status st = visit_texts(file, false, &found, a);
     if (st == CKPT_OK && found)
-        st = visit_texts(f, true, &found, a);
+        st = visit_texts(file, true, &found, a);
     arena_free(a);
     return st;
 }

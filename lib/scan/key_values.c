@@ -9,13 +9,13 @@
 #include "codec/sstable.h"
 #include "scan/scan.h"
 
-static ckpt_status read_block(const struct sstable *t, size_t i, ckpt_error *err)
+static ckpt_status read_block(const struct sstable *sstable, size_t index, ckpt_error *err)
 {
     struct sstable_block b;
     ckpt_str key;
     cursor value;
     bool more = true;
-    ckpt_status st = sstable_load(t, i, &b, err);
+    ckpt_status st = sstable_load(sstable, index, &b, err);
     while (st == CKPT_OK && more)
         st = sstable_next(&b, &key, &value, &more, err);
     sstable_unload(&b);

@@ -68,21 +68,21 @@ ckpt_status monai_report(const struct scanned *in, uint64_t at, ckpt_str text)
                       STR_ARG(text));
 }
 
-/* visit_texts - reports the expressions in F if REPORTING. Else sets *IS_CONFIG if F has what only a
+/* visit_texts - reports the expressions in FILE if REPORTING. Else sets *IS_CONFIG if FILE has what only a
  * configuration has. */
-static ckpt_status visit_texts(const struct yaml_file *f, bool reporting, bool *is_config, arena *a)
+static ckpt_status visit_texts(const struct yaml_file *file, bool reporting, bool *is_config, arena *a)
 {
     json_scan json;
     ckpt_error ignored;
     ckpt_status st = CKPT_OK;
-    json_init(&json, f->text, 0, a, &ignored);
+    json_init(&json, file->text, 0, a, &ignored);
     for (enum json_event e = json_next(&json); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
          e = json_next(&json)) {
         if (!reporting)
             *is_config |= (e == JSON_KEY && str_is(json.str, "_target_")) ||
                           (e == JSON_STRING && monai_is_import(json.str));
         else if (e == JSON_STRING && monai_acts_on(json.str))
-            st = monai_report(f->in, json.event_at, json.str);
+            st = monai_report(file->in, json.event_at, json.str);
     }
     return st;
 }
@@ -95,16 +95,16 @@ static bool may_act(ckpt_str text)
            str_has(text, STR_LIT("\"\\u002"));
 }
 
-ckpt_status monai_scan_json(const struct yaml_file *f, ckpt_error *err)
+ckpt_status monai_scan_json(const struct yaml_file *file, ckpt_error *err)
 {
-    bool is_config = monai_is_config_path(f->in->where.len ? f->in->where : str_c(f->in->x->path));
-    if (!may_act(f->text))
+    bool is_config = monai_is_config_path(file->in->where.len ? file->in->where : str_c(file->in->x->path));
+    if (!may_act(file->text))
         return CKPT_OK;
-    arena *a = arena_new(2 * (uint64_t)f->text.len + 65536);
+    arena *a = arena_new(2 * (uint64_t)file->text.len + 65536);
     CKPT_TRY_ALLOC(a, err);
-    ckpt_status st = is_config ? CKPT_OK : visit_texts(f, false, &is_config, a);
+    ckpt_status st = is_config ? CKPT_OK : visit_texts(file, false, &is_config, a);
     if (st == CKPT_OK && is_config)
-        st = visit_texts(f, true, &is_config, a);
+        st = visit_texts(file, true, &is_config, a);
     arena_free(a);
     return st;
 }

@@ -20,46 +20,49 @@ struct msgpack_visit {
     bool has_unknown_extension, is_too_deep;
 };
 
-/* scan_msgpack_value - scans the bytes of V, which may be a file. */
-static ckpt_status scan_msgpack_value(struct msgpack_visit *m, const struct msgpack_value *v, ckpt_error *err)
+/* scan_msgpack_value - scans the bytes of MSGPACK_VALUE, which may be a file. */
+static ckpt_status scan_msgpack_value(struct msgpack_visit *visit, const struct msgpack_value *msgpack_value,
+                                      ckpt_error *err)
 {
-    struct scanner *x = m->in->x;
+    struct scanner *x = visit->in->x;
     uint64_t known_bytes = 0;
     struct scanned value = {.x = x};
-    if (v->n < VALUE_MIN || m->is_too_deep)
+    if (msgpack_value->n < VALUE_MIN || visit->is_too_deep)
         return CKPT_OK;
-    m->is_too_deep = x->depth >= x->scan->opts->max_depth;
-    if (m->is_too_deep)
-        return scan_found(x->scan, SCAN_NOT_OPENED, m->in->where, m->in->src, v->data,
+    visit->is_too_deep = x->depth >= x->scan->opts->max_depth;
+    if (visit->is_too_deep)
+        return scan_found(x->scan, SCAN_NOT_OPENED, visit->in->where, visit->in->src, msgpack_value->data,
                           "its values are nested too deep to be opened");
-    CKPT_TRY(scan_join_offset(m->in, "value", v->data, &value.where, err));
-    CKPT_TRY(source_slice(m->in->src, v->data, v->n, &value.src, err));
+    CKPT_TRY(scan_join_offset(visit->in, "value", msgpack_value->data, &value.where, err));
+    CKPT_TRY(source_slice(visit->in->src, msgpack_value->data, msgpack_value->n, &value.src, err));
     ckpt_status st = scan_bytes(&value, SCAN_VALUE, &known_bytes, err);
     source_unref(value.src);
     return st;
 }
 
-static ckpt_status visit_value(void *user, const struct msgpack_value *v, ckpt_error *err)
+static ckpt_status visit_value(void *user, const struct msgpack_value *value, ckpt_error *err)
 {
     struct msgpack_visit *m = user;
-    if (v->kind == MSGPACK_EXT && v->type >= 1 && v->type <= 3) {
-        m->array_bytes += v->n;
+    if (value->kind == MSGPACK_EXT && value->type >= 1 && value->type <= 3) {
+        m->array_bytes += value->n;
         return CKPT_OK;
     }
-    if (v->kind == MSGPACK_EXT && v->type != -1 && !m->has_unknown_extension) {
+    if (value->kind == MSGPACK_EXT && value->type != -1 && !m->has_unknown_extension) {
         m->has_unknown_extension = true;
-        CKPT_TRY(SCAN_FOUND(m->in, SCAN_FORMAT_NOT_SCANNED, v->data - 1,
-                            "an extension of {type %" PRId8 "}, which only its program can read", v->type));
+        CKPT_TRY(SCAN_FOUND(m->in, SCAN_FORMAT_NOT_SCANNED, value->data - 1,
+                            "an extension of {type %" PRId8 "}, which only its program can read",
+                            value->type));
     }
-    bool has_bytes = v->kind == MSGPACK_EXT || v->kind == MSGPACK_TEXT || v->kind == MSGPACK_BYTES;
-    return has_bytes ? scan_msgpack_value(m, v, err) : CKPT_OK;
+    bool has_bytes = value->kind == MSGPACK_EXT || value->kind == MSGPACK_TEXT ||
+                     value->kind == MSGPACK_BYTES;
+    return has_bytes ? scan_msgpack_value(m, value, err) : CKPT_OK;
 }
 
-static bool begins_with_map(struct scanner *x, source *src)
+static bool begins_with_map(struct scanner *scanner, source *src)
 {
     unsigned char b[6] = {0};
     size_t n = src->size < sizeof b ? (size_t)src->size : sizeof b;
-    if (n < 3 || !scan_read(x->scan, src, 0, b, n))
+    if (n < 3 || !scan_read(scanner->scan, src, 0, b, n))
         return false;
     /* fixmap, map 16 or map 32; then fixstr, str 8, str 16 or str 32 */
     size_t key_at = b[0] == 0xde ? 3 : b[0] == 0xdf ? 5 : 1;

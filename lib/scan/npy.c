@@ -70,10 +70,10 @@ static ckpt_status scan_array(struct array_scan *as, ckpt_error *err)
     return CKPT_OK;
 }
 
-static bool has_array_at(struct scanner *x, source *src, uint64_t at)
+static bool has_array_at(struct scanner *scanner, source *src, uint64_t at)
 {
     unsigned char head[12]; /* magic, version, length of the header */
-    return src->size - at >= sizeof head && scan_read(x->scan, src, at, head, sizeof head) &&
+    return src->size - at >= sizeof head && scan_read(scanner->scan, src, at, head, sizeof head) &&
            memcmp(head, NPY_MAGIC, NPY_MAGIC_SIZE) == 0;
 }
 

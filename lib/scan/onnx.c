@@ -16,21 +16,21 @@ struct onnx_visit {
     uint64_t tensor_bytes;
 };
 
-static ckpt_status visit_tensor(void *user, const struct onnx_tensor *t, ckpt_error *err)
+static ckpt_status visit_tensor(void *user, const struct onnx_tensor *tensor, ckpt_error *err)
 {
     struct onnx_visit *v = user;
     (void)err;
-    v->tensor_bytes += t->bytes; /* each is in the file */
-    CKPT_TRY(scan_check_tensor_name(v->in, t->at, t->name));
-    if (t->is_external && str_is(t->location, MEMORY_PATH))
-        return SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, t->external_at,
+    v->tensor_bytes += tensor->bytes; /* each is in the file */
+    CKPT_TRY(scan_check_tensor_name(v->in, tensor->at, tensor->name));
+    if (tensor->is_external && str_is(tensor->location, MEMORY_PATH))
+        return SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, tensor->external_at,
                           "a tensor's values are at an address in the loader's memory: \"%.*s\"",
-                          STR_ARG(t->location));
-    if (!t->is_external || !scan_path_leaves_folder(t->location))
+                          STR_ARG(tensor->location));
+    if (!tensor->is_external || !scan_path_leaves_folder(tensor->location))
         return CKPT_OK;
-    return SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, t->external_at,
+    return SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, tensor->external_at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder",
-                      STR_ARG(t->location));
+                      STR_ARG(tensor->location));
 }
 
 static ckpt_status visit_node(void *user, ckpt_str domain, ckpt_str op_type, uint64_t at, ckpt_error *err)

@@ -38,24 +38,24 @@ struct search {
     unsigned nfound;
 };
 
-/* read_bytes_at - reads at most N bytes at AT into TO, and returns them. */
-static ckpt_str read_bytes_at(const struct search *s, uint64_t at, char *to, size_t n)
+/* read_bytes_at - reads at most NBYTES bytes at AT into TO, and returns them. */
+static ckpt_str read_bytes_at(const struct search *search, uint64_t at, char *to, size_t nbytes)
 {
-    uint64_t left = at < s->in->src->size ? s->in->src->size - at : 0;
-    n = n < left ? n : (size_t)left;
-    return str_of(to, scan_read(s->in->x->scan, s->in->src, at, to, n) ? n : 0);
+    uint64_t left = at < search->in->src->size ? search->in->src->size - at : 0;
+    nbytes = nbytes < left ? nbytes : (size_t)left;
+    return str_of(to, scan_read(search->in->x->scan, search->in->src, at, to, nbytes) ? nbytes : 0);
 }
 
 /* check_keras_class - reports the class name at AFTER if that class holds code. AT: the key "class_name". */
-static ckpt_status check_keras_class(struct search *s, uint64_t at, uint64_t after)
+static ckpt_status check_keras_class(struct search *search, uint64_t at, uint64_t after)
 {
     char text[128];
-    ckpt_str rest = str_trim_start(read_bytes_at(s, after, text, sizeof text), " \t\r\n:");
+    ckpt_str rest = str_trim_start(read_bytes_at(search, after, text, sizeof text), " \t\r\n:");
     size_t end = rest.len && rest.ptr[0] == '"' ? str_find(rest, STR_LIT("\""), 1) : SIZE_MAX;
     const char *what = end != SIZE_MAX ? keras_describe_code(str_of(rest.ptr + 1, end - 1)) : NULL;
     if (what) {
-        s->nfound++;
-        return SCAN_FOUND(s->in, SCAN_KERAS_CODE, at, "%s", what);
+        search->nfound++;
+        return SCAN_FOUND(search->in, SCAN_KERAS_CODE, at, "%s", what);
     }
     return CKPT_OK;
 }
@@ -75,10 +75,10 @@ bool scan_path_leaves_folder(ckpt_str path)
 
 /* check_external_location - reports a path that leads out of the model's folder. The key "location" is at AT;
  * at AFTER follow the length of the path in one or two bytes, and the path. */
-static ckpt_status check_external_location(struct search *s, uint64_t at, uint64_t after)
+static ckpt_status check_external_location(struct search *search, uint64_t at, uint64_t after)
 {
     char text[LOCATION_MAX + 2];
-    ckpt_str rest = read_bytes_at(s, after, text, sizeof text);
+    ckpt_str rest = read_bytes_at(search, after, text, sizeof text);
     if (rest.len < 2)
         return CKPT_OK;
     /* the length is a varint: 7 bits in a byte, low bits first; bit 7 of a byte: one more byte follows */
@@ -89,43 +89,43 @@ static ckpt_status check_external_location(struct search *s, uint64_t at, uint64
     rest.len = path_len < rest.len ? path_len : rest.len;
     if (!scan_path_leaves_folder(rest))
         return CKPT_OK;
-    s->nfound++;
-    return SCAN_FOUND(s->in, SCAN_EXTERNAL_PATH, at,
+    search->nfound++;
+    return SCAN_FOUND(search->in, SCAN_EXTERNAL_PATH, at,
                       "a tensor's values are in \"%.*s\", outside of the model's folder", STR_ARG(rest));
 }
 
-static ckpt_status report_match(struct search *s, const struct pattern *p, uint64_t at)
+static ckpt_status report_match(struct search *search, const struct pattern *pattern, uint64_t at)
 {
-    uint64_t after = at + strlen(p->bytes);
-    if (s->nfound >= FINDINGS_MAX)
+    uint64_t after = at + strlen(pattern->bytes);
+    if (search->nfound >= FINDINGS_MAX)
         return CKPT_OK;
-    if (p->kind == KERAS_CLASS)
-        return check_keras_class(s, at, after);
-    if (p->kind == EXTERNAL_LOCATION)
-        return check_external_location(s, at, after);
-    s->nfound++;
-    const char *name = p->bytes + 2; /* the pattern begins with tag and length */
-    return SCAN_FOUND(s->in, SCAN_GRAPH_CODE, at, "the operation %s %s", name, p->what);
+    if (pattern->kind == KERAS_CLASS)
+        return check_keras_class(search, at, after);
+    if (pattern->kind == EXTERNAL_LOCATION)
+        return check_external_location(search, at, after);
+    search->nfound++;
+    const char *name = pattern->bytes + 2; /* the pattern begins with tag and length */
+    return SCAN_FOUND(search->in, SCAN_GRAPH_CODE, at, "the operation %s %s", name, pattern->what);
 }
 
-static ckpt_status search_patterns(struct search *s, const struct pattern *patterns, size_t n,
+static ckpt_status search_patterns(struct search *search, const struct pattern *patterns, size_t count,
                                    ckpt_error *err)
 {
     reader r;
     ckpt_status st = CKPT_OK;
-    CKPT_TRY(reader_init(&r, s->in->src, 0, s->in->src->size, err));
+    CKPT_TRY(reader_init(&r, search->in->src, 0, search->in->src->size, err));
     while (st == CKPT_OK && reader_left(&r)) {
         size_t window_size = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
         /* the window is full; matches that begin in its last bytes are found in the next window */
         size_t step = window_size == reader_left(&r) ? window_size : window_size - PATTERN_MAX;
         const unsigned char *window = reader_peek(&r, window_size), *match;
-        for (size_t i = 0; window && st == CKPT_OK && i < n; i++)
+        for (size_t i = 0; window && st == CKPT_OK && i < count; i++)
             for (size_t from = 0; st == CKPT_OK && from < step; from = (size_t)(match - window) + 1) {
                 match = memmem(window + from, window_size - from, patterns[i].bytes,
                                strlen(patterns[i].bytes));
                 if (!match || (size_t)(match - window) >= step)
                     break;
-                st = report_match(s, &patterns[i], r.pos + (uint64_t)(match - window));
+                st = report_match(search, &patterns[i], r.pos + (uint64_t)(match - window));
             }
         if (!window || !reader_skip(&r, step))
             break;

@@ -38,61 +38,61 @@ static bool handle_step(void *user, const struct trace_step *step)
 }
 
 /* report_broken_pickle - reports WHY a pickle could not be followed further, or returns a system failure. */
-static ckpt_status report_broken_pickle(struct scanner *x, const struct scan_pickle *p,
+static ckpt_status report_broken_pickle(struct scanner *scanner, const struct scan_pickle *pickle,
                                         const struct trace_end *end, const ckpt_error *why)
 {
     if (why->status == CKPT_EIO || why->status == CKPT_ENOMEM || why->status == CKPT_ECANCELLED)
         return why->status;
     enum scan_rule rule = why->status == CKPT_ELIMIT ? SCAN_PICKLE_NOT_FOLLOWED : SCAN_BROKEN_PICKLE;
-    return scan_found(x->scan, rule, p->where, p->src, end->next_offset, "%s", why->what);
+    return scan_found(scanner->scan, rule, pickle->where, pickle->src, end->next_offset, "%s", why->what);
 }
 
-/* follow_pickle - follows P as the kind of loader that its flags choose, and judges it. If there is anything
- * to report, follows P a second time. */
-static ckpt_status follow_pickle(struct pickle_scan *ps, const struct scan_pickle *p, struct trace_end *end,
-                                 ckpt_error *err)
+/* follow_pickle - follows PICKLE as the kind of loader that its flags choose, and judges it. If there is
+ * anything to report, follows PICKLE a second time. */
+static ckpt_status follow_pickle(struct pickle_scan *ps, const struct scan_pickle *pickle,
+                                 struct trace_end *end, ckpt_error *err)
 {
     struct scan *s = ps->x->scan;
-    struct trace_options o = {.buffer_frames = p->by_frame,
-                              .joblib_arrays_as_opcodes = p->arrays_as_opcodes,
-                              .reports_payloads = !p->by_frame && !p->arrays_as_opcodes,
+    struct trace_options o = {.buffer_frames = pickle->by_frame,
+                              .joblib_arrays_as_opcodes = pickle->arrays_as_opcodes,
+                              .reports_payloads = !pickle->by_frame && !pickle->arrays_as_opcodes,
                               .sought_texts = scan_sought_texts,
                               .opcodes_left = &s->opcodes_left,
                               .step = handle_step,
                               .user = ps};
     ckpt_error why;
-    ckpt_status st = s->judge_begin(s->judge, p, false, CKPT_NO_OFFSET);
+    ckpt_status st = s->judge_begin(s->judge, pickle, false, CKPT_NO_OFFSET);
     if (st != CKPT_OK)
         return fail_memory(err);
     ps->reporting = false;
-    why.status = pickle_trace(p->src, p->pos, p->src->size, &o, end, &why);
+    why.status = pickle_trace(pickle->src, pickle->pos, pickle->src->size, &o, end, &why);
     ckpt_error first_error = why;
     if (s->judge_end(s->judge, end)) {
         struct trace_end second_end;
         uint64_t error_offset = first_error.status == CKPT_OK ? CKPT_NO_OFFSET : end->next_offset;
-        (void)s->judge_begin(s->judge, p, true, error_offset);
+        (void)s->judge_begin(s->judge, pickle, true, error_offset);
         ps->reporting = true;
-        st = pickle_trace(p->src, p->pos, p->src->size, &o, &second_end, &why);
+        st = pickle_trace(pickle->src, pickle->pos, pickle->src->size, &o, &second_end, &why);
         if (st == CKPT_ECANCELLED || st == CKPT_ENOMEM || st == CKPT_EIO) {
             *err = why;
             return st;
         }
         (void)s->judge_end(s->judge, &second_end);
     }
-    if (first_error.status == CKPT_OK || p->by_frame || p->arrays_as_opcodes)
+    if (first_error.status == CKPT_OK || pickle->by_frame || pickle->arrays_as_opcodes)
         return CKPT_OK;
-    st = report_broken_pickle(ps->x, p, end, &first_error);
+    st = report_broken_pickle(ps->x, pickle, end, &first_error);
     if (st != CKPT_OK)
         *err = first_error;
     return st;
 }
 
-/* count_latin1 - counts the characters in the N bytes of UTF-8 at START. False: one is above U+00FF. */
-static bool count_latin1(struct scan *s, source *src, uint64_t start, uint64_t n, uint64_t *count)
+/* count_latin1 - counts the characters in the NBYTES bytes of UTF-8 at START. False: one is above U+00FF. */
+static bool count_latin1(struct scan *scan, source *src, uint64_t start, uint64_t nbytes, uint64_t *count)
 {
     reader r;
     ckpt_error why;
-    bool ok = reader_init(&r, src, start, start + n, &why) == CKPT_OK;
+    bool ok = reader_init(&r, src, start, start + nbytes, &why) == CKPT_OK;
     unsigned char lead = 0;
     *count = 0;
     while (ok && reader_left(&r)) {
@@ -107,52 +107,53 @@ static bool count_latin1(struct scan *s, source *src, uint64_t start, uint64_t n
             *count += lead == 0;
         }
     }
-    (void)scan_note_system_failure(s, r.status, &why);
+    (void)scan_note_system_failure(scan, r.status, &why);
     reader_free(&r);
     return ok && lead == 0;
 }
 
-/* open_payload_source - sets *OUT to the decoded bytes of V; NULL: malformed, or a character above U+00FF. */
-static ckpt_status open_payload_source(struct scan *s, source *src, const struct trace_payload *v,
+/* open_payload_source - sets *OUT to the decoded bytes of PAYLOAD; NULL: malformed, or a character above
+ * U+00FF. */
+static ckpt_status open_payload_source(struct scan *scan, source *src, const struct trace_payload *payload,
                                        source **out, ckpt_error *err)
 {
     uint64_t count;
     *out = NULL;
-    if (v->encoding == TRACE_ENC_UNICODE || v->encoding == TRACE_ENC_STRING)
-        return pickle_line_spool(v, src, out, err);
-    if (v->encoding == TRACE_ENC_BYTES)
-        return source_slice(src, v->start, v->size, out, err);
-    return count_latin1(s, src, v->start, v->size, &count)
-               ? source_latin1(src, v->start, v->size, count, out, err)
+    if (payload->encoding == TRACE_ENC_UNICODE || payload->encoding == TRACE_ENC_STRING)
+        return pickle_line_spool(payload, src, out, err);
+    if (payload->encoding == TRACE_ENC_BYTES)
+        return source_slice(src, payload->start, payload->size, out, err);
+    return count_latin1(scan, src, payload->start, payload->size, &count)
+               ? source_latin1(src, payload->start, payload->size, count, out, err)
                : CKPT_OK;
 }
 
-static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle *p,
-                                const struct trace_payload *v, ckpt_error *err)
+static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle *scan_pickle,
+                                const struct trace_payload *payload, ckpt_error *err)
 {
     struct scanner *x = ps->x;
-    const struct scanned pickle = {x, p->src, p->where};
+    const struct scanned pickle = {x, scan_pickle->src, scan_pickle->where};
     struct scanned value = {.x = x};
     uint64_t known_bytes = 0;
-    CKPT_TRY(scan_join_offset(&pickle, "value", v->start, &value.where, err));
+    CKPT_TRY(scan_join_offset(&pickle, "value", payload->start, &value.where, err));
     if (x->depth >= x->scan->opts->max_depth)
-        return scan_found(x->scan, SCAN_NOT_OPENED, value.where, p->src, v->start,
+        return scan_found(x->scan, SCAN_NOT_OPENED, value.where, scan_pickle->src, payload->start,
                           "is nested too deep to be opened");
-    CKPT_TRY(open_payload_source(x->scan, p->src, v, &value.src, err));
+    CKPT_TRY(open_payload_source(x->scan, scan_pickle->src, payload, &value.src, err));
     source *bytes = value.src;
     if (!bytes)
         return CKPT_OK;
-    bool is_scanned = v->may_be_file ||
-                      (v->may_be_pickle && scan_is_pickle(x, bytes, 0, bytes->size, false)) ||
-                      (v->may_be_compressed && scan_find_packed_file(x, bytes));
+    bool is_scanned = payload->may_be_file ||
+                      (payload->may_be_pickle && scan_is_pickle(x, bytes, 0, bytes->size, false)) ||
+                      (payload->may_be_compressed && scan_find_packed_file(x, bytes));
     /* what looks like base64 is also scanned as it is: the "U" of "UEsDB" is the opcode SHORT_BINSTRING */
     ckpt_status st = CKPT_OK;
-    if (v->may_be_file && v->looks_encoded)
-        st = SCAN_FOUND(&pickle, SCAN_EMBEDDED_FILE, v->start,
+    if (payload->may_be_file && payload->looks_encoded)
+        st = SCAN_FOUND(&pickle, SCAN_EMBEDDED_FILE, payload->start,
                         "text that looks like a pickle or archive in base64 or hexadecimal digits");
     if (st == CKPT_OK && is_scanned)
         st = scan_bytes(&value, SCAN_VALUE, &known_bytes, err);
-    else if (st == CKPT_OK && v->may_end_in_zip) {
+    else if (st == CKPT_OK && payload->may_end_in_zip) {
         x->depth++;
         st = scan_archive_at_end(&value, err);
         x->depth--;
@@ -161,13 +162,13 @@ static ckpt_status open_payload(struct pickle_scan *ps, const struct scan_pickle
     return st;
 }
 
-static ckpt_status open_payloads(struct pickle_scan *ps, const struct scan_pickle *p, ckpt_error *err)
+static ckpt_status open_payloads(struct pickle_scan *ps, const struct scan_pickle *pickle, ckpt_error *err)
 {
     for (size_t i = 0; i < ps->npayloads; i++)
-        CKPT_TRY(open_payload(ps, p, &ps->payloads[i], err));
+        CKPT_TRY(open_payload(ps, pickle, &ps->payloads[i], err));
     return !ps->too_many_payloads
                ? CKPT_OK
-               : scan_found(ps->x->scan, SCAN_PICKLE_NOT_FOLLOWED, p->where, NULL, CKPT_NO_OFFSET,
+               : scan_found(ps->x->scan, SCAN_PICKLE_NOT_FOLLOWED, pickle->where, NULL, CKPT_NO_OFFSET,
                             "too many values begin like files: not all were looked into");
 }
 
@@ -195,10 +196,11 @@ static bool is_odd_name(ckpt_str name, const char *allowed)
     return name.len == 0;
 }
 
-/* is_impossible_name - returns true if Python cannot import G, so that the bytes are not a pickle. */
-static bool is_impossible_name(const struct trace_global *g)
+/* is_impossible_name - returns true if Python cannot import GLOBAL, so that the bytes are not a pickle. */
+static bool is_impossible_name(const struct trace_global *global)
 {
-    return g->module.len == 0 || !utf8_check(g->module, false, NULL) || !utf8_check(g->name, false, NULL);
+    return global->module.len == 0 || !utf8_check(global->module, false, NULL) ||
+           !utf8_check(global->name, false, NULL);
 }
 
 /* try_step - counts what the pickle does, and ends the trial at an impossible name. An odd name does not end
@@ -223,11 +225,11 @@ static bool try_step(void *user, const struct trace_step *step)
 
 /* -------------------------------------------------------------- one pickle */
 
-/* scan_arrays_as_opcodes - scans P again as pickle.load runs it, which reads the bytes of arrays as opcodes;
- * joblib.load skips them. Does nothing if there is an array of numbers, the first at FIRST_ARRAY, and no
- * opcode from there on imports or calls anything. */
-static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pickle *p, uint64_t first_array,
-                                          ckpt_error *err)
+/* scan_arrays_as_opcodes - scans PICKLE again as pickle.load runs it, which reads the bytes of arrays as
+ * opcodes; joblib.load skips them. Does nothing if there is an array of numbers, the first at FIRST_ARRAY,
+ * and no opcode from there on imports or calls anything. */
+static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pickle *pickle,
+                                          uint64_t first_array, ckpt_error *err)
 {
     struct scanner *x = ps->x;
     struct trial t = {.scan = x->scan, .counts_from = first_array};
@@ -237,16 +239,17 @@ static ckpt_status scan_arrays_as_opcodes(struct pickle_scan *ps, struct scan_pi
                               .user = &t};
     struct trace_end end;
     ckpt_error why;
-    if (scan_note_system_failure(x->scan, pickle_trace(p->src, p->pos, p->src->size, &o, &end, &why), &why))
+    if (scan_note_system_failure(
+            x->scan, pickle_trace(pickle->src, pickle->pos, pickle->src->size, &o, &end, &why), &why))
         return CKPT_OK; /* ckpt_scan returns the failure */
     bool acts = t.calls || t.runs_code || (t.imports && !t.has_odd_name);
     if (first_array != UINT64_MAX && !acts)
         return CKPT_OK;
     if (first_array != UINT64_MAX)
-        CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, p->where, p->src, first_array,
+        CKPT_TRY(scan_found(x->scan, SCAN_TWO_FORMATS, pickle->where, pickle->src, first_array,
                             "what joblib.load takes for an array, pickle.load takes for opcodes"));
-    p->arrays_as_opcodes = true;
-    return follow_pickle(ps, p, &end, err);
+    pickle->arrays_as_opcodes = true;
+    return follow_pickle(ps, pickle, &end, err);
 }
 
 ckpt_status scan_one_pickle(const struct scanned *in, uint64_t *pos, bool *stopped, ckpt_error *err)
@@ -288,45 +291,45 @@ ckpt_status scan_one_pickle(const struct scanned *in, uint64_t *pos, bool *stopp
 
 /* runs_as_pickle - returns true if the bytes at POS run as a pickle, and not merely by chance: they call
  * something, import a name known to run code or, if IS_FIRST in a stream, import any name or end with it. */
-static bool runs_as_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool is_first,
-                           struct trace_end *e, struct scan_trial *trial)
+static bool runs_as_pickle(const struct scanner *scanner, source *src, uint64_t pos, uint64_t end,
+                           bool is_first, struct trace_end *trace_end, struct scan_trial *trial)
 {
-    struct trial t = {.scan = x->scan};
-    struct trace_options o = {.opcodes_left = &x->scan->opcodes_left, .step = try_step, .user = &t};
+    struct trial t = {.scan = scanner->scan};
+    struct trace_options o = {.opcodes_left = &scanner->scan->opcodes_left, .step = try_step, .user = &t};
     unsigned char last = 0;
     ckpt_error ignored;
-    ckpt_status st = pickle_trace(src, pos, end, &o, e, &trial->why);
-    if (e->by_frame_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {
+    ckpt_status st = pickle_trace(src, pos, end, &o, trace_end, &trial->why);
+    if (trace_end->by_frame_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {
         struct trace_end ignored_end;
         o.buffer_frames = true; /* as a loader that reads frame by frame: T counts what it does, too */
         ckpt_status buffered_st = pickle_trace(src, pos, end, &o, &ignored_end, &ignored);
-        (void)scan_note_system_failure(x->scan, buffered_st, &ignored);
+        (void)scan_note_system_failure(scanner->scan, buffered_st, &ignored);
     }
-    trial->opcodes = e->opcodes;
-    trial->failed_at = e->next_offset;
+    trial->opcodes = trace_end->opcodes;
+    trial->failed_at = trace_end->next_offset;
     trial->imports_module = t.imports_module;
-    if (scan_note_system_failure(x->scan, st, &trial->why))
+    if (scan_note_system_failure(scanner->scan, st, &trial->why))
         return false;
-    bool acts = t.calls > 0 || t.runs_code || (x->has_pickle_name && t.imports && !t.has_odd_name);
-    x->scan->gave_up = x->scan->gave_up || (!acts && st == CKPT_ELIMIT);
-    if (acts || st == CKPT_ECANCELLED || !is_first || !e->reached_stop)
+    bool acts = t.calls > 0 || t.runs_code || (scanner->has_pickle_name && t.imports && !t.has_odd_name);
+    scanner->scan->gave_up = scanner->scan->gave_up || (!acts && st == CKPT_ELIMIT);
+    if (acts || st == CKPT_ECANCELLED || !is_first || !trace_end->reached_stop)
         return acts;
-    if (e->next_offset + 1 == end)
-        (void)scan_read(x->scan, src, e->next_offset, &last, 1);
-    bool ends_stream = e->next_offset == end || last == '\n'; /* an editor may have added a newline */
+    if (trace_end->next_offset + 1 == end)
+        (void)scan_read(scanner->scan, src, trace_end->next_offset, &last, 1);
+    bool ends_stream = trace_end->next_offset == end || last == '\n'; /* an editor may have added a newline */
     return (t.imports && !t.has_odd_name) || ends_stream;
 }
 
 /* find_acting_pickle - follows the pickles from *POS on, and moves *POS to the first for which runs_as_pickle
  * is true, or to the first one that is not followed because PICKLES_MAX others were. False: there is none. */
-static bool find_acting_pickle(const struct scanner *x, source *src, uint64_t *pos, uint64_t end,
+static bool find_acting_pickle(const struct scanner *scanner, source *src, uint64_t *pos, uint64_t end,
                                struct scan_trial *trial)
 {
     bool stopped = true;
     for (uint32_t i = 0; stopped && *pos < end; i++) {
         struct trace_end e;
         struct scan_trial tried = {.why.status = CKPT_OK};
-        if (i == PICKLES_MAX || runs_as_pickle(x, src, *pos, end, i == 0, &e, &tried))
+        if (i == PICKLES_MAX || runs_as_pickle(scanner, src, *pos, end, i == 0, &e, &tried))
             return true;
         stopped = e.reached_stop;
         if (!stopped && (i == 0 || tried.imports_module))
@@ -336,24 +339,25 @@ static bool find_acting_pickle(const struct scanner *x, source *src, uint64_t *p
     return false;
 }
 
-static bool has_protocol(const struct scanner *x, source *src, uint64_t pos, uint64_t end)
+static bool has_protocol(const struct scanner *scanner, source *src, uint64_t pos, uint64_t end)
 {
     unsigned char begin[2];
-    return end - pos >= 2 && scan_read(x->scan, src, pos, begin, 2) && begin[0] == 0x80 && begin[1] <= 5;
+    return end - pos >= 2 && scan_read(scanner->scan, src, pos, begin, 2) && begin[0] == 0x80 &&
+           begin[1] <= 5;
 }
 
-bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head,
+bool scan_try_pickle(const struct scanner *scanner, source *src, uint64_t pos, uint64_t end, bool head,
                      struct scan_trial *trial)
 {
     *trial = (struct scan_trial){.why.status = CKPT_OK};
-    return end - pos >= 2 &&
-           ((head && has_protocol(x, src, pos, end)) || find_acting_pickle(x, src, &pos, end, trial));
+    return end - pos >= 2 && ((head && has_protocol(scanner, src, pos, end)) ||
+                              find_acting_pickle(scanner, src, &pos, end, trial));
 }
 
-bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head)
+bool scan_is_pickle(const struct scanner *scanner, source *src, uint64_t pos, uint64_t end, bool head)
 {
     struct scan_trial unused;
-    return scan_try_pickle(x, src, pos, end, head, &unused);
+    return scan_try_pickle(scanner, src, pos, end, head, &unused);
 }
 
 /* ------------------------------------------------------------------ streams */

@@ -61,33 +61,33 @@ struct texts {
     ckpt_error *err;
 };
 
-/* is_key - returns true if V is TEXT, also as a text of numpy. */
-static bool is_key(const ckpt_value *v, const char *text)
+/* is_key - returns true if VALUE is TEXT, also as a text of numpy. */
+static bool is_key(const ckpt_value *value, const char *text)
 {
     unsigned char b[TEXT_BYTES];
     struct numpy_dtype dtype;
     ckpt_str s;
-    if (value_text(v, &s))
+    if (value_text(value, &s))
         return str_is(s, text);
-    size_t n = numpy_scalar_of(v, &dtype) && dtype.kind == 'U'
-                   ? copy_small_bytes(value_arg(v, 1), b, sizeof b)
+    size_t n = numpy_scalar_of(value, &dtype) && dtype.kind == 'U'
+                   ? copy_small_bytes(value_arg(value, 1), b, sizeof b)
                    : SIZE_MAX;
     return n != SIZE_MAX && numpy_is_text(b, n, str_c(text));
 }
 
-/* get_entry - sets *KEY and *VAL to entry I of V: a pair of a mapping, or of a sequence of pairs, which a
- * mapping can be made of. False: past the last one. *KEY is NULL if an item is no pair. */
-static bool get_entry(const ckpt_value *v, uint32_t i, const ckpt_value **key, const ckpt_value **val)
+/* get_entry - sets *KEY and *VAL to entry INDEX of VALUE: a pair of a mapping, or of a sequence of pairs,
+ * which a mapping can be made of. False: past the last one. *KEY is NULL if an item is no pair. */
+static bool get_entry(const ckpt_value *value, uint32_t index, const ckpt_value **key, const ckpt_value **val)
 {
     uint32_t n;
-    const value_pair *pairs = value_pairs(v, &n);
+    const value_pair *pairs = value_pairs(value, &n);
     *key = NULL;
-    if (i < n) {
-        *key = pairs[i].key;
-        *val = pairs[i].val;
+    if (index < n) {
+        *key = pairs[index].key;
+        *val = pairs[index].val;
         return true;
     }
-    const ckpt_value *item = value_item(v, i - n);
+    const ckpt_value *item = value_item(value, index - n);
     if (value_is_sequence(item) && item->u.seq.n == 2) {
         *key = item->u.seq.items[0];
         *val = item->u.seq.items[1];
@@ -95,171 +95,177 @@ static bool get_entry(const ckpt_value *v, uint32_t i, const ckpt_value **key, c
     return item != NULL;
 }
 
-/* judge_target - reports V, what a key names. */
-static ckpt_status judge_target(const struct texts *h, const ckpt_value *v)
+/* judge_target - reports VALUE, what a key names. */
+static ckpt_status judge_target(const struct texts *texts, const ckpt_value *value)
 {
     ckpt_str text;
-    return scan_config_target(&h->in, value_offset(v), value_text(v, &text) ? text : (ckpt_str){NULL, 0});
+    return scan_config_target(&texts->in, value_offset(value),
+                              value_text(value, &text) ? text : (ckpt_str){NULL, 0});
 }
 
-/* judge_instantiator - reports what _instantiator in V names, and notes V in h->below. */
-static ckpt_status judge_instantiator(struct texts *h, const ckpt_value *v)
+/* judge_instantiator - reports what _instantiator in VALUE names, and notes VALUE in texts->below. */
+static ckpt_status judge_instantiator(struct texts *texts, const ckpt_value *value)
 {
     const ckpt_value *key, *val;
-    for (uint32_t i = 0; get_entry(v, i, &key, &val); i++) {
+    for (uint32_t i = 0; get_entry(value, i, &key, &val); i++) {
         if (!is_key(key, LIGHTNING_INSTANTIATOR) || val->type == CKPT_V_NONE)
             continue;
-        CKPT_TRY(judge_target(h, val));
-        CKPT_TRY_ALLOC(graph_visit_add(&h->below, v), h->err);
+        CKPT_TRY(judge_target(texts, val));
+        CKPT_TRY_ALLOC(graph_visit_add(&texts->below, value), texts->err);
     }
     return CKPT_OK;
 }
 
-/* find_entry - returns the last value of KEY in V; NULL: it has none. */
-static const ckpt_value *find_entry(const ckpt_value *v, const char *key)
+/* find_entry - returns the last value of KEY in VALUE; NULL: it has none. */
+static const ckpt_value *find_entry(const ckpt_value *value, const char *key)
 {
     const ckpt_value *k, *val, *found = NULL;
-    for (uint32_t i = 0; get_entry(v, i, &k, &val); i++)
+    for (uint32_t i = 0; get_entry(value, i, &k, &val); i++)
         if (k && is_key(k, key))
             found = val;
     return found;
 }
 
-/* judge_architecture - reports the class that V, in the record of pyannote.audio, names, unless it is one of
- * pyannote.audio's models. */
-static ckpt_status judge_architecture(struct texts *h, const ckpt_value *v)
+/* judge_architecture - reports the class that VALUE, in the record of pyannote.audio, names, unless it is one
+ * of pyannote.audio's models. */
+static ckpt_status judge_architecture(struct texts *texts, const ckpt_value *value)
 {
-    const ckpt_value *module = find_entry(v, "module"), *class = module ? find_entry(v, "class") : NULL;
+    const ckpt_value *module = find_entry(value, "module"),
+                     *class = module ? find_entry(value, "class") : NULL;
     ckpt_str module_name, class_name, target = {NULL, 0};
     if (!class)
         return CKPT_OK;
     if (value_text(module, &module_name) && value_text(class, &class_name)) {
-        target = ARENA_CONCAT(h->in.x->a, module_name, STR_LIT("."), class_name);
-        CKPT_TRY_ALLOC(target.ptr, h->err);
+        target = ARENA_CONCAT(texts->in.x->a, module_name, STR_LIT("."), class_name);
+        CKPT_TRY_ALLOC(target.ptr, texts->err);
     }
-    return scan_config_target(&h->in, value_offset(module), target);
+    return scan_config_target(&texts->in, value_offset(module), target);
 }
 
-/* unwrap - returns the value of V, if that is a node of omegaconf; else V. */
-static const ckpt_value *unwrap(const ckpt_value *v)
+/* unwrap - returns the value of VALUE, if that is a node of omegaconf; else VALUE. */
+static const ckpt_value *unwrap(const ckpt_value *value)
 {
-    const ckpt_value *inner = v && v->type == CKPT_V_CALL ? value_get(value_state(v), "_val") : NULL;
-    return inner ? inner : v;
+    const ckpt_value *inner = value && value->type == CKPT_V_CALL ? value_get(value_state(value), "_val")
+                                                                  : NULL;
+    return inner ? inner : value;
 }
 
-/* is_numpy_text - returns true if V is a text of numpy. */
-static bool is_numpy_text(const ckpt_value *v)
+/* is_numpy_text - returns true if VALUE is a text of numpy. */
+static bool is_numpy_text(const ckpt_value *value)
 {
     struct numpy_dtype dtype;
-    return numpy_scalar_of(v, &dtype) && dtype.kind == 'U';
+    return numpy_scalar_of(value, &dtype) && dtype.kind == 'U';
 }
 
-/* judge_stored_target - reports V, what hydra and others would import and call. Unless IS_CERTAIN, V may also
- * be something else. */
-static ckpt_status judge_stored_target(const struct texts *h, const ckpt_value *v, bool is_certain)
+/* judge_stored_target - reports VALUE, what hydra and others would import and call. Unless IS_CERTAIN, VALUE
+ * may also be something else. */
+static ckpt_status judge_stored_target(const struct texts *texts, const ckpt_value *value, bool is_certain)
 {
     ckpt_str text;
-    v = unwrap(v);
-    if (!v || v->type == CKPT_V_NONE)
+    value = unwrap(value);
+    if (!value || value->type == CKPT_V_NONE)
         return CKPT_OK;
-    uint64_t at = value_offset(v);
-    if (!value_text(v, &text))
-        return is_certain || is_numpy_text(v) ? scan_stored_target(&h->in, at, (ckpt_str){NULL, 0}) : CKPT_OK;
-    return is_certain || scan_may_be_target(text) ? scan_stored_target(&h->in, at, text) : CKPT_OK;
+    uint64_t at = value_offset(value);
+    if (!value_text(value, &text))
+        return is_certain || is_numpy_text(value) ? scan_stored_target(&texts->in, at, (ckpt_str){NULL, 0})
+                                                  : CKPT_OK;
+    return is_certain || scan_may_be_target(text) ? scan_stored_target(&texts->in, at, text) : CKPT_OK;
 }
 
-/* judge_targets - reports what V, any value, names for hydra and others. */
-static ckpt_status judge_targets(const struct texts *h, const ckpt_value *v)
+/* judge_targets - reports what VALUE, any value, names for hydra and others. */
+static ckpt_status judge_targets(const struct texts *texts, const ckpt_value *value)
 {
-    const ckpt_value *key, *val, *target = find_entry(v, "target");
-    for (uint32_t i = 0; get_entry(v, i, &key, &val); i++)
+    const ckpt_value *key, *val, *target = find_entry(value, "target");
+    for (uint32_t i = 0; get_entry(value, i, &key, &val); i++)
         if (key && (is_key(key, "_target_") || is_key(key, "_component_")))
-            CKPT_TRY(judge_stored_target(h, val, true));
-    return target && find_entry(v, "params") ? judge_stored_target(h, target, false) : CKPT_OK;
+            CKPT_TRY(judge_stored_target(texts, val, true));
+    return target && find_entry(value, "params") ? judge_stored_target(texts, target, false) : CKPT_OK;
 }
 
-/* judge_config - reports what mmengine runs of V, a text that it takes for a program. */
-static ckpt_status judge_config(const struct texts *h, const ckpt_value *v)
+/* judge_config - reports what mmengine runs of VALUE, a text that it takes for a program. */
+static ckpt_status judge_config(const struct texts *texts, const ckpt_value *value)
 {
     ckpt_str text;
-    if (value_text(v, &text))
-        return scan_python_config(&h->in, value_offset(v), text);
-    if (!v || (v->type != CKPT_V_STR && v->type != CKPT_V_STR8) || !(v->flags & VALUE_SPAN))
+    if (value_text(value, &text))
+        return scan_python_config(&texts->in, value_offset(value), text);
+    if (!value || (value->type != CKPT_V_STR && value->type != CKPT_V_STR8) || !(value->flags & VALUE_SPAN))
         return CKPT_OK;
-    uint64_t n = v->u.span->nbytes;
+    uint64_t n = value->u.span->nbytes;
     if (n > CONFIG_MAX)
-        return SCAN_FOUND(&h->in, SCAN_NOT_OPENED, value_offset(v),
+        return SCAN_FOUND(&texts->in, SCAN_NOT_OPENED, value_offset(value),
                           "a configuration of {%" PRIu64 " bytes}; up to {=4 MiB} are read", n);
-    char *bytes = arena_alloc(h->a, (size_t)n);
-    CKPT_TRY_ALLOC(bytes, h->err);
-    CKPT_TRY(source_read(v->u.span->src, v->u.span->off, bytes, (size_t)n, h->err));
-    return scan_python_config(&h->in, value_offset(v), str_of(bytes, (size_t)n));
+    char *bytes = arena_alloc(texts->a, (size_t)n);
+    CKPT_TRY_ALLOC(bytes, texts->err);
+    CKPT_TRY(source_read(value->u.span->src, value->u.span->off, bytes, (size_t)n, texts->err));
+    return scan_python_config(&texts->in, value_offset(value), str_of(bytes, (size_t)n));
 }
 
-/* judge_configs - reports what mmengine runs of V, any value. */
-static ckpt_status judge_configs(const struct texts *h, const ckpt_value *v)
+/* judge_configs - reports what mmengine runs of VALUE, any value. */
+static ckpt_status judge_configs(const struct texts *texts, const ckpt_value *value)
 {
-    CKPT_TRY(judge_config(h, find_entry(find_entry(v, "runtime_info"), "cfg")));
-    return judge_config(h, find_entry(find_entry(v, "meta"), "cfg"));
+    CKPT_TRY(judge_config(texts, find_entry(find_entry(value, "runtime_info"), "cfg")));
+    return judge_config(texts, find_entry(find_entry(value, "meta"), "cfg"));
 }
 
-/* judge_node - reports V, any value, if a program calls what it names, and notes what is judged later. */
-static ckpt_status judge_node(struct texts *h, const ckpt_value *v)
+/* judge_node - reports VALUE, any value, if a program calls what it names, and notes what is judged later. */
+static ckpt_status judge_node(struct texts *texts, const ckpt_value *value)
 {
-    CKPT_TRY(judge_targets(h, v));
-    CKPT_TRY(judge_configs(h, v));
-    return graph_visit_add(&h->records, find_entry(v, PYANNOTE_RECORD)) ? judge_instantiator(h, v)
-                                                                        : fail_memory(h->err);
+    CKPT_TRY(judge_targets(texts, value));
+    CKPT_TRY(judge_configs(texts, value));
+    return graph_visit_add(&texts->records, find_entry(value, PYANNOTE_RECORD))
+               ? judge_instantiator(texts, value)
+               : fail_memory(texts->err);
 }
 
-/* judge_class_paths - reports the classes that V names. */
-static ckpt_status judge_class_paths(struct texts *h, const ckpt_value *v)
+/* judge_class_paths - reports the classes that VALUE names. */
+static ckpt_status judge_class_paths(struct texts *texts, const ckpt_value *value)
 {
     const ckpt_value *key, *val;
-    for (uint32_t i = 0; get_entry(v, i, &key, &val); i++)
+    for (uint32_t i = 0; get_entry(value, i, &key, &val); i++)
         if ((is_key(key, "_class_path") || is_key(key, "class_path")) && val->type != CKPT_V_NONE)
-            CKPT_TRY(judge_target(h, val));
+            CKPT_TRY(judge_target(texts, val));
     return CKPT_OK;
 }
 
 /* judge_each - judges each node of VISIT. */
-static ckpt_status judge_each(struct texts *h, struct graph_visit *visit,
-                              ckpt_status (*judge)(struct texts *h, const ckpt_value *v))
+static ckpt_status judge_each(struct texts *texts, struct graph_visit *visit,
+                              ckpt_status (*judge)(struct texts *texts, const ckpt_value *v))
 {
     const ckpt_value *v;
     bool ok = true;
     ckpt_status st = CKPT_OK;
     while (st == CKPT_OK && (v = graph_visit_next(visit, &ok)))
-        st = judge(h, v);
-    return ok ? st : fail_memory(h->err);
+        st = judge(texts, v);
+    return ok ? st : fail_memory(texts->err);
 }
 
-static ckpt_status judge_graph(struct texts *h, const ckpt_value *root)
+static ckpt_status judge_graph(struct texts *texts, const ckpt_value *root)
 {
     struct graph_visit all = {.seen = map_new(16)};
-    h->below.seen = map_new(16);
-    h->records.seen = map_new(16);
-    bool ok = all.seen && h->below.seen && h->records.seen && graph_visit_add(&all, root);
-    ckpt_status st = ok ? judge_each(h, &all, judge_node) : fail_memory(h->err);
+    texts->below.seen = map_new(16);
+    texts->records.seen = map_new(16);
+    bool ok = all.seen && texts->below.seen && texts->records.seen && graph_visit_add(&all, root);
+    ckpt_status st = ok ? judge_each(texts, &all, judge_node) : fail_memory(texts->err);
     if (st == CKPT_OK)
-        st = judge_each(h, &h->below, judge_class_paths);
+        st = judge_each(texts, &texts->below, judge_class_paths);
     if (st == CKPT_OK)
-        st = judge_each(h, &h->records, judge_architecture);
+        st = judge_each(texts, &texts->records, judge_architecture);
     graph_visit_free(&all);
-    graph_visit_free(&h->below);
-    graph_visit_free(&h->records);
+    graph_visit_free(&texts->below);
+    graph_visit_free(&texts->records);
     return st;
 }
 
-/* read_graph - sets *ROOT to the graph of the pickle SOUGHT in H->src, which for joblib becomes a source that
- * begins with it; the caller releases that. */
-static ckpt_status read_graph(struct texts *h, struct scan_sought sought, ckpt_value **root, ckpt_error *why)
+/* read_graph - sets *ROOT to the graph of the pickle SOUGHT in TEXTS->src, which for joblib becomes a source
+ * that begins with it; the caller releases that. */
+static ckpt_status read_graph(struct texts *texts, struct scan_sought sought, ckpt_value **root,
+                              ckpt_error *why)
 {
-    uint64_t next, size = h->in.src->size;
+    uint64_t next, size = texts->in.src->size;
     if (!sought.is_joblib)
-        return pickle_read(h->a, h->in.src, sought.pos, size, NULL, root, &next, why);
-    CKPT_TRY(source_slice(h->in.src, sought.pos, size - sought.pos, &h->in.src, why));
-    return pickle_read_joblib(h->a, h->in.src, NULL, root, &next, why);
+        return pickle_read(texts->a, texts->in.src, sought.pos, size, NULL, root, &next, why);
+    CKPT_TRY(source_slice(texts->in.src, sought.pos, size - sought.pos, &texts->in.src, why));
+    return pickle_read_joblib(texts->a, texts->in.src, NULL, root, &next, why);
 }
 
 ckpt_status scan_pickle_texts(const struct scanned *in, struct scan_sought sought, ckpt_error *err)

@@ -30,127 +30,131 @@ struct config {
     bool has_escape;     /* it has an escape that can stand for a letter */
 };
 
-static int peek(const struct config *c, size_t ahead)
+static int peek(const struct config *config, size_t ahead)
 {
-    return ahead < c->text.len - c->pos ? (unsigned char)c->text.ptr[c->pos + ahead] : -1;
+    return ahead < config->text.len - config->pos ? (unsigned char)config->text.ptr[config->pos + ahead] : -1;
 }
 
-static bool is_digit(int c) { return c >= '0' && c <= '9'; }
-static bool is_name_char(int c)
+static bool is_digit(int character) { return character >= '0' && character <= '9'; }
+static bool is_name_char(int character)
 {
-    return c == '_' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || is_digit(c);
+    return character == '_' || ((character | 0x20) >= 'a' && (character | 0x20) <= 'z') ||
+           is_digit(character);
 }
 
 /* skip_space - skips white space, line ends and comments. False: a comment may name an encoding. */
-static bool skip_space(struct config *c)
+static bool skip_space(struct config *config)
 {
-    while (peek(c, 0) > 0 && strchr(" \t\r\n\f\\#", peek(c, 0))) {
-        bool is_continuation = peek(c, 0) == '\\' && (peek(c, 1) == '\n' || peek(c, 1) == '\r');
-        if (peek(c, 0) == '\\' && !is_continuation)
+    while (peek(config, 0) > 0 && strchr(" \t\r\n\f\\#", peek(config, 0))) {
+        bool is_continuation = peek(config, 0) == '\\' &&
+                               (peek(config, 1) == '\n' || peek(config, 1) == '\r');
+        if (peek(config, 0) == '\\' && !is_continuation)
             return true;
-        size_t from = c->pos++;
-        while (c->text.ptr[from] == '#' && peek(c, 0) >= 0 && peek(c, 0) != '\n' && peek(c, 0) != '\r')
-            c->pos++;
-        if (str_has(str_of(c->text.ptr + from, c->pos - from), STR_LIT("coding")))
+        size_t from = config->pos++;
+        while (config->text.ptr[from] == '#' && peek(config, 0) >= 0 && peek(config, 0) != '\n' &&
+               peek(config, 0) != '\r')
+            config->pos++;
+        if (str_has(str_of(config->text.ptr + from, config->pos - from), STR_LIT("coding")))
             return false;
     }
     return true;
 }
 
 /* take_string - takes a string whose quote is next. */
-static enum token take_string(struct config *c)
+static enum token take_string(struct config *config)
 {
-    int quote = peek(c, 0);
-    size_t nquotes = peek(c, 1) == quote && peek(c, 2) == quote ? 3 : 1, run = 0;
-    c->pos += nquotes;
-    size_t from = c->pos;
-    c->has_escape = false;
-    for (; run < nquotes; c->pos++) {
-        int next = peek(c, 0);
+    int quote = peek(config, 0);
+    size_t nquotes = peek(config, 1) == quote && peek(config, 2) == quote ? 3 : 1, run = 0;
+    config->pos += nquotes;
+    size_t from = config->pos;
+    config->has_escape = false;
+    for (; run < nquotes; config->pos++) {
+        int next = peek(config, 0);
         if (next <= 0 || (nquotes == 1 && (next == '\n' || next == '\r')))
             return TOKEN_BAD;
         run = next == quote ? run + 1 : 0;
         if (next == '\\') {
-            c->pos++;
-            if (peek(c, 0) <= 0)
+            config->pos++;
+            if (peek(config, 0) <= 0)
                 return TOKEN_BAD;
-            c->has_escape |= !strchr("\\'\"nrt", peek(c, 0));
+            config->has_escape |= !strchr("\\'\"nrt", peek(config, 0));
         }
     }
-    c->token_text = str_of(c->text.ptr + from, c->pos - from - nquotes);
+    config->token_text = str_of(config->text.ptr + from, config->pos - from - nquotes);
     return TOKEN_STRING;
 }
 
 /* take_name - takes a name, or a string with a prefix. */
-static enum token take_name(struct config *c)
+static enum token take_name(struct config *config)
 {
-    size_t from = c->pos;
-    while (is_name_char(peek(c, 0)))
-        c->pos++;
-    c->token_text = str_of(c->text.ptr + from, c->pos - from);
-    if (peek(c, 0) != '\'' && peek(c, 0) != '"')
+    size_t from = config->pos;
+    while (is_name_char(peek(config, 0)))
+        config->pos++;
+    config->token_text = str_of(config->text.ptr + from, config->pos - from);
+    if (peek(config, 0) != '\'' && peek(config, 0) != '"')
         return TOKEN_NAME;
-    return str_matches_word(c->token_text, "r b u br rb R B U BR Br bR RB Rb rB", str_eq) ? take_string(c)
-                                                                                          : TOKEN_BAD;
+    return str_matches_word(config->token_text, "r b u br rb R B U BR Br bR RB Rb rB", str_eq)
+               ? take_string(config)
+               : TOKEN_BAD;
 }
 
 /* read_token - reads the next token. Names of other letters than those of ASCII are refused: Python may read
  * them as others. */
-static enum token read_token(struct config *c)
+static enum token read_token(struct config *config)
 {
-    if (!skip_space(c))
+    if (!skip_space(config))
         return TOKEN_BAD;
-    int next = peek(c, 0);
-    size_t from = c->pos;
+    int next = peek(config, 0);
+    size_t from = config->pos;
     if (next < 0)
         return TOKEN_END;
     if (next == '\'' || next == '"')
-        return take_string(c);
-    if (is_digit(next) || (next == '.' && is_digit(peek(c, 1)))) {
-        while (is_name_char(peek(c, 0)) || peek(c, 0) == '.')
-            c->pos++;
-        c->token_text = str_of(c->text.ptr + from, c->pos - from);
+        return take_string(config);
+    if (is_digit(next) || (next == '.' && is_digit(peek(config, 1)))) {
+        while (is_name_char(peek(config, 0)) || peek(config, 0) == '.')
+            config->pos++;
+        config->token_text = str_of(config->text.ptr + from, config->pos - from);
         return TOKEN_NUMBER;
     }
     if (is_name_char(next))
-        return take_name(c);
+        return take_name(config);
     if (!next || !strchr("+-=,:()[]{}", next))
         return TOKEN_BAD;
-    c->pos++;
-    c->depth += strchr("([{", next) != NULL;
-    c->depth -= c->depth && strchr(")]}", next);
-    c->token_text = str_of(c->text.ptr + from, 1);
+    config->pos++;
+    config->depth += strchr("([{", next) != NULL;
+    config->depth -= config->depth && strchr(")]}", next);
+    config->token_text = str_of(config->text.ptr + from, 1);
     return TOKEN_PUNCTUATION;
 }
 
-static bool is_one_of(const struct config *c, const char *characters)
+static bool is_one_of(const struct config *config, const char *characters)
 {
-    return c->token == TOKEN_PUNCTUATION && strchr(characters, *c->token_text.ptr);
+    return config->token == TOKEN_PUNCTUATION && strchr(characters, *config->token_text.ptr);
 }
 
 /* is_allowed - returns true if the current token may follow LAST. */
-static bool is_allowed(const struct config *c, const struct config *last)
+static bool is_allowed(const struct config *config, const struct config *last)
 {
     static const char types[] = "dict float frozenset int list set tuple";
     static const char keywords[] = "and as assert async await break class continue def del elif else except "
                                    "exec finally for from global if import in is lambda nonlocal not or "
                                    "pass print raise return try while with yield";
     bool is_after_type = last->token == TOKEN_NAME && str_matches_word(last->token_text, types, str_eq);
-    bool is_call = is_one_of(c, "(") && (last->token == TOKEN_NAME || last->token == TOKEN_STRING ||
-                                         last->token == TOKEN_NUMBER || is_one_of(last, ")]}"));
-    bool is_keyword_argument = is_one_of(c, "=") && last->depth > 0;
+    bool is_call = is_one_of(config, "(") && (last->token == TOKEN_NAME || last->token == TOKEN_STRING ||
+                                              last->token == TOKEN_NUMBER || is_one_of(last, ")]}"));
+    bool is_keyword_argument = is_one_of(config, "=") && last->depth > 0;
     if (is_call ? !is_after_type : is_after_type && !is_keyword_argument)
         return false;
-    if (is_one_of(c, "=") && is_one_of(last, ":")) /* := */
+    if (is_one_of(config, "=") && is_one_of(last, ":")) /* := */
         return false;
     bool is_joined = last->token == TOKEN_NAME || last->token == TOKEN_STRING;
-    if (c->token == TOKEN_STRING && (c->has_escape || is_joined))
+    if (config->token == TOKEN_STRING && (config->has_escape || is_joined))
         return false;
-    if (is_one_of(c, "+") && last->token != TOKEN_NUMBER)
+    if (is_one_of(config, "+") && last->token != TOKEN_NUMBER)
         return false;
-    return c->token != TOKEN_NAME ||
-           (!str_starts(c->token_text, STR_LIT("__")) && !str_is(c->token_text, "_base_") &&
-            !str_matches_word(c->token_text, keywords, str_eq));
+    return config->token != TOKEN_NAME ||
+           (!str_starts(config->token_text, STR_LIT("__")) && !str_is(config->token_text, "_base_") &&
+            !str_matches_word(config->token_text, keywords, str_eq));
 }
 
 /* has_template - returns true if TEXT has "{{", after which mmengine may replace a name. */
@@ -174,27 +178,28 @@ struct place {
     ckpt_str key;    /* the name or string before the last "=" or ":" */
 };
 
-/* judge_string - reports the string C, if it names what mmengine imports. */
-static ckpt_status judge_string(const struct scanned *in, uint64_t at, const struct config *c,
-                                const struct place *p)
+/* judge_string - reports the string CONFIG, if it names what mmengine imports. */
+static ckpt_status judge_string(const struct scanned *in, uint64_t at, const struct config *config,
+                                const struct place *place)
 {
-    ckpt_str text = c->token_text;
+    ckpt_str text = config->token_text;
     ckpt_str package = str_before(text, '.');
     bool is_known = str_matches_word(package, packages, str_eq);
-    if (p->in_imports && str_is(p->key, "imports") && !is_known)
+    if (place->in_imports && str_is(place->key, "imports") && !is_known)
         return SCAN_FOUND(in, SCAN_LOADER_CODE, at, "%.*s, what mmengine imports", STR_ARG(text));
-    return scan_target_runs_code(text) || (str_is(p->key, "type") && !is_known && scan_may_be_target(text))
+    return scan_target_runs_code(text) ||
+                   (str_is(place->key, "type") && !is_known && scan_may_be_target(text))
                ? scan_stored_target(in, at, text)
                : CKPT_OK;
 }
 
-/* note_token - keeps in P what the tokens up to C, after LAST, say about the next string. */
-static void note_token(const struct config *c, const struct config *last, struct place *p)
+/* note_token - keeps in PLACE what the tokens up to CONFIG, after LAST, say about the next string. */
+static void note_token(const struct config *config, const struct config *last, struct place *place)
 {
-    if (c->depth == 0 && is_one_of(c, "="))
-        p->in_imports = str_is(last->token_text, "custom_imports");
-    if (is_one_of(c, "=:") && (last->token == TOKEN_NAME || last->token == TOKEN_STRING))
-        p->key = str_first(last->token_text, KEY_MAX);
+    if (config->depth == 0 && is_one_of(config, "="))
+        place->in_imports = str_is(last->token_text, "custom_imports");
+    if (is_one_of(config, "=:") && (last->token == TOKEN_NAME || last->token == TOKEN_STRING))
+        place->key = str_first(last->token_text, KEY_MAX);
 }
 
 /* get_line - returns the line of TEXT that POS is in, up to 80 bytes of it. */

@@ -62,22 +62,22 @@ ckpt_status scan_check_tensor_name(const struct scanned *in, uint64_t at, ckpt_s
                : CKPT_OK;
 }
 
-void scan_count_bytes(const source *src, uint64_t *count, uint64_t n)
+void scan_count_bytes(const source *src, uint64_t *count, uint64_t number)
 {
-    if (source_pos(src, 0) != CKPT_NO_OFFSET && !checked_add(*count, n, count))
+    if (source_pos(src, 0) != CKPT_NO_OFFSET && !checked_add(*count, number, count))
         *count = UINT64_MAX;
 }
 
-bool target_list_has(const struct target_list *lists, size_t n, ckpt_str module, ckpt_str name)
+bool target_list_has(const struct target_list *lists, size_t count, ckpt_str module, ckpt_str name)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         if (str_is(module, lists[i].module) && str_matches_word(name, lists[i].names, str_eq))
             return true;
     return false;
 }
 
-ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
-                               const uint8_t *sum)
+ckpt_status scan_report_member(struct scanner *scanner, ckpt_str where, unsigned readers,
+                               struct scan_extent at, const uint8_t *sum)
 {
     ckpt_scan_record r = {.what = CKPT_SCAN_MEMBER,
                           .where = where,
@@ -88,7 +88,7 @@ ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned reade
                           .bytes = at.size,
                           .sha256 = sum,
                           .readers = readers};
-    return scan_report_record(x->scan, &r) ? CKPT_OK : CKPT_ECANCELLED;
+    return scan_report_record(scanner->scan, &r) ? CKPT_OK : CKPT_ECANCELLED;
 }
 
 ckpt_status scan_hash_member(const struct scanned *in, unsigned readers, uint8_t *kept, ckpt_error *err)
@@ -180,17 +180,17 @@ ckpt_status scan_check_format(const struct scanned *in, const char *format, uint
 /* ------------------------------------------------------------ recognition */
 
 /* is_text_source - returns true if all of SRC is UTF-8 without unusual control characters. */
-static bool is_text_source(struct scan *s, source *src)
+static bool is_text_source(struct scan *scan, source *src)
 {
     char *chunk = malloc(CHUNK);
     bool ok = chunk != NULL;
     uint64_t at = 0;
     if (!ok)
-        (void)scan_note_system_failure(s, CKPT_ENOMEM, NULL);
+        (void)scan_note_system_failure(scan, CKPT_ENOMEM, NULL);
     while (ok && at < src->size) {
         size_t n = src->size - at < CHUNK ? (size_t)(src->size - at) : CHUNK;
         size_t cut = 0; /* bytes of a character that continues in the next chunk */
-        ok = scan_read(s, src, at, chunk, n);
+        ok = scan_read(scan, src, at, chunk, n);
         if (ok && at + n < src->size) {
             while (cut < 3 && ((unsigned char)chunk[n - cut - 1] & 0xc0) == 0x80)
                 cut++;
@@ -206,18 +206,18 @@ static bool is_text_source(struct scan *s, source *src)
 }
 
 /* count_all_as_known - adds the size of SRC to *KNOWN_BYTES; sets the format of the file if it is unknown. */
-static ckpt_status count_all_as_known(struct scanner *x, source *src, const char *format,
+static ckpt_status count_all_as_known(struct scanner *scanner, source *src, const char *format,
                                       uint64_t *known_bytes)
 {
     *known_bytes += src->size; /* the caller's sum is at most the size of its source */
-    if (x->depth == 0 && !x->format)
-        x->format = format;
+    if (scanner->depth == 0 && !scanner->format)
+        scanner->format = format;
     return CKPT_OK;
 }
 
 /* read_data_end - sets *END to the offset in SRC of the end of the data, by the largest data_offsets of a
  * safetensors header of up to 16 MiB; 0: the header cannot be read, or the data fill the file. */
-static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, ckpt_error *err)
+static ckpt_status read_data_end(struct scanner *scanner, source *src, uint64_t *end, ckpt_error *err)
 {
     unsigned char head[HEADER_AT];
     json_scan json;
@@ -229,10 +229,10 @@ static ckpt_status read_data_end(struct scanner *x, source *src, uint64_t *end, 
     length = load_u64le(head);
     if (length > (uint64_t)16 << 20 || length > src->size - HEADER_AT)
         return CKPT_OK;
-    char *text = arena_alloc(x->a, (size_t)length + 1);
+    char *text = arena_alloc(scanner->a, (size_t)length + 1);
     CKPT_TRY_ALLOC(text, err);
     CKPT_TRY(source_read(src, HEADER_AT, text, (size_t)length, err));
-    json_init(&json, str_of(text, (size_t)length), HEADER_AT, x->a, &why);
+    json_init(&json, str_of(text, (size_t)length), HEADER_AT, scanner->a, &why);
     for (enum json_event e = json_next(&json); e != JSON_ERROR && e != JSON_END; e = json_next(&json)) {
         if (e == JSON_KEY)
             in_data_offsets = str_is(json.str, "data_offsets");
@@ -323,14 +323,14 @@ static ckpt_status scan_safetensors(const struct scanned *in, uint64_t *known_by
                                                       : CKPT_OK;
 }
 
-/* scan_unrecognized - scans the attributes of P, if it is HDF5, or searches its bytes; reports that nothing
- * else was scanned, and what P is, if a signature or a format recognizes it. */
-static ckpt_status scan_unrecognized(const struct scanned *in, const struct probe *p, ckpt_error *err)
+/* scan_unrecognized - scans the attributes of PROBE, if it is HDF5, or searches its bytes; reports that
+ * nothing else was scanned, and what PROBE is, if a signature or a format recognizes it. */
+static ckpt_status scan_unrecognized(const struct scanned *in, const struct probe *probe, ckpt_error *err)
 {
     struct scanner *x = in->x;
     char found[TEXT_BYTES_SIZE];
-    const struct signature *signature = recognize(p);
-    bool is_hdf5 = recognize_as(p, SIGN_HDF5), all_read = false;
+    const struct signature *signature = recognize(probe);
+    bool is_hdf5 = recognize_as(probe, SIGN_HDF5), all_read = false;
     if (is_hdf5)
         CKPT_TRY(scan_hdf5(in, &all_read, err));
     if (!all_read)
@@ -340,87 +340,92 @@ static ckpt_status scan_unrecognized(const struct scanned *in, const struct prob
             in, signature->status == CKPT_EUNSUPPORTED ? SCAN_FORMAT_NOT_SCANNED : SCAN_UNKNOWN_FORMAT, 0,
             "%s: %s looked into", signature->what,
             all_read ? "nothing but its attributes was" : "no part of it was");
-    const struct format *format = x->depth == 0 ? format_recognize(p) : NULL;
+    const struct format *format = x->depth == 0 ? format_recognize(probe) : NULL;
     if (format)
         return SCAN_FOUND(in, SCAN_FORMAT_NOT_SCANNED, 0, "%s: no part of it was looked into", format->title);
     return SCAN_FOUND(in, SCAN_UNKNOWN_FORMAT, 0,
                       "not {=a recognized checkpoint format}; it begins with {%s}",
-                      text_describe_bytes(p->head, p->nhead, found));
+                      text_describe_bytes(probe->head, probe->nhead, found));
 }
 
-/* has_tar_header - returns true if torch.load or tarfile would open P as tar: they need no signature. */
-static bool has_tar_header(const struct probe *p) { return p->nhead >= TAR_BLOCK && tar_is_header(p->head); }
+/* has_tar_header - returns true if torch.load or tarfile would open PROBE as tar: they need no signature. */
+static bool has_tar_header(const struct probe *probe)
+{
+    return probe->nhead >= TAR_BLOCK && tar_is_header(probe->head);
+}
 
-/* find_container_scanner - returns the function that scans P; NULL: its signature is not certain. */
-static scan_function *find_container_scanner(const struct probe *p, const struct signature *signature,
+/* find_container_scanner - returns the function that scans PROBE; NULL: its signature is not certain. */
+static scan_function *find_container_scanner(const struct probe *probe, const struct signature *signature,
                                              enum scan_role role)
 {
-    if (role == SCAN_FILE && recognize_archive(p)) /* other data may precede the archive */
+    if (role == SCAN_FILE && recognize_archive(probe)) /* other data may precede the archive */
         return scan_zip;
-    if (role == SCAN_FILE && sstable_has_magic(p->src))
+    if (role == SCAN_FILE && sstable_has_magic(probe->src))
         return scan_sstable;
-    if (role == SCAN_FILE && ocdbt_has_magic(p->src))
+    if (role == SCAN_FILE && ocdbt_has_magic(probe->src))
         return scan_ocdbt;
     switch (signature ? signature->kind : SIGN_OTHER) {
     case SIGN_ZIP: return scan_zip;
     case SIGN_TAR: return scan_tar;
     case SIGN_GGUF: return scan_gguf;
-    case SIGN_NPY: return p->size >= 12 ? scan_npy : NULL; /* magic, version, length of the header */
-    case SIGN_ONNX: return !p->is_storage ? scan_onnx : NULL;
-    case SIGN_SAFETENSORS: return !p->is_storage ? scan_safetensors : NULL;
-    default: return !signature && has_tar_header(p) ? scan_tar : NULL;
+    case SIGN_NPY: return probe->size >= 12 ? scan_npy : NULL; /* magic, version, length of the header */
+    case SIGN_ONNX: return !probe->is_storage ? scan_onnx : NULL;
+    case SIGN_SAFETENSORS: return !probe->is_storage ? scan_safetensors : NULL;
+    default: return !signature && has_tar_header(probe) ? scan_tar : NULL;
     }
 }
 
-/* scan_as_pickle_too - scans the container P as a pickle, too, if it can be loaded as one: the length of a
- * header, a name in a tar or a number in GGUF can be opcodes. Reports nothing if the pickle ends or fails
+/* scan_as_pickle_too - scans the container PROBE as a pickle, too, if it can be loaded as one: the length of
+ * a header, a name in a tar or a number in GGUF can be opcodes. Reports nothing if the pickle ends or fails
  * before its first call or import. A zip archive needs no such scan: "PK" begins with the opcode PERSID,
  * which pickle.load refuses, and bytes before or between its members are scanned on their own. */
-static ckpt_status scan_as_pickle_too(const struct scanned *in, const struct probe *p, ckpt_error *err)
+static ckpt_status scan_as_pickle_too(const struct scanned *in, const struct probe *probe, ckpt_error *err)
 {
     uint64_t known_bytes = 0;
     struct scan_trial trial = {.imports_module = false};
-    if (!recognize_legacy(p) && !scan_try_pickle(in->x, in->src, 0, in->src->size, false, &trial) &&
+    if (!recognize_legacy(probe) && !scan_try_pickle(in->x, in->src, 0, in->src->size, false, &trial) &&
         !trial.imports_module)
         return CKPT_OK;
     CKPT_TRY(SCAN_FOUND(in, SCAN_TWO_FORMATS, 0, "polyglot: also a valid pickle"));
     return scan_pickles(in, &known_bytes, err);
 }
 
-/* scan_as_hdf5_too - scans the attributes of P if it is HDF5, too: its readers skip any bytes that precede it
- * up to byte 512, 1024, 2048 … So a tar whose first member is HDF5 is HDF5, too: that is no polyglot. */
-static ckpt_status scan_as_hdf5_too(const struct scanned *in, const struct probe *p, ckpt_error *err)
+/* scan_as_hdf5_too - scans the attributes of PROBE if it is HDF5, too: its readers skip any bytes that
+ * precede it up to byte 512, 1024, 2048 … So a tar whose first member is HDF5 is HDF5, too: that is no
+ * polyglot. */
+static ckpt_status scan_as_hdf5_too(const struct scanned *in, const struct probe *probe, ckpt_error *err)
 {
     ckpt_error ignored;
     uint64_t base;
     bool all_read;
     if (hdf5_find(in->src, &base, &ignored) != CKPT_OK)
         return CKPT_OK;
-    if (!recognize_as(p, SIGN_TAR))
+    if (!recognize_as(probe, SIGN_TAR))
         CKPT_TRY(SCAN_FOUND(in, SCAN_TWO_FORMATS, base, "polyglot: also HDF5"));
     CKPT_TRY(scan_hdf5(in, &all_read, err));
     return all_read ? CKPT_OK : scan_byte_patterns(in, true, err);
 }
 
-/* scan_as_tar_too - scans P as tar, too, if it can be opened as one: the first 512 bytes of any format can
- * have the checksum of a tar header, and torch.load tries tar before anything but zip. */
-static ckpt_status scan_as_tar_too(const struct scanned *in, const struct probe *p, ckpt_error *err)
+/* scan_as_tar_too - scans PROBE as tar, too, if it can be opened as one: the first 512 bytes of any format
+ * can have the checksum of a tar header, and torch.load tries tar before anything but zip. */
+static ckpt_status scan_as_tar_too(const struct scanned *in, const struct probe *probe, ckpt_error *err)
 {
     uint64_t known_bytes = 0;
-    if (!has_tar_header(p))
+    if (!has_tar_header(probe))
         return CKPT_OK;
     CKPT_TRY(SCAN_FOUND(in, SCAN_TWO_FORMATS, 0, "polyglot: also a tar archive"));
     return scan_tar(in, &known_bytes, err);
 }
 
-/* scan_as_compressed_too - unpacks and scans the container P, too, if it begins like compressed data: the
+/* scan_as_compressed_too - unpacks and scans the container PROBE, too, if it begins like compressed data: the
  * length of a safetensors header or a name in a tar can be the signature of gzip. */
-static ckpt_status scan_as_compressed_too(const struct scanned *in, const struct probe *p, ckpt_error *err)
+static ckpt_status scan_as_compressed_too(const struct scanned *in, const struct probe *probe,
+                                          ckpt_error *err)
 {
     uint64_t known_bytes = 0;
-    const struct signature *compression = recognize_kind(p, SIGN_COMPRESSED);
+    const struct signature *compression = recognize_kind(probe, SIGN_COMPRESSED);
     const char *kind = compression ? compression->id : NULL;
-    if (!kind && recognize_zlib(p) && scan_is_zlib(in->x, in->src, true))
+    if (!kind && recognize_zlib(probe) && scan_is_zlib(in->x, in->src, true))
         kind = "zlib";
     if (!kind)
         return CKPT_OK;
@@ -428,11 +433,11 @@ static ckpt_status scan_as_compressed_too(const struct scanned *in, const struct
     return scan_compressed(in, kind, &known_bytes, err);
 }
 
-/* find_compression - returns the kind of compression of P, by its SIGNATURE or, if it may begin with a zlib
- * header, by inflating it; NULL: none. A text may begin with the two bytes of such a header: it is zlib data
- * only if it inflates to a pickle. A value may begin like zlib or lzma data by chance: see
+/* find_compression - returns the kind of compression of PROBE, by its SIGNATURE or, if it may begin with a
+ * zlib header, by inflating it; NULL: none. A text may begin with the two bytes of such a header: it is zlib
+ * data only if it inflates to a pickle. A value may begin like zlib or lzma data by chance: see
  * scan_find_packed_file. */
-static const char *find_compression(struct scanner *x, const struct probe *p,
+static const char *find_compression(struct scanner *scanner, const struct probe *probe,
                                     const struct signature *signature, enum scan_role role)
 {
     bool compressed = signature && signature->kind == SIGN_COMPRESSED;
@@ -441,47 +446,48 @@ static const char *find_compression(struct scanner *x, const struct probe *p,
     if (compressed && !is_ambiguous)
         return signature->id;
     if (role == SCAN_VALUE)
-        return scan_find_packed_file(x, p->src);
-    if (!recognize_zlib(p))
+        return scan_find_packed_file(scanner, probe->src);
+    if (!recognize_zlib(probe))
         return NULL;
     bool is_zlib = (signature && signature->kind == SIGN_ZLIB) ||
-                   scan_is_zlib(x, p->src, is_text_source(x->scan, p->src));
+                   scan_is_zlib(scanner, probe->src, is_text_source(scanner->scan, probe->src));
     return is_zlib ? "zlib" : NULL;
 }
 
-/* find_storage_compression - returns the kind of compression of P, a storage; NULL: none. Numbers may begin
- * like compressed data by chance, so these must decompress to their end. */
-static const char *find_storage_compression(struct scanner *x, const struct probe *p,
+/* find_storage_compression - returns the kind of compression of PROBE, a storage; NULL: none. Numbers may
+ * begin like compressed data by chance, so these must decompress to their end. */
+static const char *find_storage_compression(struct scanner *scanner, const struct probe *probe,
                                             const struct signature *signature)
 {
-    const char *compression = recognize_zlib(p) ? "zlib" : NULL;
+    const char *compression = recognize_zlib(probe) ? "zlib" : NULL;
     if (signature && signature->kind == SIGN_COMPRESSED)
         compression = signature->id;
-    return compression && scan_is_compressed(x, p->src, compression) ? compression : NULL;
+    return compression && scan_is_compressed(scanner, probe->src, compression) ? compression : NULL;
 }
 
 /* report_failed_trial - reports text that begins like a pickle, if its name is that of one or if a loader
  * imports a module before it fails: users will load it, and a loader may run on after the opcode at which
  * ckpt fails. A list of words can begin so, too ("cat", "dog": the name dog of the module at): with a name of
  * text, the import is only noted. */
-static ckpt_status report_failed_trial(const struct scanned *in, const struct scan_trial *t)
+static ckpt_status report_failed_trial(const struct scanned *in, const struct scan_trial *trial)
 {
-    if (in->x->has_pickle_name && (t->opcodes >= 2 || t->imports_module))
-        return SCAN_FOUND(in, SCAN_PICKLE_NOT_FOLLOWED, t->failed_at,
-                          "text that has a pickle's file name and begins like a pickle: %s", t->why.what);
+    if (in->x->has_pickle_name && (trial->opcodes >= 2 || trial->imports_module))
+        return SCAN_FOUND(in, SCAN_PICKLE_NOT_FOLLOWED, trial->failed_at,
+                          "text that has a pickle's file name and begins like a pickle: %s", trial->why.what);
     enum scan_rule rule = in->x->has_text_name ? SCAN_EMBEDDED_FILE : SCAN_PICKLE_NOT_FOLLOWED;
-    return t->imports_module ? SCAN_FOUND(in, rule, t->failed_at,
-                                          "text that begins like a pickle, with an import: %s", t->why.what)
-                             : CKPT_OK;
+    return trial->imports_module
+               ? SCAN_FOUND(in, rule, trial->failed_at, "text that begins like a pickle, with an import: %s",
+                            trial->why.what)
+               : CKPT_OK;
 }
 
-/* scan_by_trial - tries the formats without a certain signature, and scans P as the first that fits. Sets
+/* scan_by_trial - tries the formats without a certain signature, and scans PROBE as the first that fits. Sets
  * *FOUND to false if none does. */
-static ckpt_status scan_by_trial(const struct scanned *in, const struct probe *p, enum scan_role role,
+static ckpt_status scan_by_trial(const struct scanned *in, const struct probe *probe, enum scan_role role,
                                  bool *found, uint64_t *known_bytes, ckpt_error *err)
 {
     struct scanner *x = in->x;
-    const struct signature *signature = recognize(p);
+    const struct signature *signature = recognize(probe);
     if (signature && signature->kind == SIGN_LEGACY) {
         x->format = x->depth ? x->format : "torch-legacy";
         return scan_legacy(in, known_bytes, err);
@@ -491,14 +497,14 @@ static ckpt_status scan_by_trial(const struct scanned *in, const struct probe *p
         x->format = x->depth ? x->format : "pickle";
         return scan_pickles(in, known_bytes, err);
     }
-    if (p->is_storage) {
-        const char *compression = find_storage_compression(x, p, signature);
+    if (probe->is_storage) {
+        const char *compression = find_storage_compression(x, probe, signature);
         if (compression)
             return scan_compressed(in, compression, known_bytes, err);
         scan_count_bytes(in->src, &x->scan->result->in_tensors, in->src->size);
         return count_all_as_known(x, in->src, x->in_chunk ? "zarr" : NULL, known_bytes);
     }
-    const char *kind = find_compression(x, p, signature, role);
+    const char *kind = find_compression(x, probe, signature, role);
     if (kind)
         return scan_compressed(in, kind, known_bytes, err);
     if (is_text_source(x->scan, in->src)) {
@@ -519,17 +525,17 @@ static ckpt_status scan_by_trial(const struct scanned *in, const struct probe *p
 
 /* scan_as_others_too - scans IN, which SCAN_CONTAINER (NULL: none) has scanned, as the other formats that its
  * loaders may take it for. */
-static ckpt_status scan_as_others_too(const struct scanned *in, const struct probe *p, enum scan_role role,
-                                      scan_function *scan_container, ckpt_error *err)
+static ckpt_status scan_as_others_too(const struct scanned *in, const struct probe *probe,
+                                      enum scan_role role, scan_function *scan_container, ckpt_error *err)
 {
     if (scan_container == scan_zip)
         return CKPT_OK;
     if (scan_container)
-        CKPT_TRY(scan_as_pickle_too(in, p, err));
+        CKPT_TRY(scan_as_pickle_too(in, probe, err));
     if (scan_container && role != SCAN_STORAGE)
-        CKPT_TRY(scan_as_compressed_too(in, p, err));
+        CKPT_TRY(scan_as_compressed_too(in, probe, err));
     if (scan_container != scan_tar && role != SCAN_STORAGE)
-        CKPT_TRY(scan_as_tar_too(in, p, err));
+        CKPT_TRY(scan_as_tar_too(in, probe, err));
     return role == SCAN_STORAGE ? CKPT_OK : scan_archive_at_end(in, err);
 }
 
@@ -611,32 +617,32 @@ static uint64_t get_opcode_budget(uint64_t size)
     return checked_mul(size, 16, &n) && checked_add(n, (uint64_t)64 << 20, &n) ? n : UINT64_MAX;
 }
 
-ckpt_status scan_source(const char *path, source *src, const struct scan_siblings *siblings, struct scan *s,
-                        ckpt_error *err)
+ckpt_status scan_source(const char *path, source *src, const struct scan_siblings *siblings,
+                        struct scan *scan, ckpt_error *err)
 {
-    struct scanner x = {.scan = s,
+    struct scanner x = {.scan = scan,
                         .path = path,
                         .file_size = src->size,
                         .a = arena_new((uint64_t)256 << 20),
                         .has_pickle_name = scan_is_pickle_name(str_c(path)),
                         .has_text_name = scan_is_text_name(str_c(path))};
     uint64_t known_bytes = 0;
-    s->opcodes_left = get_opcode_budget(src->size);
+    scan->opcodes_left = get_opcode_budget(src->size);
     const struct scanned file = {&x, src, STR_LIT("")};
     ckpt_status st = x.a ? scan_bytes(&file, SCAN_FILE, &known_bytes, err) : fail_memory(err);
     if (st == CKPT_OK && siblings && x.format && strcmp(x.format, "pickle") == 0)
         st = scan_dcp_values(&file, siblings, err);
     if (st == CKPT_OK)
         st = scan_check_suffix(&x);
-    if (st == CKPT_OK && s->gave_up && !s->result->found[CKPT_SCAN_INCOMPLETE])
-        st = scan_found(s, SCAN_PICKLE_NOT_FOLLOWED, str_of("", 0), NULL, CKPT_NO_OFFSET,
+    if (st == CKPT_OK && scan->gave_up && !scan->result->found[CKPT_SCAN_INCOMPLETE])
+        st = scan_found(scan, SCAN_PICKLE_NOT_FOLLOWED, str_of("", 0), NULL, CKPT_NO_OFFSET,
                         "bytes that may be a pickle take more opcodes or memory to follow than a file of its "
                         "size may take");
-    if (s->cancelled)
+    if (scan->cancelled)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
-    s->result->format = x.format;
-    s->result->bytes = src->size;
-    s->result->accounted = known_bytes < src->size ? known_bytes : src->size;
+    scan->result->format = x.format;
+    scan->result->bytes = src->size;
+    scan->result->accounted = known_bytes < src->size ? known_bytes : src->size;
     arena_free(x.a);
     return st;
 }

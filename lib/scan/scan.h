@@ -72,7 +72,7 @@ ckpt_status scan_msgpack(const struct scanned *in, bool *is_msgpack, uint64_t *k
 ckpt_status scan_arrays_after_line(const struct scanned *in, bool *found, uint64_t *known_bytes,
                                    ckpt_error *err);
 /* scan_sentencepiece - sets *FOUND to true if SRC is a model of sentencepiece, which is data. */
-ckpt_status scan_sentencepiece(struct scanner *x, source *src, bool *found, uint64_t *known_bytes,
+ckpt_status scan_sentencepiece(struct scanner *scanner, source *src, bool *found, uint64_t *known_bytes,
                                ckpt_error *err);
 /* scan_hdf5 - scans the attributes of IN, an HDF5 file; sets *ALL_READ if all of its objects were read. */
 ckpt_status scan_hdf5(const struct scanned *in, bool *all_read, ckpt_error *err);
@@ -85,15 +85,15 @@ ckpt_status scan_byte_patterns(const struct scanned *in, bool is_hdf5, ckpt_erro
 ckpt_status scan_compressed(const struct scanned *in, const char *kind, uint64_t *known_bytes,
                             ckpt_error *err);
 /* scan_is_compressed - returns true if SRC begins with data that decompress as KIND. */
-bool scan_is_compressed(struct scanner *x, source *src, const char *kind);
+bool scan_is_compressed(struct scanner *scanner, source *src, const char *kind);
 /* scan_max_unpacked - returns how many bytes SIZE compressed bytes may still unpack to. */
-uint64_t scan_max_unpacked(const struct scanner *x, uint64_t size);
+uint64_t scan_max_unpacked(const struct scanner *scanner, uint64_t size);
 /* scan_is_zlib - returns true if SRC, whose first two bytes may be a zlib header, is zlib data. If TEXT, SRC
  * could be text as well: then it must unpack to a pickle. */
-bool scan_is_zlib(struct scanner *x, source *src, bool text);
+bool scan_is_zlib(struct scanner *scanner, source *src, bool text);
 /* scan_find_packed_file - returns the compression of SRC, "zlib" or "lzma", which have no magic number, if it
  * unpacks to a pickle or another recognized file; else NULL. */
-const char *scan_find_packed_file(struct scanner *x, source *src);
+const char *scan_find_packed_file(struct scanner *scanner, source *src);
 /* scan_one_pickle - scans the pickle at *POS as each kind of loader reads it, and moves *POS past its end.
  * Sets *STOPPED if it ended with STOP. */
 ckpt_status scan_one_pickle(const struct scanned *in, uint64_t *pos, bool *stopped, ckpt_error *err);
@@ -111,25 +111,25 @@ struct scan_trial {
 
 /* scan_is_pickle - returns true if the bytes from POS up to END run as a pickle, and not merely by chance.
  * HEAD: PROTO and a protocol number at POS are enough, because the bytes are not likely to be numbers. */
-bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);
+bool scan_is_pickle(const struct scanner *scanner, source *src, uint64_t pos, uint64_t end, bool head);
 /* scan_try_pickle - does what scan_is_pickle does. If it returns false, it sets *TRIAL for the first pickle,
  * or a later one that imports and fails; trial->opcodes is 0 if there is none, or that one reached STOP. */
-bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head,
+bool scan_try_pickle(const struct scanner *scanner, source *src, uint64_t pos, uint64_t end, bool head,
                      struct scan_trial *trial);
 /* scan_is_pickle_name - returns true if PATH ends in a suffix of pickles, such as ".pkl"; scan_is_text_name -
  * returns true if its last component is a name of text, such as "README" or "a.csv". */
 bool scan_is_pickle_name(ckpt_str path);
 bool scan_is_text_name(ckpt_str path);
 /* scan_check_suffix - compares the suffix of the file with its content. */
-ckpt_status scan_check_suffix(struct scanner *x);
-/* scan_count_bytes - adds N bytes of SRC to *COUNT if they are stored in the file uncompressed. */
-void scan_count_bytes(const source *src, uint64_t *count, uint64_t n);
+ckpt_status scan_check_suffix(struct scanner *scanner);
+/* scan_count_bytes - adds NUMBER bytes of SRC to *COUNT if they are stored in the file uncompressed. */
+void scan_count_bytes(const source *src, uint64_t *count, uint64_t number);
 /* scan_hash_member - if the option sha256 of ckpt_scan is set: reports the member IN with its sha256, and
  * copies the sha256 to KEPT unless KEPT is NULL. */
 ckpt_status scan_hash_member(const struct scanned *in, unsigned readers, uint8_t *kept, ckpt_error *err);
 /* scan_report_member - reports a member at AT whose sha256 SUM is known. */
-ckpt_status scan_report_member(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
-                               const uint8_t *sum);
+ckpt_status scan_report_member(struct scanner *scanner, ckpt_str where, unsigned readers,
+                               struct scan_extent at, const uint8_t *sum);
 /* scan_check_member_name - reports NAME, of the member IN whose data are at AT, if it may harm who
  * unpacks the archive. */
 ckpt_status scan_check_member_name(const struct scanned *in, uint64_t at, ckpt_str name);
@@ -175,11 +175,11 @@ struct keras_object {
     ckpt_str config_file_key; /* file_key of the object that is its "config" */
 };
 /* keras_describe_code - describes what CLASS_NAME holds if it is a class that holds code; else NULL.
- * keras_note_text - notes that O has the TEXT under KEY. keras_judge - reports O, which ends at AT, if Keras
- * runs code or uses files when it makes the object that O describes. */
+ * keras_note_text - notes that OBJECT has the TEXT under KEY. keras_judge - reports OBJECT, which ends at AT,
+ * if Keras runs code or uses files when it makes the object that OBJECT describes. */
 const char *keras_describe_code(ckpt_str class_name);
-void keras_note_text(struct keras_object *o, ckpt_str key, ckpt_str text);
-ckpt_status keras_judge(const struct scanned *in, const struct keras_object *o, size_t at);
+void keras_note_text(struct keras_object *object, ckpt_str key, ckpt_str text);
+ckpt_status keras_judge(const struct scanned *in, const struct keras_object *object, size_t at);
 
 /* A text of JSON. */
 struct scan_text_value {
@@ -202,18 +202,19 @@ struct exported_text {
  * returns true if TEXT can be written between quotes of either kind. */
 bool exported_is_name(ckpt_str text);
 bool exported_is_constant(ckpt_str text);
-/* exported_judge_text - reports T if torch would run it as code, or if it names a function that does more
+/* exported_judge_text - reports TEXT if torch would run it as code, or if it names a function that does more
  * than compute. */
-ckpt_status exported_judge_text(const struct scanned *in, const struct exported_text *t);
+ckpt_status exported_judge_text(const struct scanned *in, const struct exported_text *text);
 /* exported_judge_example_inputs - reports texts in IN, the example inputs of an exported program, that torch
  * would run as code. */
 ckpt_status exported_judge_example_inputs(const struct scanned *in, ckpt_error *err);
 /* scan_treespec - reports the modules that torch imports when it reads VALUE, a treespec, and keys of an
  * "in_spec" that torch would run as code. Allocates in A. */
 ckpt_status scan_treespec(const struct scanned *in, struct scan_text_value value, arena *a, ckpt_error *err);
-/* scan_accept_python_json - overwrites a byte order mark, NaN, Infinity and lone surrogates in the N bytes at
- * TEXT, which Python's json accepts although RFC 8259 does not, with valid JSON of the same length. */
-void scan_accept_python_json(char *text, size_t n);
+/* scan_accept_python_json - overwrites a byte order mark, NaN, Infinity and lone surrogates in the NBYTES
+ * bytes at TEXT, which Python's json accepts although RFC 8259 does not, with valid JSON of the same
+ * length. */
+void scan_accept_python_json(char *text, size_t nbytes);
 /* expression_is_arithmetic - returns true if TEXT, which a loader evaluates, is an expression as torch writes
  * it; IS_GUARD: a guard. If not, sets *FAILED_AT to the offset in TEXT of what is not allowed. */
 bool expression_is_arithmetic(ckpt_str text, bool is_guard, size_t *failed_at);
@@ -221,8 +222,8 @@ bool expression_is_arithmetic(ckpt_str text, bool is_guard, size_t *failed_at);
 struct target_list {
     const char *module, *names;
 };
-/* target_list_has - returns true if one of N LISTS has MODULE.NAME, exactly. */
-bool target_list_has(const struct target_list *lists, size_t n, ckpt_str module, ckpt_str name);
+/* target_list_has - returns true if one of COUNT LISTS has MODULE.NAME, exactly. */
+bool target_list_has(const struct target_list *lists, size_t count, ckpt_str module, ckpt_str name);
 /* The texts in an object of JSON by which skops may find code; their keys are in skops.c. */
 enum skops_text {
     SKOPS_LOADER,
@@ -270,10 +271,10 @@ struct target_object {
     size_t nkeys;
     bool has_params;
 };
-/* scan_note_target - notes that O has TARGET, a value at AT of a key that counts WITH_PARAMS.
- * scan_judge_object - reports the target of O, which has ended, if the other keys make it one. */
-void scan_note_target(struct target_object *o, uint64_t at, ckpt_str target);
-ckpt_status scan_judge_object(const struct scanned *in, const struct target_object *o);
+/* scan_note_target - notes that OBJECT has TARGET, a value at AT of a key that counts WITH_PARAMS.
+ * scan_judge_object - reports the target of OBJECT, which has ended, if the other keys make it one. */
+void scan_note_target(struct target_object *object, uint64_t at, ckpt_str target);
+ckpt_status scan_judge_object(const struct scanned *in, const struct target_object *object);
 /* What "trust_remote_code" means in a configuration. */
 #define TRUSTS_CODE "by which the author allows code of a repository"
 /* yolo_is_activation - returns true if TEXT, an activation that YOLO evaluates, calls nothing, or only a
@@ -288,24 +289,24 @@ struct yaml_file {
     ckpt_str text;     /* all of IN */
     bool is_yaml_name; /* by its name, it is YAML */
 };
-/* scan_yaml - scans F if it is YAML. Sets *ALL_READ to false if F is called YAML and cannot be read. */
-ckpt_status scan_yaml(const struct yaml_file *f, bool *all_read, ckpt_error *err);
+/* scan_yaml - scans FILE if it is YAML. Sets *ALL_READ to false if FILE is called YAML and cannot be read. */
+ckpt_status scan_yaml(const struct yaml_file *file, bool *all_read, ckpt_error *err);
 
-/* kerchunk_scan_json - reports templates in F, which is JSON, that fsspec renders. gin_scan - reports what
- * gin imports, reads and calls for F, one of its configurations. */
-ckpt_status kerchunk_scan_json(const struct yaml_file *f, ckpt_error *err);
-ckpt_status gin_scan(const struct yaml_file *f, ckpt_error *err);
+/* kerchunk_scan_json - reports templates in FILE, which is JSON, that fsspec renders. gin_scan - reports what
+ * gin imports, reads and calls for FILE, one of its configurations. */
+ckpt_status kerchunk_scan_json(const struct yaml_file *file, ckpt_error *err);
+ckpt_status gin_scan(const struct yaml_file *file, ckpt_error *err);
 
 /* monai_is_config_path - returns true if MONAI takes a file at PATH for a configuration of a bundle;
  * monai_is_import - if TEXT, a value in a file, is one only in such a configuration. monai_acts_on -
  * returns true if TEXT, a value in a configuration, is an expression that MONAI evaluates and more than
  * arithmetic, or takes its value from a file outside of the folder; monai_report - reports such a TEXT at AT.
- * monai_scan_json - does all that for F, which is JSON. */
+ * monai_scan_json - does all that for FILE, which is JSON. */
 bool monai_is_config_path(ckpt_str path);
 bool monai_is_import(ckpt_str text);
 bool monai_acts_on(ckpt_str text);
 ckpt_status monai_report(const struct scanned *in, uint64_t at, ckpt_str text);
-ckpt_status monai_scan_json(const struct yaml_file *f, ckpt_error *err);
+ckpt_status monai_scan_json(const struct yaml_file *file, ckpt_error *err);
 
 /* The files in the folder of the .metadata of a distributed checkpoint; those on disk are opened before the
  * scan, which may be without the right to open files. */
@@ -338,17 +339,18 @@ struct scan_chunks;
 /* scan_is_array_metadata - returns true if PATH has a name of the metadata of an array. */
 bool scan_is_array_metadata(ckpt_str path);
 /* scan_chunks_open - sets *OUT to the arrays of the archive SRC; NULL: SRC cannot be opened.
- * scan_chunks_new - sets *OUT to those of ARCHIVE, which C borrows, or, if that is NULL, on disk. Both are
- * closed by scan_chunks_close, the first with the same X, the second with NULL; C may be NULL. */
-ckpt_status scan_chunks_open(struct scanner *x, source *src, struct scan_chunks **out, ckpt_error *err);
+ * scan_chunks_new - sets *OUT to those of ARCHIVE, which CHUNKS borrows, or, if that is NULL, on disk. Both
+ * are closed by scan_chunks_close, the first with the same SCANNER, the second with NULL; CHUNKS may be
+ * NULL. */
+ckpt_status scan_chunks_open(struct scanner *scanner, source *src, struct scan_chunks **out, ckpt_error *err);
 ckpt_status scan_chunks_new(source *archive, struct scan_chunks **out, ckpt_error *err);
-void scan_chunks_close(struct scan_chunks *c, struct scanner *x);
+void scan_chunks_close(struct scan_chunks *chunks, struct scanner *scanner);
 /* scan_is_chunk - sets *IS_CHUNK to whether PATH, the name of a file in an archive that scan_chunks_open
  * opened, else its path, is a chunk of an array. */
-ckpt_status scan_is_chunk(struct scan_chunks *c, ckpt_str path, bool *is_chunk, ckpt_error *err);
+ckpt_status scan_is_chunk(struct scan_chunks *chunks, ckpt_str path, bool *is_chunk, ckpt_error *err);
 
 /* scan_source - does what ckpt_scan does, for SRC, whose name is PATH. SIBLINGS: see there; NULL: none. */
-ckpt_status scan_source(const char *path, source *src, const struct scan_siblings *siblings, struct scan *s,
-                        ckpt_error *err);
+ckpt_status scan_source(const char *path, source *src, const struct scan_siblings *siblings,
+                        struct scan *scan, ckpt_error *err);
 
 #endif

@@ -13,10 +13,10 @@
 enum { MODEL_PIECES = 1, MODEL_TRAINER = 2, MODEL_DENORMALIZER = 5 };
 enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3, PIECE_TYPES = 6 };
 
-/* is_piece - returns true if the N bytes at B are a piece. */
-static bool is_piece(const unsigned char *b, size_t n)
+/* is_piece - returns true if the NBYTES bytes at BYTES are a piece. */
+static bool is_piece(const unsigned char *bytes, size_t nbytes)
 {
-    cursor c = cursor_of(b, n, 0);
+    cursor c = cursor_of(bytes, nbytes, 0);
     struct proto_field f;
     bool has_text = false, ok = true;
     while (ok && proto_next(&c, &f)) {
@@ -29,28 +29,28 @@ static bool is_piece(const unsigned char *b, size_t n)
     return ok && !c.bad && has_text;
 }
 
-/* read_fields - returns true if R reads a model to its end. */
-static bool read_fields(reader *r)
+/* read_fields - returns true if IN reads a model to its end. */
+static bool read_fields(reader *in)
 {
     struct proto_field f;
     uint64_t last = MODEL_PIECES, npieces = 0;
-    while (reader_left(r)) {
-        if (proto_read(r, &f) != CKPT_OK || f.wire != PROTO_BYTES || f.number < last ||
-            f.number > MODEL_DENORMALIZER || f.value > reader_left(r))
+    while (reader_left(in)) {
+        if (proto_read(in, &f) != CKPT_OK || f.wire != PROTO_BYTES || f.number < last ||
+            f.number > MODEL_DENORMALIZER || f.value > reader_left(in))
             return false;
         last = f.number;
         const unsigned char *b = NULL;
-        if (f.number == MODEL_PIECES && (f.value > READER_WINDOW || !(b = reader_take(r, (size_t)f.value)) ||
+        if (f.number == MODEL_PIECES && (f.value > READER_WINDOW || !(b = reader_take(in, (size_t)f.value)) ||
                                          !is_piece(b, (size_t)f.value)))
             return false;
         npieces += b != NULL;
-        if (!b && !reader_skip(r, f.value))
+        if (!b && !reader_skip(in, f.value))
             return false;
     }
-    return !r->status && npieces && last >= MODEL_TRAINER;
+    return !in->status && npieces && last >= MODEL_TRAINER;
 }
 
-ckpt_status scan_sentencepiece(struct scanner *x, source *src, bool *found, uint64_t *known_bytes,
+ckpt_status scan_sentencepiece(struct scanner *scanner, source *src, bool *found, uint64_t *known_bytes,
                                ckpt_error *err)
 {
     reader r;
@@ -60,11 +60,11 @@ ckpt_status scan_sentencepiece(struct scanner *x, source *src, bool *found, uint
     *found = read_fields(&r);
     ckpt_status st = r.status;
     reader_free(&r);
-    if (scan_note_system_failure(x->scan, st, &why))
+    if (scan_note_system_failure(scanner->scan, st, &why))
         return fail(err, st, why.offset, "%s", why.what);
     if (!*found)
         return CKPT_OK;
-    x->format = x->depth || x->format ? x->format : "sentencepiece";
+    scanner->format = scanner->depth || scanner->format ? scanner->format : "sentencepiece";
     *known_bytes += src->size; /* the caller's sum is at most the size of its source */
     return CKPT_OK;
 }

@@ -59,11 +59,12 @@ struct judged_node {
     size_t at;
 };
 
-static ckpt_status judge_name(const struct judged_node *j, ckpt_str module, ckpt_str name)
+static ckpt_status judge_name(const struct judged_node *node, ckpt_str module, ckpt_str name)
 {
-    if (is_known(j->node->own[SKOPS_LOADER], module, name))
+    if (is_known(node->node->own[SKOPS_LOADER], module, name))
         return CKPT_OK;
-    return SCAN_FOUND(j->in, SCAN_CONFIG_TARGET, j->at, "it names %.*s.%.*s", STR_ARG(module), STR_ARG(name));
+    return SCAN_FOUND(node->in, SCAN_CONFIG_TARGET, node->at, "it names %.*s.%.*s", STR_ARG(module),
+                      STR_ARG(name));
 }
 
 /* unquote - returns JSON without the quotes of a text. */
@@ -73,22 +74,22 @@ static ckpt_str unquote(ckpt_str json)
 }
 
 /* judge_content - reports what the content of the node names. */
-static ckpt_status judge_content(const struct judged_node *j)
+static ckpt_status judge_content(const struct judged_node *node)
 {
-    const ckpt_str *own = j->node->own, *content = j->node->content;
+    const ckpt_str *own = node->node->own, *content = node->node->content;
     ckpt_str loader = own[SKOPS_LOADER], generator = unquote(own[SKOPS_GENERATOR]);
     if (str_is(loader, "FunctionNode") && content[SKOPS_FUNCTION_MODULE].ptr && content[SKOPS_FUNCTION].ptr)
-        return judge_name(j, content[SKOPS_FUNCTION_MODULE], content[SKOPS_FUNCTION]); /* protocol 0 */
+        return judge_name(node, content[SKOPS_FUNCTION_MODULE], content[SKOPS_FUNCTION]); /* protocol 0 */
     if (str_is(loader, "MethodNode"))
-        return SCAN_FOUND(j->in, SCAN_CONFIG_TARGET, j->at, "it names the method %.*s.%.*s.%.*s",
+        return SCAN_FOUND(node->in, SCAN_CONFIG_TARGET, node->at, "it names the method %.*s.%.*s.%.*s",
                           STR_ARG(own[SKOPS_MODULE]), STR_ARG(own[SKOPS_CLASS]),
                           STR_ARG(content[SKOPS_METHOD]));
     if (!str_is(loader, "RandomGeneratorNode") || str_matches_word(generator, BIT_GENERATORS, str_eq))
         return CKPT_OK;
     if (!generator.len)
-        return SCAN_FOUND(j->in, SCAN_CONFIG_TARGET, j->at,
+        return SCAN_FOUND(node->in, SCAN_CONFIG_TARGET, node->at,
                           "it does not name its bit generator where skops looks for it");
-    return SCAN_FOUND(j->in, SCAN_CONFIG_TARGET, j->at,
+    return SCAN_FOUND(node->in, SCAN_CONFIG_TARGET, node->at,
                       "it names {numpy.random.%.*s}, which is {=no bit generator}", STR_ARG(generator));
 }
 

@@ -19,9 +19,9 @@ bool scan_is_pickle_name(ckpt_str path)
     return false;
 }
 
-static bool is_word_any_case(ckpt_str s, ckpt_str word)
+static bool is_word_any_case(ckpt_str text, ckpt_str word)
 {
-    return s.len == word.len && str_ends_any_case(s, word);
+    return text.len == word.len && str_ends_any_case(text, word);
 }
 
 bool scan_is_text_name(ckpt_str path)
@@ -38,7 +38,7 @@ bool scan_is_text_name(ckpt_str path)
                                  : str_matches_word(name, names, is_word_any_case);
 }
 
-ckpt_status scan_check_suffix(struct scanner *x)
+ckpt_status scan_check_suffix(struct scanner *scanner)
 {
 #define TORCH "torch-zip torch-legacy torch-tar pickle joblib zip torchscript torch-package torch-export"
     static const struct {
@@ -71,15 +71,15 @@ ckpt_status scan_check_suffix(struct scanner *x)
         {".7z", "7-Zip", false},
     };
 #undef TORCH
-    ckpt_str path = str_c(x->path);
-    for (size_t i = 0; x->format && i < sizeof known / sizeof *known; i++) {
+    ckpt_str path = str_c(scanner->path);
+    for (size_t i = 0; scanner->format && i < sizeof known / sizeof *known; i++) {
         if (!path_has_suffix(path, known[i].suffix) ||
-            str_matches_word(str_c(x->format), known[i].formats, str_eq))
+            str_matches_word(str_c(scanner->format), known[i].formats, str_eq))
             continue;
-        bool hides_pickle = known[i].only_data && x->scan->result->pickles;
-        return scan_found(x->scan, hides_pickle ? SCAN_HIDDEN_PICKLE : SCAN_NAME_MISMATCH, str_of("", 0),
-                          NULL, CKPT_NO_OFFSET, "the name ends in {=%s}, the content is {%s}",
-                          known[i].suffix, x->format);
+        bool hides_pickle = known[i].only_data && scanner->scan->result->pickles;
+        return scan_found(scanner->scan, hides_pickle ? SCAN_HIDDEN_PICKLE : SCAN_NAME_MISMATCH,
+                          str_of("", 0), NULL, CKPT_NO_OFFSET, "the name ends in {=%s}, the content is {%s}",
+                          known[i].suffix, scanner->format);
     }
     return CKPT_OK;
 }

@@ -13,53 +13,58 @@ struct torch_member {
     ckpt_error *err;
 };
 
-/* scan_next_pickle - scans the pickle at m->pos, and sets *V to its value; NULL: it cannot be read. */
-static ckpt_status scan_next_pickle(struct torch_member *m, ckpt_value **v)
+/* scan_next_pickle - scans the pickle at member->pos, and sets *VALUE to its value; NULL: it cannot be
+ * read. */
+static ckpt_status scan_next_pickle(struct torch_member *member, ckpt_value **value)
 {
-    uint64_t at = m->pos, next;
+    uint64_t at = member->pos, next;
     bool stopped;
     ckpt_error why;
-    *v = NULL;
-    CKPT_TRY(scan_one_pickle(m->in, &m->pos, &stopped, m->err));
-    ckpt_status st = stopped ? pickle_read(m->a, m->in->src, at, m->in->src->size, NULL, v, &next, &why)
+    *value = NULL;
+    CKPT_TRY(scan_one_pickle(member->in, &member->pos, &stopped, member->err));
+    ckpt_status st = stopped ? pickle_read(member->a, member->in->src, at, member->in->src->size, NULL, value,
+                                           &next, &why)
                              : CKPT_OK;
-    *v = st == CKPT_OK ? *v : NULL;
-    if (st != CKPT_ENOMEM || !arena_full(m->a))
-        (void)scan_note_system_failure(m->in->x->scan, st, &why);
+    *value = st == CKPT_OK ? *value : NULL;
+    if (st != CKPT_ENOMEM || !arena_full(member->a))
+        (void)scan_note_system_failure(member->in->x->scan, st, &why);
     return CKPT_OK;
 }
 
-/* skip_numbers - skips the numbers after the pickle with the value V. False: they are not complete. */
-static bool skip_numbers(struct torch_member *m, const ckpt_value *v, bool is_tensor)
+/* skip_numbers - skips the numbers after the pickle with the value VALUE. False: they are not complete. */
+static bool skip_numbers(struct torch_member *member, const ckpt_value *value, bool is_tensor)
 {
     struct torch_tar_numbers n = {.offset = 0};
     ckpt_error why;
-    ckpt_status st = v ? torch_tar_read_numbers(m->in->src, v, is_tensor, m->pos, &n, &why) : CKPT_EFORMAT;
-    (void)scan_note_system_failure(m->in->x->scan, st, &why);
+    ckpt_status st = value ? torch_tar_read_numbers(member->in->src, value, is_tensor, member->pos, &n, &why)
+                           : CKPT_EFORMAT;
+    (void)scan_note_system_failure(member->in->x->scan, st, &why);
     if (n.offset)
-        m->pos = n.offset + n.nbytes;
+        member->pos = n.offset + n.nbytes;
     return st == CKPT_OK;
 }
 
 /* scan_pickles_and_numbers - scans the member "tensors" or "storages": a count, then as many pickles, each
  * followed by numbers; in "storages", one more pickle. */
-static ckpt_status scan_pickles_and_numbers(struct torch_member *m, bool is_tensor, uint64_t *known_bytes)
+static ckpt_status scan_pickles_and_numbers(struct torch_member *member, bool is_tensor,
+                                            uint64_t *known_bytes)
 {
     ckpt_value *v;
     int64_t n = 0;
-    CKPT_TRY(scan_next_pickle(m, &v));
+    CKPT_TRY(scan_next_pickle(member, &v));
     bool ok = v && value_integer(v, &n) && n >= 0;
     for (int64_t i = 0; ok && i < n; i++) {
-        CKPT_TRY(scan_next_pickle(m, &v));
-        ok = skip_numbers(m, v, is_tensor);
+        CKPT_TRY(scan_next_pickle(member, &v));
+        ok = skip_numbers(member, v, is_tensor);
     }
     if (ok && !is_tensor)
-        CKPT_TRY(scan_next_pickle(m, &v));
-    if (ok && m->pos == m->in->src->size) {
-        *known_bytes += m->in->src->size; /* the sum is at most the size of the file */
+        CKPT_TRY(scan_next_pickle(member, &v));
+    if (ok && member->pos == member->in->src->size) {
+        *known_bytes += member->in->src->size; /* the sum is at most the size of the file */
         return CKPT_OK;
     }
-    return SCAN_FOUND(m->in, SCAN_MALFORMED, m->pos < m->in->src->size ? m->pos : m->in->src->size,
+    return SCAN_FOUND(member->in, SCAN_MALFORMED,
+                      member->pos < member->in->src->size ? member->pos : member->in->src->size,
                       "no tensors of torch 0.1 from here on");
 }
 
@@ -80,34 +85,35 @@ struct tar_context {
     struct scan_chunks *chunks; /* NULL: none */
 };
 
-static ckpt_status scan_tar_member(const struct scanned *in, const struct tar_entry *e,
+static ckpt_status scan_tar_member(const struct scanned *in, const struct tar_entry *entry,
                                    const struct tar_context *context, uint64_t *known_inside, ckpt_error *err)
 {
     struct scanned at = *in, member = *in; /* the place in the archive; the member itself */
     bool is_chunk = false;
     uint64_t known_bytes = 0;
-    ckpt_str name = str_after_last(e->name, '/');
-    CKPT_TRY(scan_join_names(in, e->name, &at.where, err));
-    CKPT_TRY(scan_check_member_name(&at, e->data, e->name));
-    if (e->type == '1' || e->type == '2') /* hard link, symbolic link */
-        return SCAN_FOUND(&at, SCAN_ARCHIVE_LINK, e->data, "a link; whoever unpacks it may write elsewhere");
-    if (e->type != '0' && e->type != '7' && e->size) /* neither kind of regular file */
-        return SCAN_FOUND(&at, SCAN_NOT_OPENED, e->data, "a member of type '%c'", e->type);
-    if (e->size == 0)
+    ckpt_str name = str_after_last(entry->name, '/');
+    CKPT_TRY(scan_join_names(in, entry->name, &at.where, err));
+    CKPT_TRY(scan_check_member_name(&at, entry->data, entry->name));
+    if (entry->type == '1' || entry->type == '2') /* hard link, symbolic link */
+        return SCAN_FOUND(&at, SCAN_ARCHIVE_LINK, entry->data,
+                          "a link; whoever unpacks it may write elsewhere");
+    if (entry->type != '0' && entry->type != '7' && entry->size) /* neither kind of regular file */
+        return SCAN_FOUND(&at, SCAN_NOT_OPENED, entry->data, "a member of type '%c'", entry->type);
+    if (entry->size == 0)
         return CKPT_OK;
     member.where = at.where;
-    CKPT_TRY(source_slice(in->src, e->data, e->size, &member.src, err));
+    CKPT_TRY(source_slice(in->src, entry->data, entry->size, &member.src, err));
     in->x->scan->result->members++;
     ckpt_status st = scan_hash_member(&member, 0, NULL, err);
     if (st == CKPT_OK && context->chunks)
-        st = scan_is_chunk(context->chunks, e->name, &is_chunk, err);
+        st = scan_is_chunk(context->chunks, entry->name, &is_chunk, err);
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
     if (st == CKPT_OK)
         st = context->is_torch && (storages || tensors)
                  ? scan_torch_member(&member, tensors, &known_bytes, err)
                  : scan_bytes(&member, is_chunk ? SCAN_CHUNK : SCAN_MEMBER, &known_bytes, err);
-    if (known_bytes >= e->size)
-        *known_inside += e->size;
+    if (known_bytes >= entry->size)
+        *known_inside += entry->size;
     source_unref(member.src);
     return st;
 }

@@ -31,13 +31,13 @@ struct json_visit {
     struct open_object open[JSON_DEPTH + 2]; /* [depth] */
 };
 
-static ckpt_status check_expression(struct json_visit *v, bool is_guard)
+static ckpt_status check_expression(struct json_visit *visit, bool is_guard)
 {
     size_t failed_at;
-    ckpt_str text = v->json.str;
+    ckpt_str text = visit->json.str;
     return expression_is_arithmetic(text, is_guard, &failed_at)
                ? CKPT_OK
-               : SCAN_FOUND(v->in, SCAN_EVALUATED_TEXT, v->json.event_at,
+               : SCAN_FOUND(visit->in, SCAN_EVALUATED_TEXT, visit->json.event_at,
                             "{%.*s} is not {=arithmetic}: character %zu of %.*s",
                             STR_ARG(str_skip(text, failed_at)), failed_at + 1, STR_ARG(text));
 }
@@ -126,58 +126,61 @@ static const struct path_key {
     {NULL, NULL, "gguf_file", false, "the tokenizer that transformers reads is"},
 };
 
-/* matches_text - returns true if K counts TEXT, a name in the package PACKAGE. */
-static bool matches_text(const struct loader_key *k, ckpt_str text, ckpt_str package)
+/* matches_text - returns true if KEY counts TEXT, a name in the package PACKAGE. */
+static bool matches_text(const struct loader_key *key, ckpt_str text, ckpt_str package)
 {
-    if (k->packages && str_matches_word(package, k->packages, str_eq))
+    if (key->packages && str_matches_word(package, key->packages, str_eq))
         return false;
-    bool is_char = k->text && strlen(k->text) == 1;
-    return !k->text || str_is(text, k->text) || (is_char && str_has(text, str_c(k->text)));
+    bool is_char = key->text && strlen(key->text) == 1;
+    return !key->text || str_is(text, key->text) || (is_char && str_has(text, str_c(key->text)));
 }
 
-static ckpt_str get_file_name(const struct scanner *x, ckpt_str where)
+static ckpt_str get_file_name(const struct scanner *scanner, ckpt_str where)
 {
-    ckpt_str path = where.len ? where : str_c(x->path);
+    ckpt_str path = where.len ? where : str_c(scanner->path);
     return str_after_last(str_after_last(path, '!'), '/');
 }
 
-/* report_loader_keys - reports TEXT, which is in O, by each row of loader_keys that matches, and as a chat
- * template in an object of them, {"chat_template": {"default": …}}. */
-static ckpt_status report_loader_keys(struct json_visit *v, const struct open_object *o, ckpt_str text)
+/* report_loader_keys - reports TEXT, which is in OBJECT, by each row of loader_keys that matches, and as a
+ * chat template in an object of them, {"chat_template": {"default": …}}. */
+static ckpt_status report_loader_keys(struct json_visit *visit, const struct open_object *object,
+                                      ckpt_str text)
 {
-    ckpt_str outer = v->json.depth ? o[-1].outer_key : o->outer_key;
+    ckpt_str outer = visit->json.depth ? object[-1].outer_key : object->outer_key;
     ckpt_str package = str_before(text, '.');
     for (size_t i = 0; i < sizeof loader_keys / sizeof *loader_keys; i++) {
         const struct loader_key *k = &loader_keys[i];
-        bool is_outer = !k->outer || str_is(o->outer_key, k->outer) || str_is(outer, k->outer);
-        if (!is_outer || (k->key && !str_is(o->key, k->key)) ||
-            (k->file && !str_is(get_file_name(v->in->x, v->in->where), k->file)) ||
+        bool is_outer = !k->outer || str_is(object->outer_key, k->outer) || str_is(outer, k->outer);
+        if (!is_outer || (k->key && !str_is(object->key, k->key)) ||
+            (k->file && !str_is(get_file_name(visit->in->x, visit->in->where), k->file)) ||
             !matches_text(k, text, package))
             continue;
-        CKPT_TRY(k->packages
-                     ? SCAN_FOUND(v->in, k->rule, v->json.event_at, "%.*s, %s", STR_ARG(text), k->what)
-                     : SCAN_FOUND(v->in, k->rule, v->json.event_at, "%s of %zu bytes", k->what, text.len));
+        CKPT_TRY(
+            k->packages
+                ? SCAN_FOUND(visit->in, k->rule, visit->json.event_at, "%.*s, %s", STR_ARG(text), k->what)
+                : SCAN_FOUND(visit->in, k->rule, visit->json.event_at, "%s of %zu bytes", k->what, text.len));
     }
-    bool is_named_template = str_is(o->outer_key, "chat_template") && o->key.len &&
-                             !str_eq(o->key, FIRST_ITEM);
-    return is_named_template && !str_is(o->key, "chat_template") && !str_is(o->key, "template")
-               ? SCAN_FOUND(v->in, SCAN_CHAT_TEMPLATE, v->json.event_at, "a chat template of %zu bytes",
-                            text.len)
+    bool is_named_template = str_is(object->outer_key, "chat_template") && object->key.len &&
+                             !str_eq(object->key, FIRST_ITEM);
+    return is_named_template && !str_is(object->key, "chat_template") && !str_is(object->key, "template")
+               ? SCAN_FOUND(visit->in, SCAN_CHAT_TEMPLATE, visit->json.event_at,
+                            "a chat template of %zu bytes", text.len)
                : CKPT_OK;
 }
 
-/* report_path - reports TEXT, which is in O, if it is a path by path_keys that leaves the folder. */
-static ckpt_status report_path(struct json_visit *v, const struct open_object *o, ckpt_str text)
+/* report_path - reports TEXT, which is in OBJECT, if it is a path by path_keys that leaves the folder. */
+static ckpt_status report_path(struct json_visit *visit, const struct open_object *object, ckpt_str text)
 {
-    ckpt_str outer = v->json.depth ? o[-1].outer_key : o->outer_key;
+    ckpt_str outer = visit->json.depth ? object[-1].outer_key : object->outer_key;
     if (!scan_path_leaves_folder(text))
         return CKPT_OK;
     for (size_t i = 0; i < sizeof path_keys / sizeof *path_keys; i++) {
         const struct path_key *k = &path_keys[i];
-        bool is_outer = !k->outer || str_is(o->outer_key, k->outer) || str_is(outer, k->outer);
-        bool is_root = !k->root || str_is(v->open[1].key, k->root);
-        if (is_outer && is_root && (!k->key || str_is(o->key, k->key)) && !(k->in_yaml && v->is_yaml))
-            return SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, v->json.event_at,
+        bool is_outer = !k->outer || str_is(object->outer_key, k->outer) || str_is(outer, k->outer);
+        bool is_root = !k->root || str_is(visit->open[1].key, k->root);
+        if (is_outer && is_root && (!k->key || str_is(object->key, k->key)) &&
+            !(k->in_yaml && visit->is_yaml))
+            return SCAN_FOUND(visit->in, SCAN_EXTERNAL_PATH, visit->json.event_at,
                               "%s \"%.*s\", outside of the folder", k->what, STR_ARG(text));
     }
     return CKPT_OK;
@@ -186,54 +189,57 @@ static ckpt_status report_path(struct json_visit *v, const struct open_object *o
 /* is_item - returns true if KEY is that of an item in an array. */
 static bool is_item(ckpt_str key) { return !key.len || str_eq(key, FIRST_ITEM); }
 
-/* judge_exported_text - judges TEXT, which is in O, if it is in the graph of an exported program of torch. */
-static ckpt_status judge_exported_text(struct json_visit *v, const struct open_object *o, ckpt_str text)
+/* judge_exported_text - judges TEXT, which is in OBJECT, if it is in the graph of an exported program of
+ * torch. */
+static ckpt_status judge_exported_text(struct json_visit *visit, const struct open_object *object,
+                                       ckpt_str text)
 {
-    if (v->json.depth < 2 || !str_is(v->open[1].key, "graph_module"))
+    if (visit->json.depth < 2 || !str_is(visit->open[1].key, "graph_module"))
         return CKPT_OK;
-    struct exported_text t = {
-        .text = text, .at = v->json.event_at, .key = is_item(o->key) ? o->outer_key : o->key};
-    t.is_input = is_item(o->outer_key) && str_is(o[-1].outer_key, "inputs");
-    return exported_judge_text(v->in, &t);
+    struct exported_text t = {.text = text,
+                              .at = visit->json.event_at,
+                              .key = is_item(object->key) ? object->outer_key : object->key};
+    t.is_input = is_item(object->outer_key) && str_is(object[-1].outer_key, "inputs");
+    return exported_judge_text(visit->in, &t);
 }
 
-/* note_key - notes that O has the key TEXT. */
-static void note_key(struct open_object *o, ckpt_str text)
+/* note_key - notes that OBJECT has the key TEXT. */
+static void note_key(struct open_object *object, ckpt_str text)
 {
-    o->key = text;
-    o->target.nkeys++;
-    o->target.has_params |= str_is(text, "params");
+    object->key = text;
+    object->target.nkeys++;
+    object->target.has_params |= str_is(text, "params");
 }
 
-/* judge_key - reports TEXT, the value of O's last key, if that key names what a loader calls, or notes it if
- * that depends on other keys of O. */
-static ckpt_status judge_key(struct json_visit *v, struct open_object *o, ckpt_str text)
+/* judge_key - reports TEXT, the value of OBJECT's last key, if that key names what a loader calls, or notes
+ * it if that depends on other keys of OBJECT. */
+static ckpt_status judge_key(struct json_visit *visit, struct open_object *object, ckpt_str text)
 {
-    enum scan_key kind = scan_target_key(o->key);
-    bool is_in_graph = str_is(v->open[1].key, "graph_module"); /* judge_exported_text reports it */
-    if (v->is_yaml)
+    enum scan_key kind = scan_target_key(object->key);
+    bool is_in_graph = str_is(visit->open[1].key, "graph_module"); /* judge_exported_text reports it */
+    if (visit->is_yaml)
         return CKPT_OK;
     if (scan_key_names(kind, text) && !(kind == SCAN_KEY_WITH_PARAMS && is_in_graph))
-        return scan_config_target(v->in, v->json.event_at, text);
+        return scan_config_target(visit->in, visit->json.event_at, text);
     if (kind == SCAN_KEY_WITH_PARAMS)
-        scan_note_target(&o->target, v->json.event_at, text);
+        scan_note_target(&object->target, visit->json.event_at, text);
     return CKPT_OK;
 }
 
-static ckpt_status scan_json(const struct yaml_file *f, bool *is_json, ckpt_error *err);
+static ckpt_status scan_json(const struct yaml_file *file, bool *is_json, ckpt_error *err);
 
-/* scan_json_text - scans TEXT, which is in the JSON of V, if it is JSON itself. */
-static ckpt_status scan_json_text(struct json_visit *v, ckpt_str text, ckpt_error *err)
+/* scan_json_text - scans TEXT, which is in the JSON of VISIT, if it is JSON itself. */
+static ckpt_status scan_json_text(struct json_visit *visit, ckpt_str text, ckpt_error *err)
 {
     bool is_json;
     text = str_trim_start(text, " \t\r\n");
     if (!text.len || (*text.ptr != '{' && *text.ptr != '[') || !memchr(text.ptr, '"', text.len))
         return CKPT_OK;
-    struct scanner *x = v->in->x;
+    struct scanner *x = visit->in->x;
     struct scanned inner = {.x = x};
-    CKPT_TRY(scan_join_offset(v->in, "text", v->json.event_at, &inner.where, err));
+    CKPT_TRY(scan_join_offset(visit->in, "text", visit->json.event_at, &inner.where, err));
     if (x->depth >= x->scan->opts->max_depth)
-        return scan_found(x->scan, SCAN_NOT_OPENED, inner.where, v->in->src, v->json.event_at,
+        return scan_found(x->scan, SCAN_NOT_OPENED, inner.where, visit->in->src, visit->json.event_at,
                           "is nested too deep to be opened");
     char *bytes = malloc(text.len);
     inner.src = bytes ? source_mem(bytes, text.len, CKPT_NO_OFFSET) : NULL;
@@ -252,82 +258,85 @@ static ckpt_status scan_json_text(struct json_visit *v, ckpt_str text, ckpt_erro
 }
 
 /* visit_string - judges a text by the key of its object or array. */
-static ckpt_status visit_string(struct json_visit *v, struct open_object *o, ckpt_error *err)
+static ckpt_status visit_string(struct json_visit *visit, struct open_object *object, ckpt_error *err)
 {
-    ckpt_str text = v->json.str;
-    keras_note_text(&o->keras, o->key, text);
-    skops_note_text(&o->skops, o->key, text);
-    if (str_is(o->key, "expr_str"))
-        CKPT_TRY(check_expression(v, false));
-    if (str_is(o->key, "py/repr"))
-        CKPT_TRY(SCAN_FOUND(v->in, SCAN_EVALUATED_TEXT, v->json.event_at,
+    ckpt_str text = visit->json.str;
+    keras_note_text(&object->keras, object->key, text);
+    skops_note_text(&object->skops, object->key, text);
+    if (str_is(object->key, "expr_str"))
+        CKPT_TRY(check_expression(visit, false));
+    if (str_is(object->key, "py/repr"))
+        CKPT_TRY(SCAN_FOUND(visit->in, SCAN_EVALUATED_TEXT, visit->json.event_at,
                             "{%.*s}, which jsonpickle before 4 evaluates", STR_ARG(text)));
-    if (str_is(o->outer_key, "guards_code"))
-        CKPT_TRY(check_expression(v, true));
-    CKPT_TRY(judge_key(v, o, text));
-    if (str_is(o->outer_key, "weight_map"))
-        CKPT_TRY(scan_check_tensor_name(v->in, v->json.event_at, o->key));
-    CKPT_TRY(report_path(v, o, text));
-    CKPT_TRY(judge_exported_text(v, o, text));
-    CKPT_TRY(report_loader_keys(v, o, text));
+    if (str_is(object->outer_key, "guards_code"))
+        CKPT_TRY(check_expression(visit, true));
+    CKPT_TRY(judge_key(visit, object, text));
+    if (str_is(object->outer_key, "weight_map"))
+        CKPT_TRY(scan_check_tensor_name(visit->in, visit->json.event_at, object->key));
+    CKPT_TRY(report_path(visit, object, text));
+    CKPT_TRY(judge_exported_text(visit, object, text));
+    CKPT_TRY(report_loader_keys(visit, object, text));
     struct scan_text_value value = {.text = text,
-                                    .at = v->json.event_at,
-                                    .is_serialized = str_is(o->key, ":serialized:"),
-                                    .is_in_spec = str_is(o->key, "in_spec")};
-    if (value.is_in_spec || str_is(o->key, "out_spec"))
-        CKPT_TRY(scan_treespec(v->in, value, v->json.a, err));
+                                    .at = visit->json.event_at,
+                                    .is_serialized = str_is(object->key, ":serialized:"),
+                                    .is_in_spec = str_is(object->key, "in_spec")};
+    if (value.is_in_spec || str_is(object->key, "out_spec"))
+        CKPT_TRY(scan_treespec(visit->in, value, visit->json.a, err));
     else
-        CKPT_TRY(scan_json_text(v, text, err));
-    return scan_base64(v->in, value, err);
+        CKPT_TRY(scan_json_text(visit, text, err));
+    return scan_base64(visit->in, value, err);
 }
 
-/* end_object - judges O, which ends here, and notes in OUTER, the object around it, what it needs of O. */
-static ckpt_status end_object(struct json_visit *v, const struct open_object *o, struct open_object *outer)
+/* end_object - judges OBJECT, which ends here, and notes in OUTER, the object around it, what it needs of
+ * OBJECT. */
+static ckpt_status end_object(struct json_visit *visit, const struct open_object *object,
+                              struct open_object *outer)
 {
     if (str_is(outer->key, "config"))
-        outer->keras.config_file_key = o->keras.file_key;
-    skops_note_object(&outer->skops, outer->key, &o->skops);
-    CKPT_TRY(scan_judge_object(v->in, &o->target));
-    CKPT_TRY(skops_judge(v->in, &o->skops, v->json.event_at));
-    return keras_judge(v->in, &o->keras, v->json.event_at);
+        outer->keras.config_file_key = object->keras.file_key;
+    skops_note_object(&outer->skops, outer->key, &object->skops);
+    CKPT_TRY(scan_judge_object(visit->in, &object->target));
+    CKPT_TRY(skops_judge(visit->in, &object->skops, visit->json.event_at));
+    return keras_judge(visit->in, &object->keras, visit->json.event_at);
 }
 
-static ckpt_status visit_json(struct json_visit *v, ckpt_error *err)
+static ckpt_status visit_json(struct json_visit *visit, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
-    for (enum json_event e = json_next(&v->json); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
-         e = json_next(&v->json)) {
-        struct open_object *o = &v->open[v->json.depth];
+    for (enum json_event e = json_next(&visit->json); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
+         e = json_next(&visit->json)) {
+        struct open_object *o = &visit->open[visit->json.depth];
         if (e == JSON_OBJECT || e == JSON_ARRAY) {
             *o = (struct open_object){.key = e == JSON_ARRAY ? FIRST_ITEM : STR_LIT(""),
                                       .outer_key = o[-1].key};
         } else if (e == JSON_KEY) {
-            note_key(o, v->json.str);
-            if (str_starts(v->json.str, STR_LIT(JSONPICKLE_KEY)))
-                st = scan_json_text(v, str_skip(v->json.str, sizeof JSONPICKLE_KEY - 1), err);
+            note_key(o, visit->json.str);
+            if (str_starts(visit->json.str, STR_LIT(JSONPICKLE_KEY)))
+                st = scan_json_text(visit, str_skip(visit->json.str, sizeof JSONPICKLE_KEY - 1), err);
         } else {
             if (e == JSON_STRING)
-                st = visit_string(v, o, err);
+                st = visit_string(visit, o, err);
             else if (e == JSON_TRUE && str_is(o->key, "trust_remote_code"))
-                st = SCAN_FOUND(v->in, SCAN_LOADER_CODE, v->json.event_at, "trust_remote_code, " TRUSTS_CODE);
+                st = SCAN_FOUND(visit->in, SCAN_LOADER_CODE, visit->json.event_at,
+                                "trust_remote_code, " TRUSTS_CODE);
             else if (e == JSON_OBJECT_END)
-                st = end_object(v, &o[1], o);
+                st = end_object(visit, &o[1], o);
             o->key = STR_LIT("");
         }
     }
     return st;
 }
 
-void scan_accept_python_json(char *text, size_t n)
+void scan_accept_python_json(char *text, size_t nbytes)
 {
     bool in_string = false;
-    if (n >= 3 && memcmp(text, UTF8_BOM, 3) == 0)
+    if (nbytes >= 3 && memcmp(text, UTF8_BOM, 3) == 0)
         memset(text, ' ', 3);
-    for (size_t i = 0; i < n; i++) {
-        ckpt_str rest = str_of(text + i, n - i);
+    for (size_t i = 0; i < nbytes; i++) {
+        ckpt_str rest = str_of(text + i, nbytes - i);
         if (in_string && text[i] == '\\') {
             /* \ud800 to \udfff, a surrogate, alone or in a pair */
-            if (n - i >= 6 && text[i + 1] == 'u' && (text[i + 2] | 0x20) == 'd' &&
+            if (nbytes - i >= 6 && text[i + 1] == 'u' && (text[i + 2] | 0x20) == 'd' &&
                 strchr("89abcdefABCDEF", text[i + 3]))
                 memcpy(text + i + 2, "fffd", 4);
             i++;
@@ -342,22 +351,22 @@ void scan_accept_python_json(char *text, size_t n)
     }
 }
 
-/* scan_json - scans F as JSON. Sets *IS_JSON to false if it is no valid JSON, which is merely text. */
-static ckpt_status scan_json(const struct yaml_file *f, bool *is_json, ckpt_error *err)
+/* scan_json - scans FILE as JSON. Sets *IS_JSON to false if it is no valid JSON, which is merely text. */
+static ckpt_status scan_json(const struct yaml_file *file, bool *is_json, ckpt_error *err)
 {
     ckpt_error why = {.status = CKPT_OK};
     arena *a = arena_new(2 * TEXT_MAX);
     struct json_visit *v = calloc(1, sizeof *v);
     ckpt_status st = a && v ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK) {
-        v->in = f->in;
-        v->is_yaml = f->is_yaml_name;
-        json_init(&v->json, f->text, 0, a, &why);
+        v->in = file->in;
+        v->is_yaml = file->is_yaml_name;
+        json_init(&v->json, file->text, 0, a, &why);
         st = visit_json(v, err);
-        if (st == CKPT_OK && scan_note_system_failure(f->in->x->scan, why.status, &why))
+        if (st == CKPT_OK && scan_note_system_failure(file->in->x->scan, why.status, &why))
             st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
         else if (st == CKPT_OK && why.status == CKPT_ELIMIT)
-            st = SCAN_FOUND(f->in, SCAN_NOT_OPENED, why.offset, "%s", why.what);
+            st = SCAN_FOUND(file->in, SCAN_NOT_OPENED, why.offset, "%s", why.what);
         *is_json = why.status == CKPT_OK;
     }
     free(v);

@@ -38,16 +38,16 @@ static bool is_known_factory(ckpt_str name)
 }
 
 /* check_name - reports TEXT, under the current key, if it names what is not known to be harmless. */
-static ckpt_status check_name(const struct spec *s, ckpt_str text)
+static ckpt_status check_name(const struct spec *spec, ckpt_str text)
 {
     size_t colon = str_find(text, STR_LIT(":"), 0);
-    ckpt_str module = colon != SIZE_MAX && str_is(s->key, "fqn") ? str_of(text.ptr, colon) : text;
-    bool names_module = str_is(s->key, "fqn") || str_is(s->key, "default_factory_module");
+    ckpt_str module = colon != SIZE_MAX && str_is(spec->key, "fqn") ? str_of(text.ptr, colon) : text;
+    bool names_module = str_is(spec->key, "fqn") || str_is(spec->key, "default_factory_module");
     if ((!names_module || is_known_module(module)) &&
-        (!str_is(s->key, "default_factory_name") || is_known_factory(text)))
+        (!str_is(spec->key, "default_factory_name") || is_known_factory(text)))
         return CKPT_OK;
-    return SCAN_FOUND(s->in, SCAN_CONFIG_TARGET, s->at, "the \"%.*s\" of a treespec names %.*s",
-                      STR_ARG(s->key), STR_ARG(text));
+    return SCAN_FOUND(spec->in, SCAN_CONFIG_TARGET, spec->at, "the \"%.*s\" of a treespec names %.*s",
+                      STR_ARG(spec->key), STR_ARG(text));
 }
 
 /* The depth of the object that describes the keywords: [1, {"children_spec": [ARGUMENTS, KEYWORDS]}] */
@@ -55,25 +55,25 @@ static ckpt_status check_name(const struct spec *s, ckpt_str text)
 
 /* check_key - reports TEXT if it is in an "in_spec" and is not allowed as a key. IS_KEYWORD: it is one of the
  * keywords, or in the context of the arguments, which has no texts. */
-static ckpt_status check_key(const struct spec *s, ckpt_str text, bool is_keyword)
+static ckpt_status check_key(const struct spec *spec, ckpt_str text, bool is_keyword)
 {
-    if (!s->is_in_spec || (is_keyword ? exported_is_name(text) : exported_is_constant(text)))
+    if (!spec->is_in_spec || (is_keyword ? exported_is_name(text) : exported_is_constant(text)))
         return CKPT_OK;
-    return SCAN_FOUND(s->in, SCAN_EVALUATED_TEXT, s->at,
+    return SCAN_FOUND(spec->in, SCAN_EVALUATED_TEXT, spec->at,
                       "the key {%.*s} of an \"in_spec\" is not {=%s}, and torch writes it into Python code",
                       STR_ARG(text), is_keyword ? "an identifier" : "a text without quotes and line ends");
 }
 
-/* begin_text - sets S to the begin of the JSON in TEXT, of which it makes a copy in A. */
-static ckpt_status begin_text(struct spec *s, ckpt_str text, arena *a, ckpt_error *why)
+/* begin_text - sets SPEC to the begin of the JSON in TEXT, of which it makes a copy in A. */
+static ckpt_status begin_text(struct spec *spec, ckpt_str text, arena *a, ckpt_error *why)
 {
     char *copy = arena_alloc(a, text.len + 1);
     if (!copy)
         return arena_full(a) ? fail(why, CKPT_ELIMIT, 0, "texts need too much memory") : fail_memory(why);
     memcpy(copy, text.ptr, text.len);
     scan_accept_python_json(copy, text.len);
-    json_init(&s->json, str_of(copy, text.len), 0, a, why);
-    s->key = STR_LIT("");
+    json_init(&spec->json, str_of(copy, text.len), 0, a, why);
+    spec->key = STR_LIT("");
     return CKPT_OK;
 }
 
@@ -95,22 +95,23 @@ static ckpt_status visit_context(const struct spec *outer, ckpt_str text, arena 
 }
 
 /* visit_spec - checks the names in TEXT and in the contexts in it. */
-static ckpt_status visit_spec(struct spec *s, ckpt_str text, arena *a, ckpt_error *why)
+static ckpt_status visit_spec(struct spec *spec, ckpt_str text, arena *a, ckpt_error *why)
 {
     ckpt_error context_error;
-    CKPT_TRY(begin_text(s, text, a, why));
-    for (enum json_event e = json_next(&s->json); e != JSON_END && e != JSON_ERROR; e = json_next(&s->json)) {
+    CKPT_TRY(begin_text(spec, text, a, why));
+    for (enum json_event e = json_next(&spec->json); e != JSON_END && e != JSON_ERROR;
+         e = json_next(&spec->json)) {
         if (e == JSON_KEY)
-            s->key = s->json.str;
+            spec->key = spec->json.str;
         if (e != JSON_STRING)
             continue;
-        CKPT_TRY(check_name(s, s->json.str));
-        if (!str_is(s->key, "context")) {
-            CKPT_TRY(check_key(s, s->json.str, false));
+        CKPT_TRY(check_name(spec, spec->json.str));
+        if (!str_is(spec->key, "context")) {
+            CKPT_TRY(check_key(spec, spec->json.str, false));
             continue;
         }
         context_error.status = CKPT_OK;
-        ckpt_status st = visit_context(s, s->json.str, a, &context_error);
+        ckpt_status st = visit_context(spec, spec->json.str, a, &context_error);
         if (st != CKPT_OK) {
             *why = context_error;
             return st;

@@ -99,296 +99,302 @@ struct yaml_visit {
     bool found;
 };
 
-static bool is_certain(const struct config_key *k) { return k->counts == SCAN_KEY_ALWAYS; }
+static bool is_certain(const struct config_key *key) { return key->counts == SCAN_KEY_ALWAYS; }
 
 /* find_key - returns the row of TEXT in config_keys; NULL: it has none that applies to the file. */
-static const struct config_key *find_key(const struct yaml_visit *v, ckpt_str text)
+static const struct config_key *find_key(const struct yaml_visit *visit, ckpt_str text)
 {
     for (size_t i = 0; i < sizeof config_keys / sizeof *config_keys; i++) {
         const struct config_key *k = &config_keys[i];
-        bool applies = k->names == NAMES_FILE         ? str_is(v->f->name, k->packages)
-                       : k->names == NAMES_TARGET     ? !k->in_pipeline || v->f->is_yaml_name
-                       : k->names == NAMES_EXPRESSION ? v->f->is_yaml_name
-                                                      : !is_certain(k) || v->f->is_yaml_name;
+        bool applies = k->names == NAMES_FILE         ? str_is(visit->f->name, k->packages)
+                       : k->names == NAMES_TARGET     ? !k->in_pipeline || visit->f->is_yaml_name
+                       : k->names == NAMES_EXPRESSION ? visit->f->is_yaml_name
+                                                      : !is_certain(k) || visit->f->is_yaml_name;
         if (applies && str_matches_word(text, k->key, str_eq))
             return k;
     }
     return NULL;
 }
 
-static ckpt_status report_module(struct yaml_visit *v, ckpt_str module)
+static ckpt_status report_module(struct yaml_visit *visit, ckpt_str module)
 {
     ckpt_str package = str_before(module, '.');
-    if (module.ptr && str_matches_word(package, v->key->packages, str_eq))
+    if (module.ptr && str_matches_word(package, visit->key->packages, str_eq))
         return CKPT_OK;
-    v->found = true;
-    return v->reporting ? SCAN_FOUND(v->in, SCAN_LOADER_CODE, v->y.token_at, "%.*s, %s",
-                                     STR_ARG(is_certain(v->key) ? str_c(v->key->key)
-                                             : module.ptr       ? module
-                                                                : STR_LIT("the value of an anchor or alias")),
-                                     v->key->what)
-                        : CKPT_OK;
+    visit->found = true;
+    return visit->reporting ? SCAN_FOUND(visit->in, SCAN_LOADER_CODE, visit->y.token_at, "%.*s, %s",
+                                         STR_ARG(is_certain(visit->key) ? str_c(visit->key->key)
+                                                 : module.ptr ? module
+                                                              : STR_LIT("the value of an anchor or alias")),
+                                         visit->key->what)
+                            : CKPT_OK;
 }
 
-static ckpt_status report_location(struct yaml_visit *v, ckpt_str path)
+static ckpt_status report_location(struct yaml_visit *visit, ckpt_str path)
 {
     if (path.ptr && !scan_path_leaves_folder(path))
         return CKPT_OK;
-    v->found = true;
-    if (!v->reporting)
+    visit->found = true;
+    if (!visit->reporting)
         return CKPT_OK;
-    return path.ptr ? SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, v->y.token_at,
+    return path.ptr ? SCAN_FOUND(visit->in, SCAN_EXTERNAL_PATH, visit->y.token_at,
                                  "an entry is in \"%.*s\", outside of the folder", STR_ARG(path))
-                    : SCAN_FOUND(v->in, SCAN_EXTERNAL_PATH, v->y.token_at,
+                    : SCAN_FOUND(visit->in, SCAN_EXTERNAL_PATH, visit->y.token_at,
                                  "an entry is in a file that an anchor or alias names, perhaps outside of "
                                  "the folder");
 }
 
-static ckpt_status report_activation(struct yaml_visit *v, ckpt_str text)
+static ckpt_status report_activation(struct yaml_visit *visit, ckpt_str text)
 {
     if (text.ptr && yolo_is_activation(text))
         return CKPT_OK;
-    v->found = true;
-    return v->reporting ? SCAN_FOUND(v->in, SCAN_EVALUATED_TEXT, v->y.token_at,
-                                     "{%.*s} is not {=a class of torch.nn}, and YOLO evaluates it",
-                                     STR_ARG(text.ptr ? text : STR_LIT("the value of an anchor or alias")))
-                        : CKPT_OK;
+    visit->found = true;
+    return visit->reporting
+               ? SCAN_FOUND(visit->in, SCAN_EVALUATED_TEXT, visit->y.token_at,
+                            "{%.*s} is not {=a class of torch.nn}, and YOLO evaluates it",
+                            STR_ARG(text.ptr ? text : STR_LIT("the value of an anchor or alias")))
+               : CKPT_OK;
 }
 
 /* report_layer - reports TEXT, which is in a list of layers; .ptr NULL: it is not known. */
-static ckpt_status report_layer(struct yaml_visit *v, ckpt_str text)
+static ckpt_status report_layer(struct yaml_visit *visit, ckpt_str text)
 {
     if (text.ptr && yolo_is_layer(text))
         return CKPT_OK;
-    v->found = true;
-    if (!v->reporting)
+    visit->found = true;
+    if (!visit->reporting)
         return CKPT_OK;
     return scan_target_runs_code(text)
-               ? scan_config_target(v->in, v->y.token_at, text)
-               : SCAN_FOUND(v->in, SCAN_EVALUATED_TEXT, v->y.token_at,
+               ? scan_config_target(visit->in, visit->y.token_at, text)
+               : SCAN_FOUND(visit->in, SCAN_EVALUATED_TEXT, visit->y.token_at,
                             "{%.*s} is not {=the name of a layer or a number}, and YOLO evaluates it",
                             STR_ARG(text.ptr ? text : STR_LIT("the value of an anchor or alias")));
 }
 
 /* first_byte - returns the first byte of the last token; NUL: it has none. */
-static char first_byte(const struct yaml_visit *v)
+static char first_byte(const struct yaml_visit *visit)
 {
-    return v->y.token_at < v->y.bytes.len ? v->y.bytes.ptr[v->y.token_at] : '\0';
+    return visit->y.token_at < visit->y.bytes.len ? visit->y.bytes.ptr[visit->y.token_at] : '\0';
 }
 
 /* visit_item - judges TOKEN, which is in a list of layers. YOLO evaluates what is in lists in that list, and
  * the keys of a mapping in place of such a list. */
-static ckpt_status visit_item(struct yaml_visit *v, enum yaml_token token)
+static ckpt_status visit_item(struct yaml_visit *visit, enum yaml_token token)
 {
-    struct layers *l = &v->layers;
-    size_t depth = v->level - l->level + l->is_indentless;
+    struct layers *l = &visit->layers;
+    size_t depth = visit->level - l->level + l->is_indentless;
     bool is_colon = token == YAML_KEY || token == YAML_VALUE;
-    if (v->level < l->value_level || (is_colon && !l->value_level))
-        l->value_level = is_colon ? v->level : 0;
-    else if (v->level == l->value_level && first_byte(v) == ',') /* perhaps of [key: value, item] */
+    if (visit->level < l->value_level || (is_colon && !l->value_level))
+        l->value_level = is_colon ? visit->level : 0;
+    else if (visit->level == l->value_level && first_byte(visit) == ',') /* perhaps of [key: value, item] */
         l->value_level = 0;
-    bool is_value = l->value_level && (v->level > l->value_level || l->follows_colon);
+    bool is_value = l->value_level && (visit->level > l->value_level || l->follows_colon);
     if (token == YAML_ALIAS)
-        return report_layer(v, (ckpt_str){NULL, 0});
-    return token == YAML_SCALAR && depth > 1 && !is_value ? report_layer(v, yaml_text(&v->y)) : CKPT_OK;
+        return report_layer(visit, (ckpt_str){NULL, 0});
+    return token == YAML_SCALAR && depth > 1 && !is_value ? report_layer(visit, yaml_text(&visit->y))
+                                                          : CKPT_OK;
 }
 
 /* visit_layers - follows TOKEN to the lists of layers, and judges it if it is in one. */
-static ckpt_status visit_layers(struct yaml_visit *v, enum yaml_token token)
+static ckpt_status visit_layers(struct yaml_visit *visit, enum yaml_token token)
 {
-    struct layers *l = &v->layers;
+    struct layers *l = &visit->layers;
     ckpt_status st = CKPT_OK;
     bool is_colon = token == YAML_KEY || token == YAML_VALUE;
     if (token == YAML_TAG || token == YAML_ANCHOR)
         return CKPT_OK;
     if (l->state == BEFORE_LAYERS) {
-        bool is_list = token == YAML_OTHER && (first_byte(v) == '[' || first_byte(v) == '-');
+        bool is_list = token == YAML_OTHER && (first_byte(visit) == '[' || first_byte(visit) == '-');
         l->state = is_list ? IN_LAYERS : NO_LAYERS;
-        l->is_indentless = v->level == l->level;
+        l->is_indentless = visit->level == l->level;
         l->value_level = 0;
-        if (token == YAML_ALIAS && v->has_classes)
-            st = report_layer(v, (ckpt_str){NULL, 0});
+        if (token == YAML_ALIAS && visit->has_classes)
+            st = report_layer(visit, (ckpt_str){NULL, 0});
     } else if (l->state == IN_LAYERS) {
-        bool is_outside = v->level < l->level || (v->level == l->level && (is_colon || !l->is_indentless));
+        bool is_outside = visit->level < l->level ||
+                          (visit->level == l->level && (is_colon || !l->is_indentless));
         l->state = is_outside ? NO_LAYERS : IN_LAYERS;
-        st = is_outside ? CKPT_OK : visit_item(v, token);
+        st = is_outside ? CKPT_OK : visit_item(visit, token);
     }
     if (l->state == NO_LAYERS && is_colon && l->may_be_key) {
         l->state = BEFORE_LAYERS;
-        l->level = v->level;
+        l->level = visit->level;
     }
-    ckpt_str text = token == YAML_SCALAR ? yaml_text(&v->y) : STR_LIT("");
-    v->has_classes |= str_is(text, "nc");
+    ckpt_str text = token == YAML_SCALAR ? yaml_text(&visit->y) : STR_LIT("");
+    visit->has_classes |= str_is(text, "nc");
     l->may_be_key = token == YAML_ALIAS || str_matches_word(text, "backbone head", str_eq);
     l->follows_colon = is_colon;
     return st;
 }
 
 /* note_target - notes TEXT, of which the other keys of its mapping decide whether it is a target. */
-static ckpt_status note_target(struct yaml_visit *v, ckpt_str text)
+static ckpt_status note_target(struct yaml_visit *visit, ckpt_str text)
 {
-    v->found = true;
-    if (!v->reporting)
+    visit->found = true;
+    if (!visit->reporting)
         return CKPT_OK;
-    ckpt_str kept = text.ptr ? ARENA_CONCAT(v->in->x->a, text) : text;
+    ckpt_str kept = text.ptr ? ARENA_CONCAT(visit->in->x->a, text) : text;
     if (text.ptr && !kept.ptr)
-        return scan_note_system_failure(v->in->x->scan, CKPT_ENOMEM, NULL) ? CKPT_OK : CKPT_ENOMEM;
-    scan_note_target(&v->mappings[v->level], v->y.token_at, kept);
+        return scan_note_system_failure(visit->in->x->scan, CKPT_ENOMEM, NULL) ? CKPT_OK : CKPT_ENOMEM;
+    scan_note_target(&visit->mappings[visit->level], visit->y.token_at, kept);
     return CKPT_OK;
 }
 
 /* move_to_level - judges the mappings that the last token ended, and begins those that it opened. */
-static ckpt_status move_to_level(struct yaml_visit *v, size_t level)
+static ckpt_status move_to_level(struct yaml_visit *visit, size_t level)
 {
-    for (; v->level > level; v->level--) {
-        struct target_object *o = &v->mappings[v->level];
-        o->has_params |= str_is(v->f->name, NEMO_CONFIG);
-        o->has_target &= v->f->is_yaml_name || o->has_params; /* prose may have a line "target: a.b" */
-        CKPT_TRY(scan_judge_object(v->in, o));
+    for (; visit->level > level; visit->level--) {
+        struct target_object *o = &visit->mappings[visit->level];
+        o->has_params |= str_is(visit->f->name, NEMO_CONFIG);
+        o->has_target &= visit->f->is_yaml_name || o->has_params; /* prose may have a line "target: a.b" */
+        CKPT_TRY(scan_judge_object(visit->in, o));
     }
-    while (v->level < level)
-        v->mappings[++v->level] = (struct target_object){.nkeys = 0};
+    while (visit->level < level)
+        visit->mappings[++visit->level] = (struct target_object){.nkeys = 0};
     return CKPT_OK;
 }
 
 /* note_key - notes that TOKEN, a colon, makes the scalar or alias before it a key of its mapping. */
-static void note_key(struct yaml_visit *v, enum yaml_token token)
+static void note_key(struct yaml_visit *visit, enum yaml_token token)
 {
-    struct target_object *o = &v->mappings[v->level];
+    struct target_object *o = &visit->mappings[visit->level];
     if (token == YAML_KEY || token == YAML_VALUE) {
         o->nkeys++;
-        o->has_params |= v->may_be_params;
+        o->has_params |= visit->may_be_params;
     }
-    v->may_be_params = token == YAML_ALIAS ||
-                       (token == YAML_SCALAR && str_matches_word(yaml_text(&v->y), "params <<", str_eq));
+    visit->may_be_params = token == YAML_ALIAS ||
+                           (token == YAML_SCALAR &&
+                            str_matches_word(yaml_text(&visit->y), "params <<", str_eq));
 }
 
-/* report_value - reports TEXT, the value of v->key; .ptr NULL: the value is not known. */
-static ckpt_status report_value(struct yaml_visit *v, ckpt_str text)
+/* report_value - reports TEXT, the value of visit->key; .ptr NULL: the value is not known. */
+static ckpt_status report_value(struct yaml_visit *visit, ckpt_str text)
 {
-    if (v->key->names == NAMES_MODULE)
-        return report_module(v, text);
-    if (v->key->names == NAMES_FILE)
-        return report_location(v, text);
-    if (v->key->names == NAMES_EXPRESSION)
-        return report_activation(v, text);
-    bool is_certain_target = text.ptr ? scan_key_names(v->key->counts, text) : v->state == AFTER_KEY;
-    if (v->key->counts == SCAN_KEY_WITH_PARAMS && !is_certain_target)
-        return note_target(v, text);
-    if (text.ptr ? !scan_key_names(v->key->counts, text) : v->key->counts == SCAN_KEY_RUNS_CODE)
+    if (visit->key->names == NAMES_MODULE)
+        return report_module(visit, text);
+    if (visit->key->names == NAMES_FILE)
+        return report_location(visit, text);
+    if (visit->key->names == NAMES_EXPRESSION)
+        return report_activation(visit, text);
+    bool is_certain_target = text.ptr ? scan_key_names(visit->key->counts, text) : visit->state == AFTER_KEY;
+    if (visit->key->counts == SCAN_KEY_WITH_PARAMS && !is_certain_target)
+        return note_target(visit, text);
+    if (text.ptr ? !scan_key_names(visit->key->counts, text) : visit->key->counts == SCAN_KEY_RUNS_CODE)
         return CKPT_OK;
-    if (v->reporting && v->key->in_pipeline && !v->has_pipeline)
+    if (visit->reporting && visit->key->in_pipeline && !visit->has_pipeline)
         return CKPT_OK;
-    v->found = true;
-    return v->reporting ? scan_config_target(v->in, v->y.token_at, text) : CKPT_OK;
+    visit->found = true;
+    return visit->reporting ? scan_config_target(visit->in, visit->y.token_at, text) : CKPT_OK;
 }
 
 /* report_tag - reports TAG. In text of another name, which may be YAML by chance, only tags of Python count.
  * */
-static ckpt_status report_tag(struct yaml_visit *v, const char *what, ckpt_str tag)
+static ckpt_status report_tag(struct yaml_visit *visit, const char *what, ckpt_str tag)
 {
-    if (!v->f->is_yaml_name && tag.len && !str_has(tag, STR_LIT("python/")))
+    if (!visit->f->is_yaml_name && tag.len && !str_has(tag, STR_LIT("python/")))
         return CKPT_OK;
-    v->found = true;
-    return v->reporting ? SCAN_FOUND(v->in, SCAN_YAML_TAG, v->y.token_at, "%s %.*s", what, STR_ARG(tag))
-                        : CKPT_OK;
+    visit->found = true;
+    return visit->reporting
+               ? SCAN_FOUND(visit->in, SCAN_YAML_TAG, visit->y.token_at, "%s %.*s", what, STR_ARG(tag))
+               : CKPT_OK;
 }
 
 /* visit_scalar - judges a scalar: a key, if a colon follows, or the value of such a key. */
-static ckpt_status visit_scalar(struct yaml_visit *v)
+static ckpt_status visit_scalar(struct yaml_visit *visit)
 {
     static const ckpt_str unknown = {NULL, 0};
-    ckpt_str text = yaml_text(&v->y);
-    const struct config_key *key = find_key(v, text);
-    v->has_pipeline |= str_matches_word(text, "pipeline preprocessors", str_eq);
-    bool is_value = v->state == BEFORE_VALUE;
+    ckpt_str text = yaml_text(&visit->y);
+    const struct config_key *key = find_key(visit, text);
+    visit->has_pipeline |= str_matches_word(text, "pipeline preprocessors", str_eq);
+    bool is_value = visit->state == BEFORE_VALUE;
     if (is_value)
-        CKPT_TRY(report_value(v, text));
-    else if (v->state == AFTER_KEY && is_certain(v->key)) /* the key was no key */
-        CKPT_TRY(report_value(v, unknown));
-    v->state = key && (is_certain(key) || !is_value) ? AFTER_KEY : NO_KEY;
-    v->key = key;
-    return v->state == AFTER_KEY && v->has_anchor ? report_value(v, unknown) : CKPT_OK;
+        CKPT_TRY(report_value(visit, text));
+    else if (visit->state == AFTER_KEY && is_certain(visit->key)) /* the key was no key */
+        CKPT_TRY(report_value(visit, unknown));
+    visit->state = key && (is_certain(key) || !is_value) ? AFTER_KEY : NO_KEY;
+    visit->key = key;
+    return visit->state == AFTER_KEY && visit->has_anchor ? report_value(visit, unknown) : CKPT_OK;
 }
 
 /* note_expression - keeps the scalar that was read, if MONAI would evaluate it. */
-static void note_expression(struct yaml_visit *v)
+static void note_expression(struct yaml_visit *visit)
 {
-    ckpt_str text = str_of(v->y.text, v->y.text_length);
-    v->is_monai |= str_is(text, "_target_") || monai_is_import(text);
-    bool is_long = v->y.text_is_cut && str_starts(text, STR_LIT("$"));
-    if (!v->f->is_yaml_name || !(is_long || monai_acts_on(text)))
+    ckpt_str text = str_of(visit->y.text, visit->y.text_length);
+    visit->is_monai |= str_is(text, "_target_") || monai_is_import(text);
+    bool is_long = visit->y.text_is_cut && str_starts(text, STR_LIT("$"));
+    if (!visit->f->is_yaml_name || !(is_long || monai_acts_on(text)))
         return;
-    memcpy(v->expression, text.ptr, text.len);
-    v->expression_length = text.len;
-    v->expression_at = v->y.token_at;
+    memcpy(visit->expression, text.ptr, text.len);
+    visit->expression_length = text.len;
+    visit->expression_at = visit->y.token_at;
 }
 
 /* report_expression - reports the scalar that note_expression kept, unless TOKEN, which follows it, makes it
  * a key. */
-static ckpt_status report_expression(struct yaml_visit *v, enum yaml_token token)
+static ckpt_status report_expression(struct yaml_visit *visit, enum yaml_token token)
 {
-    ckpt_str text = str_of(v->expression, v->expression_length);
-    v->expression_length = 0;
-    if (!text.len || (token == YAML_KEY && v->y.key_is_scalar))
+    ckpt_str text = str_of(visit->expression, visit->expression_length);
+    visit->expression_length = 0;
+    if (!text.len || (token == YAML_KEY && visit->y.key_is_scalar))
         return CKPT_OK;
-    v->found = true;
-    return v->reporting && v->is_monai ? monai_report(v->in, v->expression_at, text) : CKPT_OK;
+    visit->found = true;
+    return visit->reporting && visit->is_monai ? monai_report(visit->in, visit->expression_at, text)
+                                               : CKPT_OK;
 }
 
-static ckpt_status visit_token(struct yaml_visit *v, enum yaml_token token)
+static ckpt_status visit_token(struct yaml_visit *visit, enum yaml_token token)
 {
-    ckpt_status st = report_expression(v, token);
+    ckpt_status st = report_expression(visit, token);
     if (st == CKPT_OK)
-        st = move_to_level(v, token == YAML_END ? 0 : v->y.nindents + v->y.flow_depth);
-    if (st == CKPT_OK && v->f->is_yaml_name)
-        st = visit_layers(v, token);
+        st = move_to_level(visit, token == YAML_END ? 0 : visit->y.nindents + visit->y.flow_depth);
+    if (st == CKPT_OK && visit->f->is_yaml_name)
+        st = visit_layers(visit, token);
     if (st != CKPT_OK)
         return st;
-    note_key(v, token);
+    note_key(visit, token);
     if (token == YAML_SCALAR)
-        note_expression(v);
-    bool had_anchor = v->has_anchor;
-    v->has_anchor = had_anchor && token == YAML_TAG;
+        note_expression(visit);
+    bool had_anchor = visit->has_anchor;
+    visit->has_anchor = had_anchor && token == YAML_TAG;
     switch (token) {
     case YAML_TAG:
-        return yaml_text(&v->y).ptr && is_harmless_tag(yaml_text(&v->y))
+        return yaml_text(&visit->y).ptr && is_harmless_tag(yaml_text(&visit->y))
                    ? CKPT_OK
-                   : report_tag(v, "the tag", yaml_text(&v->y));
-    case YAML_TAG_DIRECTIVE: return report_tag(v, "%TAG, which gives tags another meaning", STR_LIT(""));
-    case YAML_ANCHOR: v->has_anchor = true; return CKPT_OK;
+                   : report_tag(visit, "the tag", yaml_text(&visit->y));
+    case YAML_TAG_DIRECTIVE: return report_tag(visit, "%TAG, which gives tags another meaning", STR_LIT(""));
+    case YAML_ANCHOR: visit->has_anchor = true; return CKPT_OK;
     case YAML_SCALAR:
-        v->has_anchor = had_anchor;
-        st = visit_scalar(v);
-        v->has_anchor = false;
+        visit->has_anchor = had_anchor;
+        st = visit_scalar(visit);
+        visit->has_anchor = false;
         return st;
     case YAML_KEY:
     case YAML_VALUE:
-        if (v->state == AFTER_KEY) {
-            v->state = BEFORE_VALUE;
+        if (visit->state == AFTER_KEY) {
+            visit->state = BEFORE_VALUE;
             return CKPT_OK;
         }
         break;
     default: break;
     }
-    if (v->state != NO_KEY && (is_certain(v->key) || token == YAML_ALIAS))
-        st = report_value(v, (ckpt_str){NULL, 0});
-    v->state = NO_KEY;
+    if (visit->state != NO_KEY && (is_certain(visit->key) || token == YAML_ALIAS))
+        st = report_value(visit, (ckpt_str){NULL, 0});
+    visit->state = NO_KEY;
     return st;
 }
 
 /* visit_tokens - judges all tokens. CKPT_EFORMAT: the file is no YAML. */
-static ckpt_status visit_tokens(struct yaml_visit *v, ckpt_error *err)
+static ckpt_status visit_tokens(struct yaml_visit *visit, ckpt_error *err)
 {
     enum yaml_token token;
     ckpt_status st = CKPT_OK;
-    yaml_init(&v->y, v->f->text, err);
-    v->state = NO_KEY;
-    v->level = 0;
-    v->layers = (struct layers){.state = NO_LAYERS};
+    yaml_init(&visit->y, visit->f->text, err);
+    visit->state = NO_KEY;
+    visit->level = 0;
+    visit->layers = (struct layers){.state = NO_LAYERS};
     do {
-        token = yaml_next(&v->y);
-        st = token == YAML_ERROR ? CKPT_EFORMAT : visit_token(v, token);
+        token = yaml_next(&visit->y);
+        st = token == YAML_ERROR ? CKPT_EFORMAT : visit_token(visit, token);
     } while (st == CKPT_OK && token != YAML_END);
     return st;
 }
@@ -406,26 +412,26 @@ static bool is_worth_reading(ckpt_str text)
            str_has(text, STR_LIT("tag:yaml.org,2002:python"));
 }
 
-ckpt_status scan_yaml(const struct yaml_file *f, bool *all_read, ckpt_error *err)
+ckpt_status scan_yaml(const struct yaml_file *file, bool *all_read, ckpt_error *err)
 {
     ckpt_error why;
     *all_read = true;
-    if (!f->is_yaml_name && !is_worth_reading(f->text))
+    if (!file->is_yaml_name && !is_worth_reading(file->text))
         return CKPT_OK;
-    struct yaml_visit *v = arena_alloc(f->in->x->a, sizeof *v);
+    struct yaml_visit *v = arena_alloc(file->in->x->a, sizeof *v);
     CKPT_TRY_ALLOC(v, err);
     *v = (struct yaml_visit){
-        .in = f->in,
-        .f = f,
-        .is_monai = f->is_yaml_name &&
-                    monai_is_config_path(f->in->where.len ? f->in->where : str_c(f->in->x->path))};
+        .in = file->in,
+        .f = file,
+        .is_monai = file->is_yaml_name &&
+                    monai_is_config_path(file->in->where.len ? file->in->where : str_c(file->in->x->path))};
     ckpt_status st = visit_tokens(v, &why);
-    if (v->found && (st == CKPT_OK || (st == CKPT_EFORMAT && f->is_yaml_name))) {
+    if (v->found && (st == CKPT_OK || (st == CKPT_EFORMAT && file->is_yaml_name))) {
         v->reporting = true;
         st = visit_tokens(v, &why);
     }
     if (st != CKPT_EFORMAT)
         return st;
-    *all_read = !f->is_yaml_name;
-    return f->is_yaml_name ? SCAN_FOUND(f->in, SCAN_NOT_OPENED, why.offset, "%s", why.what) : CKPT_OK;
+    *all_read = !file->is_yaml_name;
+    return file->is_yaml_name ? SCAN_FOUND(file->in, SCAN_NOT_OPENED, why.offset, "%s", why.what) : CKPT_OK;
 }

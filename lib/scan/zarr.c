@@ -40,15 +40,15 @@ ckpt_status scan_chunks_new(source *archive, struct scan_chunks **out, ckpt_erro
     return fail_memory(err);
 }
 
-ckpt_status scan_chunks_open(struct scanner *x, source *src, struct scan_chunks **out, ckpt_error *err)
+ckpt_status scan_chunks_open(struct scanner *scanner, source *src, struct scan_chunks **out, ckpt_error *err)
 {
     source *archive;
     ckpt_error why;
     *out = NULL;
-    ckpt_status st = members_open(src, "", scan_max_unpacked(x, src->size), &archive, &why);
+    ckpt_status st = members_open(src, "", scan_max_unpacked(scanner, src->size), &archive, &why);
     if (st != CKPT_OK) /* scanning the archive finds why */
-        return scan_note_system_failure(x->scan, st, &why) ? fail(err, st, why.offset, "%s", why.what)
-                                                           : CKPT_OK;
+        return scan_note_system_failure(scanner->scan, st, &why) ? fail(err, st, why.offset, "%s", why.what)
+                                                                 : CKPT_OK;
     st = scan_chunks_new(archive, out, err);
     if (st == CKPT_OK)
         (*out)->prefix = "!";
@@ -57,56 +57,56 @@ ckpt_status scan_chunks_open(struct scanner *x, source *src, struct scan_chunks 
     return st;
 }
 
-void scan_chunks_close(struct scan_chunks *c, struct scanner *x)
+void scan_chunks_close(struct scan_chunks *chunks, struct scanner *scanner)
 {
-    if (!c)
+    if (!chunks)
         return;
-    if (x)
-        x->unpacked += members_unpacked(c->archive);
-    if (x)
-        source_unref(c->archive);
-    map_free(c->folders);
-    arena_free(c->a);
+    if (scanner)
+        scanner->unpacked += members_unpacked(chunks->archive);
+    if (scanner)
+        source_unref(chunks->archive);
+    map_free(chunks->folders);
+    arena_free(chunks->a);
 }
 
 /* read_array - sets *OUT to the array that the file NAME in FOLDER describes; NULL: there is none. */
-static ckpt_status read_array(struct scan_chunks *c, ckpt_str folder, const char *name,
+static ckpt_status read_array(struct scan_chunks *chunks, ckpt_str folder, const char *name,
                               struct zarr_array **out, ckpt_error *err)
 {
     ckpt_error ignored;
-    ckpt_str path = ARENA_CONCAT(c->a, str_c(c->prefix), folder, str_c(name));
-    source *src = path.ptr ? scan_open_sibling(c->archive, path.ptr) : NULL;
+    ckpt_str path = ARENA_CONCAT(chunks->a, str_c(chunks->prefix), folder, str_c(name));
+    source *src = path.ptr ? scan_open_sibling(chunks->archive, path.ptr) : NULL;
     ckpt_status st = path.ptr ? CKPT_OK : CKPT_ENOMEM;
     *out = NULL;
     if (src && src->size <= METADATA_MAX) {
         size_t n = (size_t)src->size;
-        struct zarr_array *array = arena_alloc(c->a, sizeof *array);
-        char *text = arena_alloc(c->a, n + 1);
+        struct zarr_array *array = arena_alloc(chunks->a, sizeof *array);
+        char *text = arena_alloc(chunks->a, n + 1);
         st = array && text ? source_read(src, 0, text, n, &ignored) : CKPT_ENOMEM;
         if (st == CKPT_OK)
-            st = zarr_read(str_of(text, n), strcmp(name, ZARR_V3) == 0, c->a, array, &ignored);
+            st = zarr_read(str_of(text, n), strcmp(name, ZARR_V3) == 0, chunks->a, array, &ignored);
         *out = st == CKPT_OK ? array : NULL;
     }
     source_unref(src);
-    return st != CKPT_ENOMEM || arena_full(c->a) ? CKPT_OK : fail_memory(err);
+    return st != CKPT_ENOMEM || arena_full(chunks->a) ? CKPT_OK : fail_memory(err);
 }
 
 /* find_array - sets *OUT to the array in FOLDER; NULL: there is none. */
-static ckpt_status find_array(struct scan_chunks *c, ckpt_str folder, struct zarr_array **out,
+static ckpt_status find_array(struct scan_chunks *chunks, ckpt_str folder, struct zarr_array **out,
                               ckpt_error *err)
 {
-    uint32_t known = map_get(c->folders, folder);
-    *out = known == MAP_NONE ? NULL : c->arrays[known];
+    uint32_t known = map_get(chunks->folders, folder);
+    *out = known == MAP_NONE ? NULL : chunks->arrays[known];
     if (known != MAP_NONE)
         return CKPT_OK;
-    CKPT_TRY(read_array(c, folder, ZARR_V2, out, err));
+    CKPT_TRY(read_array(chunks, folder, ZARR_V2, out, err));
     if (!*out)
-        CKPT_TRY(read_array(c, folder, ZARR_V3, out, err));
-    ckpt_str kept = arena_str(c->a, folder);
-    uint32_t index = (uint32_t)c->n;
-    if (kept.ptr && arena_push(c->a, &c->arrays, &c->n, &c->cap, out, sizeof *out))
-        return map_put(c->folders, kept, index, NULL) ? CKPT_OK : fail_memory(err);
-    return arena_full(c->a) ? CKPT_OK : fail_memory(err);
+        CKPT_TRY(read_array(chunks, folder, ZARR_V3, out, err));
+    ckpt_str kept = arena_str(chunks->a, folder);
+    uint32_t index = (uint32_t)chunks->n;
+    if (kept.ptr && arena_push(chunks->a, &chunks->arrays, &chunks->n, &chunks->cap, out, sizeof *out))
+        return map_put(chunks->folders, kept, index, NULL) ? CKPT_OK : fail_memory(err);
+    return arena_full(chunks->a) ? CKPT_OK : fail_memory(err);
 }
 
 /* cut_component - returns PATH without its last component, which may be part of the key of a chunk; .ptr
@@ -122,7 +122,7 @@ static ckpt_str cut_component(ckpt_str path)
     return n < end ? str_of(path.ptr, n) : (ckpt_str){NULL, 0};
 }
 
-ckpt_status scan_is_chunk(struct scan_chunks *c, ckpt_str path, bool *is_chunk, ckpt_error *err)
+ckpt_status scan_is_chunk(struct scan_chunks *chunks, ckpt_str path, bool *is_chunk, ckpt_error *err)
 {
     uint64_t first[ZARR_DIMS];
     ckpt_str folder = path;
@@ -132,7 +132,7 @@ ckpt_status scan_is_chunk(struct scan_chunks *c, ckpt_str path, bool *is_chunk, 
         folder = cut_component(folder);
         if (!folder.ptr)
             break;
-        CKPT_TRY(find_array(c, folder, &array, err));
+        CKPT_TRY(find_array(chunks, folder, &array, err));
         *is_chunk = array && zarr_is_chunk_key(array, str_skip(path, folder.len), first);
     }
     return CKPT_OK;

@@ -61,11 +61,11 @@ static ckpt_str take_folder(ckpt_str *path)
     return first;
 }
 
-/* has_member - returns true if IS_SOUGHT holds for the name of a view of Z. */
-static bool has_member(const struct zip_audit *z, bool (*is_sought)(ckpt_str name))
+/* has_member - returns true if IS_SOUGHT holds for the name of a view of AUDIT. */
+static bool has_member(const struct zip_audit *audit, bool (*is_sought)(ckpt_str name))
 {
-    for (size_t i = 0; i < z->n; i++)
-        if (is_sought(z->views[i].name))
+    for (size_t i = 0; i < audit->n; i++)
+        if (is_sought(audit->views[i].name))
             return true;
     return false;
 }
@@ -83,12 +83,12 @@ static ckpt_str get_record(ckpt_str name)
     return top == SIZE_MAX ? name : str_skip(name, top + 1);
 }
 
-/* get_role - returns SCAN_STORAGE if torch writes only storages under the name of V, SCAN_CHUNK if V is a
- * chunk, else SCAN_MEMBER. */
-static enum scan_role get_role(const struct zip_scan *archive, const struct zip_view *v)
+/* get_role - returns SCAN_STORAGE if torch writes only storages under the name of VIEW, SCAN_CHUNK if VIEW is
+ * a chunk, else SCAN_MEMBER. */
+static enum scan_role get_role(const struct zip_scan *archive, const struct zip_view *view)
 {
-    ckpt_str name = v->name, record = get_record(name);
-    if (archive->is_chunk && archive->is_chunk[v - archive->audit.views])
+    ckpt_str name = view->name, record = get_record(name);
+    if (archive->is_chunk && archive->is_chunk[view - archive->audit.views])
         return SCAN_CHUNK;
     bool storage = str_starts(record, STR_LIT("data/")) || str_starts(record, STR_LIT("tensors/")) ||
                    str_starts(record, STR_LIT("constants/")) || str_ends(name, STR_LIT(".storage"));
@@ -127,38 +127,38 @@ static ckpt_status check_torch_layout(struct zip_scan *archive, ckpt_error *err)
     return CKPT_OK;
 }
 
-static void report_zip_flaw(void *user, const struct zip_flaw *f)
+static void report_zip_flaw(void *user, const struct zip_flaw *flaw)
 {
     ckpt_error ignored;
     struct zip_scan *archive = user;
-    const struct stray_bytes stray = {f->from, f->n};
+    const struct stray_bytes stray = {flaw->from, flaw->n};
     struct scanned at = *archive->in;
     archive->has_flaw = true;
-    if ((f->name.len && scan_join_names(archive->in, f->name, &at.where, &ignored) != CKPT_OK) ||
-        (f->n && !arena_push(archive->in->x->a, &archive->strays, &archive->nstrays, &archive->cap_strays,
-                             &stray, sizeof stray))) {
+    if ((flaw->name.len && scan_join_names(archive->in, flaw->name, &at.where, &ignored) != CKPT_OK) ||
+        (flaw->n && !arena_push(archive->in->x->a, &archive->strays, &archive->nstrays, &archive->cap_strays,
+                                &stray, sizeof stray))) {
         (void)scan_note_system_failure(archive->in->x->scan, CKPT_ENOMEM, NULL);
         return;
     }
-    if (f->message && f->value)
-        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, f->at, "%s %" PRIu64, f->message, f->value);
-    else if (f->message)
-        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, f->at, "%s", f->message);
-    else if (f->hexadecimal)
-        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, f->at,
+    if (flaw->message && flaw->value)
+        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, flaw->at, "%s %" PRIu64, flaw->message, flaw->value);
+    else if (flaw->message)
+        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, flaw->at, "%s", flaw->message);
+    else if (flaw->hexadecimal)
+        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, flaw->at,
                          "%s: {%08" PRIx64 "} here, {=%08" PRIx64 "} in the central directory at 0x%" PRIx64,
-                         f->what, f->value, f->other_value, f->other_at);
+                         flaw->what, flaw->value, flaw->other_value, flaw->other_at);
     else
-        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, f->at,
+        (void)SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, flaw->at,
                          "%s: {%" PRIu64 "} here, {=%" PRIu64 "} in the central directory at 0x%" PRIx64,
-                         f->what, f->value, f->other_value, f->other_at);
+                         flaw->what, flaw->value, flaw->other_value, flaw->other_at);
 }
 
 /* ------------------------------------------------------------------ members */
 
-/* inflate_member - sets *OUT to the bytes of the deflated V; of a storage, to the first STORAGE_PREFIX bytes.
- * Reports damage, and a size other than the stated one. */
-static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_view *v,
+/* inflate_member - sets *OUT to the bytes of the deflated VIEW; of a storage, to the first STORAGE_PREFIX
+ * bytes. Reports damage, and a size other than the stated one. */
+static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_view *view,
                                   const struct scanned *at, enum scan_role role, source **out,
                                   ckpt_error *err)
 {
@@ -169,12 +169,12 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
         limit = archive->max_unpacked;
         left = limit - archive->unpacked;
     }
-    uint64_t wanted = role == SCAN_STORAGE ? STORAGE_PREFIX : v->usize;
+    uint64_t wanted = role == SCAN_STORAGE ? STORAGE_PREFIX : view->usize;
     uint64_t max_size = wanted < left ? wanted : left;
     spool *unpacked = spool_new(max_size);
     CKPT_TRY_ALLOC(unpacked, err);
-    ckpt_status st = inflate_into(archive->in->src, v->data_offset, v->csize, INFLATE_RAW, unpacked, &used,
-                                  &why);
+    ckpt_status st = inflate_into(archive->in->src, view->data_offset, view->csize, INFLATE_RAW, unpacked,
+                                  &used, &why);
     x->unpacked += spool_size(unpacked);
     archive->unpacked += spool_size(unpacked);
     if (st == CKPT_EIO || st == CKPT_ENOMEM) {
@@ -184,72 +184,75 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
     }
     ckpt_status found = CKPT_OK;
     if (st == CKPT_ELIMIT && left < wanted)
-        found = SCAN_FOUND(at, SCAN_NOT_OPENED, v->local_header_at,
+        found = SCAN_FOUND(at, SCAN_NOT_OPENED, view->local_header_at,
                            "unpacks to {more} than {=%" PRIu64 " bytes} in all", limit);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
-        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, v->local_header_at,
-                           "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
+        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, view->local_header_at,
+                           "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", view->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
-        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, v->local_header_at, "%s", why.what);
-    else if (st == CKPT_OK && spool_size(unpacked) != v->usize)
-        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, v->local_header_at,
+        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, view->local_header_at, "%s", why.what);
+    else if (st == CKPT_OK && spool_size(unpacked) != view->usize)
+        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, view->local_header_at,
                            "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(unpacked),
-                           v->usize);
+                           view->usize);
     *out = spool_source(unpacked);
     return found;
 }
 
-static ckpt_status check_crc(const struct scanned *at, const struct zip_view *v, source *src, ckpt_error *err)
+static ckpt_status check_crc(const struct scanned *at, const struct zip_view *view, source *src,
+                             ckpt_error *err)
 {
     uint32_t crc = 0;
     ckpt_status st = source_crc(src, 0, src->size, CRC_32, &crc, err);
-    if (st != CKPT_OK || crc == v->crc)
+    if (st != CKPT_OK || crc == view->crc)
         return st;
-    return SCAN_FOUND(at, SCAN_ZIP_CHECKSUM, v->described_at,
+    return SCAN_FOUND(at, SCAN_ZIP_CHECKSUM, view->described_at,
                       "its CRC-32 is {%08x}, its header has {=%08x}; not every loader checks it", crc,
-                      v->crc);
+                      view->crc);
 }
 
-/* report_unsupported - reports that V is encrypted, patch data, or compressed by an unsupported method. */
-static ckpt_status report_unsupported(const struct scanned *at, const struct zip_view *v)
+/* report_unsupported - reports that VIEW is encrypted, patch data, or compressed by an unsupported method. */
+static ckpt_status report_unsupported(const struct scanned *at, const struct zip_view *view)
 {
-    return v->flags & ZIP_FLAGS_OPAQUE
-               ? SCAN_FOUND(at, SCAN_NOT_OPENED, v->local_header_at,
-                            "it is encrypted or a patch to another file ({flags 0x%04x})", v->flags)
-               : SCAN_FOUND(at, SCAN_NOT_OPENED, v->local_header_at, "it is compressed by {method %u}",
-                            v->method);
+    return view->flags & ZIP_FLAGS_OPAQUE
+               ? SCAN_FOUND(at, SCAN_NOT_OPENED, view->local_header_at,
+                            "it is encrypted or a patch to another file ({flags 0x%04x})", view->flags)
+               : SCAN_FOUND(at, SCAN_NOT_OPENED, view->local_header_at, "it is compressed by {method %u}",
+                            view->method);
 }
 
-/* get_sha256 - returns the buffer for the sha256 of V; NULL: it is not wanted. */
-static uint8_t *get_sha256(const struct zip_scan *archive, const struct zip_view *v)
+/* get_sha256 - returns the buffer for the sha256 of VIEW; NULL: it is not wanted. */
+static uint8_t *get_sha256(const struct zip_scan *archive, const struct zip_view *view)
 {
-    return archive->digests ? archive->digests + (size_t)(v - archive->audit.views) * CKPT_DIGEST_MAX : NULL;
+    return archive->digests ? archive->digests + (size_t)(view - archive->audit.views) * CKPT_DIGEST_MAX
+                            : NULL;
 }
 
-/* get_readers - returns which kinds of readers find V, as CKPT_SCAN_BY_… bits. Of two views of one local
+/* get_readers - returns which kinds of readers find VIEW, as CKPT_SCAN_BY_… bits. Of two views of one local
  * header that differ (disputed), readers of local headers find the one that is not listed. */
-static unsigned get_readers(const struct zip_view *v)
+static unsigned get_readers(const struct zip_view *view)
 {
-    return (v->listed ? CKPT_SCAN_BY_DIRECTORY : 0u) | (!v->listed || !v->disputed ? CKPT_SCAN_BY_LOCAL : 0u);
+    return (view->listed ? CKPT_SCAN_BY_DIRECTORY : 0u) |
+           (!view->listed || !view->disputed ? CKPT_SCAN_BY_LOCAL : 0u);
 }
 
-/* scan_member_bytes - scans SRC, the bytes of V, which is at AT. */
-static ckpt_status scan_member_bytes(struct zip_scan *archive, const struct zip_view *v, source *src,
+/* scan_member_bytes - scans SRC, the bytes of VIEW, which is at AT. */
+static ckpt_status scan_member_bytes(struct zip_scan *archive, const struct zip_view *view, source *src,
                                      const struct scanned *at, ckpt_error *err)
 {
     const struct scanned member = {at->x, src, at->where};
     struct scanner *x = at->x;
-    enum scan_role role = get_role(archive, v);
+    enum scan_role role = get_role(archive, view);
     uint64_t known_bytes = 0;
     x->scan->result->members++;
     if (!checked_add(x->member_bytes, src->size, &x->member_bytes))
         x->member_bytes = UINT64_MAX;
-    CKPT_TRY(scan_hash_member(&member, get_readers(v), get_sha256(archive, v), err));
-    if (role != SCAN_STORAGE && v->crc)
-        CKPT_TRY(check_crc(at, v, src, err));
+    CKPT_TRY(scan_hash_member(&member, get_readers(view), get_sha256(archive, view), err));
+    if (role != SCAN_STORAGE && view->crc)
+        CKPT_TRY(check_crc(at, view, src, err));
     ckpt_status st = scan_bytes(&member, role, &known_bytes, err);
     archive->member_is_known = known_bytes >= src->size;
-    return st == CKPT_OK && is_example_inputs(v->name) ? exported_judge_example_inputs(&member, err) : st;
+    return st == CKPT_OK && is_example_inputs(view->name) ? exported_judge_example_inputs(&member, err) : st;
 }
 
 /* A member that libarchive unpacks. */
@@ -269,21 +272,21 @@ static ckpt_status scan_unpacked_bytes(void *user, ckpt_str name, source *bytes,
     return scan_member_bytes(p->archive, p->v, bytes, p->at, err);
 }
 
-/* scan_with_libarchive - unpacks and scans V, which is compressed by bzip2, LZMA or zstd. */
-static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct zip_view *v,
+/* scan_with_libarchive - unpacks and scans VIEW, which is compressed by bzip2, LZMA or zstd. */
+static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct zip_view *view,
                                         const struct scanned *at, ckpt_error *err)
 {
     struct scanner *x = archive->in->x;
-    struct unpacking p = {archive, v, at, 0};
+    struct unpacking p = {archive, view, at, 0};
     uint64_t left = x->scan->opts->max_unpacked - x->unpacked;
     struct unpack u = {
-        .max_bytes = v->usize < left ? v->usize : left, .member = scan_unpacked_bytes, .user = &p};
+        .max_bytes = view->usize < left ? view->usize : left, .member = scan_unpacked_bytes, .user = &p};
     source *src = NULL;
     ckpt_error why;
-    const struct zip_lzma lzma = {archive->in->src, v->data_offset, v->csize, v->usize, v->flags};
-    ckpt_status st = v->method == ZIP_LZMA
+    const struct zip_lzma lzma = {archive->in->src, view->data_offset, view->csize, view->usize, view->flags};
+    ckpt_status st = view->method == ZIP_LZMA
                          ? zip_lzma_open_file(&lzma, &src, &why)
-                         : source_slice(archive->in->src, v->data_offset, v->csize, &src, &why);
+                         : source_slice(archive->in->src, view->data_offset, view->csize, &src, &why);
     if (st == CKPT_OK)
         st = unpack_archive(src, &u, &why);
     source_unref(src);
@@ -291,49 +294,50 @@ static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct z
         *err = why;
         return st;
     }
-    if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && v->usize <= left))
-        return SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, v->local_header_at, "method %u: %s", v->method, why.what);
+    if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && view->usize <= left))
+        return SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, view->local_header_at, "method %u: %s", view->method,
+                          why.what);
     if (st != CKPT_OK)
-        return SCAN_FOUND(at, SCAN_NOT_OPENED, v->local_header_at, "it is compressed by {method %u}: %s",
-                          v->method, why.what);
-    if (p.unpacked_size != v->usize)
-        return SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, v->local_header_at,
+        return SCAN_FOUND(at, SCAN_NOT_OPENED, view->local_header_at, "it is compressed by {method %u}: %s",
+                          view->method, why.what);
+    if (p.unpacked_size != view->usize)
+        return SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, view->local_header_at,
                           "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.unpacked_size,
-                          v->usize);
+                          view->usize);
     return CKPT_OK;
 }
 
-/* open_member - opens and scans the member V, if its bytes can be read. */
-static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *v, ckpt_error *err)
+/* open_member - opens and scans the member VIEW, if its bytes can be read. */
+static ckpt_status open_member(struct zip_scan *archive, const struct zip_view *view, ckpt_error *err)
 {
     source *src = NULL;
     /* an entry cut off by the end of the central directory has no name */
-    ckpt_str name = v->name.ptr ? v->name : str_of("", 0);
+    ckpt_str name = view->name.ptr ? view->name : str_of("", 0);
     struct scanned at = *archive->in;
     CKPT_TRY(scan_join_names(archive->in, name, &at.where, err));
-    if (!v->reachable || v->csize == 0)
+    if (!view->reachable || view->csize == 0)
         return CKPT_OK;
-    if (!(v->flags & ZIP_FLAGS_ENCRYPTED) &&
-        (v->method == METHOD_BZIP2 || v->method == ZIP_LZMA || v->method == METHOD_ZSTD))
-        return scan_with_libarchive(archive, v, &at, err);
-    if (v->method != ZIP_STORED && v->method != ZIP_DEFLATED)
-        return report_unsupported(&at, v);
-    if (v->method == ZIP_STORED)
-        CKPT_TRY(source_slice(archive->in->src, v->data_offset, v->csize, &src, err));
+    if (!(view->flags & ZIP_FLAGS_ENCRYPTED) &&
+        (view->method == METHOD_BZIP2 || view->method == ZIP_LZMA || view->method == METHOD_ZSTD))
+        return scan_with_libarchive(archive, view, &at, err);
+    if (view->method != ZIP_STORED && view->method != ZIP_DEFLATED)
+        return report_unsupported(&at, view);
+    if (view->method == ZIP_STORED)
+        CKPT_TRY(source_slice(archive->in->src, view->data_offset, view->csize, &src, err));
     ckpt_status st = CKPT_OK;
     bool readable = true;
-    if (v->flags & ZIP_FLAGS_OPAQUE) {
+    if (view->flags & ZIP_FLAGS_OPAQUE) {
         archive->has_flaw = true;
         readable = src && scan_is_pickle(archive->in->x, src, 0, src->size, true);
-        st = readable ? SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, v->described_at,
+        st = readable ? SCAN_FOUND(&at, SCAN_ZIP_STRUCTURE, view->described_at,
                                    "is flagged as encrypted or a patch ({flags 0x%04x}), but is a pickle",
-                                   v->flags)
-                      : report_unsupported(&at, v);
+                                   view->flags)
+                      : report_unsupported(&at, view);
     }
     if (st == CKPT_OK && readable && !src)
-        st = inflate_member(archive, v, &at, get_role(archive, v), &src, err);
+        st = inflate_member(archive, view, &at, get_role(archive, view), &src, err);
     if (st == CKPT_OK && readable)
-        st = scan_member_bytes(archive, v, src, &at, err);
+        st = scan_member_bytes(archive, view, src, &at, err);
     source_unref(src);
     return st;
 }
@@ -419,9 +423,9 @@ struct view_bytes {
     uint32_t index; /* of the view */
 };
 
-static int compare_view_bytes(const void *a, const void *b)
+static int compare_view_bytes(const void *left, const void *right)
 {
-    const struct view_bytes *x = a, *y = b;
+    const struct view_bytes *x = left, *y = right;
     int c = memcmp(x->facts, y->facts, sizeof x->facts);
     return c ? c : (x->index > y->index) - (x->index < y->index);
 }
@@ -455,36 +459,37 @@ static ckpt_status find_shared_bytes(struct zip_scan *archive, ckpt_error *err)
     return CKPT_OK;
 }
 
-static struct scan_extent get_extent(const struct zip_scan *archive, const struct zip_view *v)
+static struct scan_extent get_extent(const struct zip_scan *archive, const struct zip_view *view)
 {
-    return v->method ? (struct scan_extent){CKPT_NO_OFFSET, v->usize}
-                     : (struct scan_extent){source_pos(archive->in->src, v->data_offset), v->csize};
+    return view->method ? (struct scan_extent){CKPT_NO_OFFSET, view->usize}
+                        : (struct scan_extent){source_pos(archive->in->src, view->data_offset), view->csize};
 }
 
-static ckpt_status report_shared_member(struct zip_scan *archive, const struct zip_view *v,
+static ckpt_status report_shared_member(struct zip_scan *archive, const struct zip_view *view,
                                         const struct zip_view *first, ckpt_error *err)
 {
     struct scanned at = *archive->in;
-    CKPT_TRY(scan_join_names(archive->in, v->name, &at.where, err));
+    CKPT_TRY(scan_join_names(archive->in, view->name, &at.where, err));
     at.x->scan->result->members++;
-    CKPT_TRY(SCAN_FOUND(&at, SCAN_ZIP_SHARED, v->described_at,
+    CKPT_TRY(SCAN_FOUND(&at, SCAN_ZIP_SHARED, view->described_at,
                         "has the same bytes as %.*s (header at 0x%" PRIx64 "), and is scanned as that",
                         first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr,
                         first->described_at));
-    if (v->crc && first->crc && v->crc != first->crc)
-        CKPT_TRY(SCAN_FOUND(&at, SCAN_ZIP_CHECKSUM, v->described_at,
-                            "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
+    if (view->crc && first->crc && view->crc != first->crc)
+        CKPT_TRY(SCAN_FOUND(&at, SCAN_ZIP_CHECKSUM, view->described_at,
+                            "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", view->crc,
                             first->crc));
     return !archive->digests ? CKPT_OK
-                             : scan_report_member(at.x, at.where, get_readers(v), get_extent(archive, v),
-                                                  get_sha256(archive, first));
+                             : scan_report_member(at.x, at.where, get_readers(view),
+                                                  get_extent(archive, view), get_sha256(archive, first));
 }
 
 /* is_over_budget - returns true if more bytes were scanned than OVERLAP_MIN and OVERLAP_FACTOR allow. */
-static bool is_over_budget(const struct scanner *x)
+static bool is_over_budget(const struct scanner *scanner)
 {
-    uint64_t half_size = x->file_size / 2 + x->unpacked / 2;
-    return x->member_bytes > OVERLAP_MIN && (x->member_bytes - OVERLAP_MIN) / OVERLAP_FACTOR / 2 > half_size;
+    uint64_t half_size = scanner->file_size / 2 + scanner->unpacked / 2;
+    return scanner->member_bytes > OVERLAP_MIN &&
+           (scanner->member_bytes - OVERLAP_MIN) / OVERLAP_FACTOR / 2 > half_size;
 }
 
 /* scan_members - scans all members. Sets *KNOWN_BYTES to SIZE less the members of unknown purpose. */
@@ -512,42 +517,47 @@ static ckpt_status scan_members(struct zip_scan *archive, uint64_t size, uint64_
     return CKPT_OK;
 }
 
-/* note_opened_zip - adds SRC, which is about to be scanned as an archive, to x->opened_zips, and sets *INDEX
- * to its index there. So a member that extends to the end record of SRC is not taken for a second archive. */
-static ckpt_status note_opened_zip(struct scanner *x, source *src, size_t *index, ckpt_error *err)
+/* note_opened_zip - adds SRC, which is about to be scanned as an archive, to scanner->opened_zips, and sets
+ * *INDEX to its index there. So a member that extends to the end record of SRC is not taken for a second
+ * archive. */
+static ckpt_status note_opened_zip(struct scanner *scanner, source *src, size_t *index, ckpt_error *err)
 {
     struct zip_directory_candidates c;
     uint64_t off;
     const source *root = source_root(src, &off);
     CKPT_TRY(zip_find_directory_candidates(src, &c, err));
-    struct opened_zip opened = {root, c.n ? off + c.record_at : UINT64_MAX, UINT64_MAX, x->in_stray_bytes};
-    *index = x->nopened_zips;
-    return arena_push(x->a, &x->opened_zips, &x->nopened_zips, &x->cap_opened_zips, &opened, sizeof opened)
+    struct opened_zip opened = {root, c.n ? off + c.record_at : UINT64_MAX, UINT64_MAX,
+                                scanner->in_stray_bytes};
+    *index = scanner->nopened_zips;
+    return arena_push(scanner->a, &scanner->opened_zips, &scanner->nopened_zips, &scanner->cap_opened_zips,
+                      &opened, sizeof opened)
                ? CKPT_OK
                : fail_memory(err);
 }
 
-/* note_scanned_zip - sets O to the archive Z, which was scanned, so that its end record is not taken for that
- * of a second archive when it is found from a source around Z. */
-static void note_scanned_zip(struct opened_zip *o, const struct zip_audit *z)
+/* note_scanned_zip - sets OPENED_ZIP to the archive AUDIT, which was scanned, so that its end record is not
+ * taken for that of a second archive when it is found from a source around AUDIT. */
+static void note_scanned_zip(struct opened_zip *opened_zip, const struct zip_audit *audit)
 {
     uint64_t off;
-    (void)source_root(z->src, &off);
-    uint64_t end_record = off + z->end_record_at;
-    o->end_record = z->end_record_at ? end_record : UINT64_MAX;
-    o->directory = off + z->directory_at;
+    (void)source_root(audit->src, &off);
+    uint64_t end_record = off + audit->end_record_at;
+    opened_zip->end_record = audit->end_record_at ? end_record : UINT64_MAX;
+    opened_zip->directory = off + audit->directory_at;
 }
 
-/* find_opened_zip - returns the archive of end record C of SRC, if its scan has begun or ended; else NULL. */
-static const struct opened_zip *find_opened_zip(const struct scanner *x, const source *src,
-                                                const struct zip_directory_candidates *c)
+/* find_opened_zip - returns the archive of end record CANDIDATES of SRC, if its scan has begun or ended; else
+ * NULL. */
+static const struct opened_zip *find_opened_zip(const struct scanner *scanner, const source *src,
+                                                const struct zip_directory_candidates *candidates)
 {
     uint64_t off;
     const source *root = source_root(src, &off);
-    for (size_t i = 0; i < x->nopened_zips; i++) {
-        const struct opened_zip *z = &x->opened_zips[i];
-        if (z->root == root && z->end_record == off + c->record_at &&
-            (z->directory == UINT64_MAX || (c->n == 1 && z->directory == off + c->directories[0].begin)))
+    for (size_t i = 0; i < scanner->nopened_zips; i++) {
+        const struct opened_zip *z = &scanner->opened_zips[i];
+        if (z->root == root && z->end_record == off + candidates->record_at &&
+            (z->directory == UINT64_MAX ||
+             (candidates->n == 1 && z->directory == off + candidates->directories[0].begin)))
             return z;
     }
     return NULL;
@@ -625,7 +635,7 @@ struct concatenated {
     size_t n, cap;
 };
 
-static ckpt_status find_concatenated(struct scanner *x, source *src, uint64_t end,
+static ckpt_status find_concatenated(struct scanner *scanner, source *src, uint64_t end,
                                      struct concatenated *archives, ckpt_error *err)
 {
     uint64_t start;
@@ -633,7 +643,8 @@ static ckpt_status find_concatenated(struct scanner *x, source *src, uint64_t en
         if (start == 0)
             return CKPT_OK;
         CKPT_TRY_ALLOC(
-            arena_push(x->a, &archives->starts, &archives->n, &archives->cap, &start, sizeof start), err);
+            arena_push(scanner->a, &archives->starts, &archives->n, &archives->cap, &start, sizeof start),
+            err);
         end = start;
     }
     archives->n = 0;

@@ -8,7 +8,7 @@ LINT=${LINT:-$PWD/tests/lint}
 export B CKPT LINT LC_ALL=C
 passed=0 failed=0
 
-all='floors format_names third_party symbols banned prints braces message_text text listed_files make_help
+all='floors format_names third_party symbols banned prints parameters braces message_text text listed_files make_help
     commands comments options manual mdoc errors'
 for name in ${*:-$all}; do
     found=$(sh "$LINT/$name.sh" 2>&1)

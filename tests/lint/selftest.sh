@@ -95,7 +95,7 @@ compile format/f 'int c(void); int f(void) { return c(); }'
 compile scan/s 'int o(void); int s(void) { return o(); }'
 compile format/toy/toy 'int toy;'
 make_clean_tree
-for name in floors format_names third_party symbols banned prints braces message_text text listed_files \
+for name in floors format_names third_party symbols banned prints parameters braces message_text text listed_files \
     make_help commands comments options manual mdoc errors; do
     check_lint accepts "$name" 'rejects the tree without violations'
 done
@@ -138,6 +138,10 @@ check_rejects prints cli/cmd_ls.c 'void f(void) { printf("x"); }\n'
 check_rejects prints cli/cmd_ls.c 'void f(char *a) { g(a); fputs(a, stderr); }\n'
 check_rejects prints cli/cmd_ls.c 'char *a = "5 × 3";\n'
 check_rejects prints lib/op/o.c 'char *a = "a → b";\n'
+check_rejects parameters lib/op/o.c 'int f(int size, char *s)\n{\n    return size;\n}\n'
+check_rejects parameters lib/op/o.c 'static bool f(const ckpt_tensor *t) { return t; }\n'
+check_rejects parameters lib/op/o.h 'int f(int (*g)(void), const struct table *p);\n'
+check_rejects parameters lib/base/b.h 'int o(int size);\nstatic inline int b(int n) { return n; }\n'
 check_rejects braces lib/op/o.c 'int f(void) { return fail(e, 1, 2, "is {%u, not %u", 3, 4); }\n'
 check_rejects braces lib/op/o.c 'int f(void) { return fail(e, 1, 2, "is %u}", 3); }\n'
 check_rejects braces lib/op/o.c 'int f(void) {\n    return fail(e, 1, 2, "{%" PRIu64\n    ", not {=%u}", 3, 4);\n}\n'

@@ -117,21 +117,21 @@ static bool is_data_or_rank_metadata(ckpt_str name)
 
 /* has_torch_metadata - returns true if the first bytes of .metadata name torch. Other programs have files of
  * that name, too. */
-static bool has_torch_metadata(const struct probe *p)
+static bool has_torch_metadata(const struct probe *probe)
 {
     char head[256];
-    ckpt_str found = probe_read_head(p, METADATA, head, sizeof head);
+    ckpt_str found = probe_read_head(probe, METADATA, head, sizeof head);
     return str_find(found, STR_LIT("torch.distributed"), 0) != SIZE_MAX;
 }
 
-static bool probe(const struct probe *p)
+static bool probe(const struct probe *this_probe)
 {
     struct folder d;
-    if (has_torch_metadata(p) || probe_matches(p, is_data_or_rank_metadata))
+    if (has_torch_metadata(this_probe) || probe_matches(this_probe, is_data_or_rank_metadata))
         return true;
-    folder_scan(p->names, p->nnames, &d);
+    folder_scan(this_probe->names, this_probe->nnames, &d);
     /* a damaged .metadata is accepted if no other checkpoint is in the folder */
-    return probe_has(p, METADATA) && !d.nindexes && !d.nsingle;
+    return probe_has(this_probe, METADATA) && !d.nindexes && !d.nsingle;
 }
 
 /* ----------------------------------------------------------------------- metadata */
@@ -208,10 +208,10 @@ CKPT_PRINTF(3, 4) static ckpt_status fail_entry(struct dcp *dcp, ckpt_str name, 
     return name_file_if_failed(CKPT_EFORMAT, dcp->meta_file->path, dcp->err);
 }
 
-static const uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
+static const uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t ndim)
 {
-    uint64_t *copy = arena_array(a, n, sizeof *copy);
-    for (uint32_t k = 0; copy && k < n; k++)
+    uint64_t *copy = arena_array(a, ndim, sizeof *copy);
+    for (uint32_t k = 0; copy && k < ndim; k++)
         copy[k] = sizes[k];
     return copy;
 }
@@ -454,9 +454,9 @@ static ckpt_status accept_failure(struct dcp *dcp, struct dcp_entry *entry, ckpt
     return CKPT_OK;
 }
 
-static int compare_offsets(const void *a, const void *b)
+static int compare_offsets(const void *left, const void *right)
 {
-    const struct dcp_storage_info *x = a, *y = b;
+    const struct dcp_storage_info *x = left, *y = right;
     for (uint32_t k = 0; k < x->ndim && k < y->ndim; k++)
         if (x->offset[k] != y->offset[k])
             return x->offset[k] < y->offset[k] ? -1 : 1;
@@ -592,9 +592,9 @@ struct dcp_range {
     uint32_t file, tensor;
 };
 
-static int compare_ranges(const void *a, const void *b)
+static int compare_ranges(const void *left, const void *right)
 {
-    const struct dcp_range *x = a, *y = b;
+    const struct dcp_range *x = left, *y = right;
     if (x->file != y->file)
         return x->file < y->file ? -1 : 1;
     return x->start != y->start ? (x->start < y->start ? -1 : 1) : (x->end > y->end) - (x->end < y->end);
@@ -650,9 +650,9 @@ static ckpt_status make_items(struct dcp *dcp)
 
 /* ------------------------------------------------------------------------ tensors */
 
-/* find_in_safetensors - sets *P to the bytes of ITEM, a chunk of ENTRY, in a rank's safetensors file. */
+/* find_in_safetensors - sets *PIECE to the bytes of ITEM, a chunk of ENTRY, in a rank's safetensors file. */
 static ckpt_status find_in_safetensors(struct dcp *dcp, const struct dcp_entry *entry,
-                                       const struct dcp_item *item, struct piece *p)
+                                       const struct dcp_item *item, struct piece *piece)
 {
     struct distcp_file *in = &dcp->files[item->file];
     source *src;
@@ -679,8 +679,8 @@ static ckpt_status find_in_safetensors(struct dcp *dcp, const struct dcp_entry *
         return fail(dcp->err, CKPT_EFORMAT, item->file_offset,
                     "the safetensors file of its rank has {no chunk} of {=this name, type and shape}");
     const struct storage *s = &in->safetensors->table.storages[t.storage];
-    p->src = s->src;
-    p->at = s->off;
+    piece->src = s->src;
+    piece->at = s->off;
     return CKPT_OK;
 }
 
@@ -700,16 +700,16 @@ static ckpt_status check_items(struct dcp *dcp, const struct dcp_entry *entry, b
     return CKPT_OK;
 }
 
-static ckpt_status fill_pieces(struct dcp *dcp, const struct dcp_entry *entry, struct piece *p)
+static ckpt_status fill_pieces(struct dcp *dcp, const struct dcp_entry *entry, struct piece *piece)
 {
     for (size_t i = 0; i < entry->nitems; i++) {
         size_t at = entry->first_item + i;
         const struct dcp_item *item = &dcp->items[at];
-        p[i] = (struct piece){.offset = dcp->item_offset[at], .size = item->size};
-        p[i].src = dcp->items_source;
-        p[i].at = item->source_offset;
+        piece[i] = (struct piece){.offset = dcp->item_offset[at], .size = item->size};
+        piece[i].src = dcp->items_source;
+        piece[i].at = item->source_offset;
         if (dcp->in_safetensors)
-            CKPT_TRY(find_in_safetensors(dcp, entry, item, &p[i]));
+            CKPT_TRY(find_in_safetensors(dcp, entry, item, &piece[i]));
     }
     return CKPT_OK;
 }
@@ -799,17 +799,17 @@ static ckpt_status read_value(struct dcp *dcp, struct dcp_entry *entry)
 
 /* get_path - sets *OUT to the path of ENTRY in planner_data, or to its name alone if there is none. */
 static ckpt_status get_path(const struct dcp *dcp, const struct dcp_entry *entry, ckpt_path_elem **out,
-                            uint32_t *n)
+                            uint32_t *count)
 {
     uint32_t nsizes = 0;
     size_t nitems = 0;
     const dcp_word *item = entry->path_meta ? dcp_elements(entry->path_meta, entry->path, &nitems) : NULL;
     const uint64_t *sizes = entry->path_meta ? dcp_sizes(entry->path_meta, entry->path, &nsizes) : NULL;
-    *n = nitems && nitems <= dcp->f->limits.max_depth ? (uint32_t)nitems : nsizes ? nsizes : 1;
-    ckpt_path_elem *path = *out = arena_array(dcp->f->a, *n, sizeof *path);
+    *count = nitems && nitems <= dcp->f->limits.max_depth ? (uint32_t)nitems : nsizes ? nsizes : 1;
+    ckpt_path_elem *path = *out = arena_array(dcp->f->a, *count, sizeof *path);
     CKPT_TRY_ALLOC(path, dcp->err);
     path[0].str = entry->tensor.name;
-    for (uint32_t k = 0; k < *n && (nitems || nsizes); k++) {
+    for (uint32_t k = 0; k < *count && (nitems || nsizes); k++) {
         uint64_t num = sizes ? sizes[k] : 0;
         path[k].is_int = sizes || dcp_int(item[k], &num);
         path[k].num = (int64_t)num;
@@ -820,17 +820,17 @@ static ckpt_status get_path(const struct dcp *dcp, const struct dcp_entry *entry
     return CKPT_OK;
 }
 
-static ckpt_status put_entry(struct dcp *dcp, struct nested *t, size_t i)
+static ckpt_status put_entry(struct dcp *dcp, struct nested *nested, size_t index)
 {
-    struct dcp_entry *entry = &dcp->entries[i];
+    struct dcp_entry *entry = &dcp->entries[index];
     ckpt_path_elem *path;
     uint32_t n;
-    if (entry->tensor.shape && !(entry->tensor.node = value_new(dcp->f->a, CKPT_V_TENSOR, i)))
+    if (entry->tensor.shape && !(entry->tensor.node = value_new(dcp->f->a, CKPT_V_TENSOR, index)))
         return fail_memory(dcp->err);
     if (!entry->tensor.node)
         return CKPT_OK;
     CKPT_TRY(get_path(dcp, entry, &path, &n));
-    return nested_put(t, path, n, entry->tensor.node, dcp->err);
+    return nested_put(nested, path, n, entry->tensor.node, dcp->err);
 }
 
 static ckpt_status make_graph(struct dcp *dcp)
@@ -848,12 +848,12 @@ static ckpt_status make_graph(struct dcp *dcp)
     return st;
 }
 
-static bool describe(void *user, const ckpt_value *v, struct row *row)
+static bool describe(void *user, const ckpt_value *value, struct row *row)
 {
     const struct dcp *dcp = user;
-    if (v->type != CKPT_V_TENSOR)
+    if (value->type != CKPT_V_TENSOR)
         return false;
-    joined_tensor_describe(dcp->f, &dcp->entries[value_offset(v)].tensor, row);
+    joined_tensor_describe(dcp->f, &dcp->entries[value_offset(value)].tensor, row);
     return true;
 }
 

@@ -42,11 +42,11 @@ source *dcp_items_source(const struct dcp_items *items);
 /* dcp_unpack_zstd - replaces *SRC, a zstd frame, by a source of its content. Refuses content of more than
  * MAX_BYTES bytes. Releases the frame in any case, and sets *SRC to NULL on failure. */
 ckpt_status dcp_unpack_zstd(source **src, uint64_t max_bytes, ckpt_error *err);
-/* dcp_items_check - opens the archive of item I of ITEMS_SOURCE and refuses it if its tensor is not the chunk
- * that the metadata describe. Compares the tensor with its checksum if COMPARE or if it is compressed, and
- * sets record->src to NULL; otherwise *RECORD is what to compare. No checksum: record->path is NULL. */
+/* dcp_items_check - opens the archive of item INDEX of ITEMS_SOURCE and refuses it if its tensor is not the
+ * chunk that the metadata describe. Compares the tensor with its checksum if COMPARE or if it is compressed,
+ * and sets record->src to NULL; otherwise *RECORD is what to compare. No checksum: record->path is NULL. */
 struct check_record;
-ckpt_status dcp_items_check(source *items_source, size_t i, bool compare, struct check_record *record,
+ckpt_status dcp_items_check(source *items_source, size_t index, bool compare, struct check_record *record,
                             ckpt_error *err);
 
 #endif

@@ -27,63 +27,63 @@ struct tensor_pickle {
     uint64_t nbytes;
 };
 
-static uint64_t get_row_major_stride(const ckpt_tensor *t, uint32_t k)
+static uint64_t get_row_major_stride(const ckpt_tensor *tensor, uint32_t index)
 {
     uint64_t run = 1;
-    for (uint32_t d = k + 1; d < t->ndim; d++)
-        if (t->shape[d] && !checked_mul(run, t->shape[d], &run))
-            return 0; /* overflow: another size is 0, so T has no elements and no stride matters */
+    for (uint32_t d = index + 1; d < tensor->ndim; d++)
+        if (tensor->shape[d] && !checked_mul(run, tensor->shape[d], &run))
+            return 0; /* overflow: another size is 0, so TENSOR has no elements and no stride matters */
     return run;
 }
 
-/* put_tuple - writes the sizes of T or, if STRIDES, its strides in row-major order. */
-static void put_tuple(pickle_writer *w, const ckpt_tensor *t, bool strides)
+/* put_tuple - writes the sizes of TENSOR or, if STRIDES, its strides in row-major order. */
+static void put_tuple(pickle_writer *writer, const ckpt_tensor *tensor, bool strides)
 {
-    pickle_put_op(w, PICKLE_MARK);
-    for (uint32_t k = 0; k < t->ndim; k++)
-        pickle_put_uint(w, strides ? get_row_major_stride(t, k) : t->shape[k]);
-    pickle_put_op(w, PICKLE_TUPLE);
+    pickle_put_op(writer, PICKLE_MARK);
+    for (uint32_t k = 0; k < tensor->ndim; k++)
+        pickle_put_uint(writer, strides ? get_row_major_stride(tensor, k) : tensor->shape[k]);
+    pickle_put_op(writer, PICKLE_TUPLE);
 }
 
-static void put_storage(pickle_writer *w, const struct tensor_pickle *tensor, bool typed)
+static void put_storage(pickle_writer *writer, const struct tensor_pickle *tensor, bool typed)
 {
     const struct dtype_info *d = dtype_info(tensor->dtype);
-    pickle_put_op(w, PICKLE_MARK);
-    pickle_put_text(w, STR_LIT("storage"));
+    pickle_put_op(writer, PICKLE_MARK);
+    pickle_put_text(writer, STR_LIT("storage"));
     if (typed)
-        pickle_put_global(w, STR_LIT("torch"), str_c(d->storage));
+        pickle_put_global(writer, STR_LIT("torch"), str_c(d->storage));
     else
-        pickle_put_global(w, STR_LIT("torch.storage"), STR_LIT("UntypedStorage"));
-    pickle_put_text(w, STR_LIT("0"));
-    pickle_put_text(w, STR_LIT("cpu"));
-    pickle_put_uint(w, typed ? tensor->nbytes / d->block_bytes : tensor->nbytes);
-    pickle_put_op(w, PICKLE_TUPLE);
-    pickle_put_op(w, PICKLE_BINPERSID);
+        pickle_put_global(writer, STR_LIT("torch.storage"), STR_LIT("UntypedStorage"));
+    pickle_put_text(writer, STR_LIT("0"));
+    pickle_put_text(writer, STR_LIT("cpu"));
+    pickle_put_uint(writer, typed ? tensor->nbytes / d->block_bytes : tensor->nbytes);
+    pickle_put_op(writer, PICKLE_TUPLE);
+    pickle_put_op(writer, PICKLE_BINPERSID);
 }
 
 /* put_tensor - writes the tensor of USER; pickle_write calls it for the root node, as its `leaf` hook.
  * requires_grad is false, because torch.distributed.checkpoint saves detached tensors. */
-static ckpt_status put_tensor(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
+static ckpt_status put_tensor(void *user, pickle_writer *writer, const ckpt_value *value, ckpt_error *err)
 {
     const struct tensor_pickle *tensor = user;
     bool typed = dtype_info(tensor->dtype)->python_has_storage;
-    (void)v;
+    (void)value;
     (void)err;
-    pickle_put_global(w, STR_LIT("torch._utils"),
+    pickle_put_global(writer, STR_LIT("torch._utils"),
                       typed ? STR_LIT("_rebuild_tensor_v2") : STR_LIT("_rebuild_tensor_v3"));
-    pickle_put_op(w, PICKLE_MARK);
-    put_storage(w, tensor, typed);
-    pickle_put_uint(w, 0);           /* storage_offset */
-    put_tuple(w, &tensor->t, false); /* size */
-    put_tuple(w, &tensor->t, true);  /* stride */
-    pickle_put_bool(w, false);       /* requires_grad */
-    pickle_put_global(w, STR_LIT("collections"), STR_LIT("OrderedDict"));
-    pickle_put_op(w, PICKLE_EMPTY_TUPLE);
-    pickle_put_op(w, PICKLE_REDUCE);
+    pickle_put_op(writer, PICKLE_MARK);
+    put_storage(writer, tensor, typed);
+    pickle_put_uint(writer, 0);           /* storage_offset */
+    put_tuple(writer, &tensor->t, false); /* size */
+    put_tuple(writer, &tensor->t, true);  /* stride */
+    pickle_put_bool(writer, false);       /* requires_grad */
+    pickle_put_global(writer, STR_LIT("collections"), STR_LIT("OrderedDict"));
+    pickle_put_op(writer, PICKLE_EMPTY_TUPLE);
+    pickle_put_op(writer, PICKLE_REDUCE);
     if (!typed)
-        pickle_put_global(w, STR_LIT("torch"), str_c(dtype_info(tensor->dtype)->name));
-    pickle_put_op(w, PICKLE_TUPLE);
-    pickle_put_op(w, PICKLE_REDUCE);
+        pickle_put_global(writer, STR_LIT("torch"), str_c(dtype_info(tensor->dtype)->name));
+    pickle_put_op(writer, PICKLE_TUPLE);
+    pickle_put_op(writer, PICKLE_REDUCE);
     return CKPT_OK;
 }
 
@@ -97,15 +97,15 @@ static struct zip_header make_header(const struct member *member)
                                .offset = member->offset};
 }
 
-/* put_local_header - appends the local header of MEMBER to B, padded so that the data after it are aligned.
- * B begins at offset BASE of the archive. */
-static void put_local_header(buf *b, uint64_t base, struct member *member)
+/* put_local_header - appends the local header of MEMBER to OUT, padded so that the data after it are aligned.
+ * OUT begins at offset BASE of the archive. */
+static void put_local_header(buf *out, uint64_t base, struct member *member)
 {
-    member->offset = base + b->len; /* 2^63 bytes of a tensor, and bytes in memory */
+    member->offset = base + out->len; /* 2^63 bytes of a tensor, and bytes in memory */
     struct zip_header h = make_header(member);
     ckpt_str name = str_c(member->name);
     uint64_t data = member->offset + zip_output_local_size(&h, name.len);
-    zip_put_local(b, &h, name, (uint16_t)((PAYLOAD_ALIGN - data % PAYLOAD_ALIGN) % PAYLOAD_ALIGN));
+    zip_put_local(out, &h, name, (uint16_t)((PAYLOAD_ALIGN - data % PAYLOAD_ALIGN) % PAYLOAD_ALIGN));
 }
 
 static struct member make_member(const char *name, ckpt_str bytes)
@@ -113,22 +113,22 @@ static struct member make_member(const char *name, ckpt_str bytes)
     return (struct member){.name = name, .size = bytes.len, .crc = crc32_update(0, bytes.ptr, bytes.len)};
 }
 
-/* put_zip_end - appends the last of the N members, "version", and the central directory to B, which
+/* put_zip_end - appends the last of the COUNT members, "version", and the central directory to OUT, which
  * begins at offset BASE of the archive. */
-static void put_zip_end(buf *b, uint64_t base, struct member *members, uint32_t n)
+static void put_zip_end(buf *out, uint64_t base, struct member *members, uint32_t count)
 {
     ckpt_str version = STR_LIT("3\n");
-    members[n - 1] = make_member("archive/version", version);
-    put_local_header(b, base, &members[n - 1]);
-    buf_put_str(b, version);
-    uint64_t directory = base + b->len;
-    for (uint32_t i = 0; i < n; i++) {
+    members[count - 1] = make_member("archive/version", version);
+    put_local_header(out, base, &members[count - 1]);
+    buf_put_str(out, version);
+    uint64_t directory = base + out->len;
+    for (uint32_t i = 0; i < count; i++) {
         struct zip_header h = make_header(&members[i]);
-        zip_put_central(b, &h, str_c(members[i].name));
+        zip_put_central(out, &h, str_c(members[i].name));
     }
-    uint64_t end = base + b->len;
-    zip_put_ends(b, &(struct zip_end_record){.entries = n, .size = end - directory, .offset = directory},
-                 end);
+    uint64_t end = base + out->len;
+    zip_put_ends(
+        out, &(struct zip_end_record){.entries = count, .size = end - directory, .offset = directory}, end);
 }
 
 static void begin_archive(struct dcp_archive *archive, ckpt_str pickle, struct member *members)
@@ -186,7 +186,7 @@ ckpt_status dcp_archive_tensor(struct dcp_archive *archive, const ckpt_plan *p, 
     return end_archive(archive, &pickle, st, err);
 }
 
-ckpt_status dcp_archive_value(struct dcp_archive *archive, const ckpt_plan *p, const ckpt_value *v,
+ckpt_status dcp_archive_value(struct dcp_archive *archive, const ckpt_plan *p, const ckpt_value *value,
                               ckpt_error *err)
 {
     struct member members[3];
@@ -196,7 +196,7 @@ ckpt_status dcp_archive_value(struct dcp_archive *archive, const ckpt_plan *p, c
     buf pickle;
     *archive = (struct dcp_archive){0};
     buf_init(&pickle, MAX_PICKLE);
-    ckpt_status st = pickle_write(v, &hooks, &pickle, err);
+    ckpt_status st = pickle_write(value, &hooks, &pickle, err);
     if (st == CKPT_OK) {
         begin_archive(archive, buf_view(&pickle), members);
         put_zip_end(&archive->prefix, 0, members, 3);

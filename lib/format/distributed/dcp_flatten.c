@@ -45,49 +45,51 @@ struct flatten_child {
 
 /* ------------------------------------------------------------------------- graph */
 
-static bool is_mapping(const ckpt_value *v)
+static bool is_mapping(const ckpt_value *value)
 {
     uint32_t n;
-    return value_row(v) == CKPT_NO_TENSOR && (v->type == CKPT_V_DICT || (value_pairs(v, &n) && n) ||
-                                              value_calls(v, "collections", "OrderedDict", 0));
+    return value_row(value) == CKPT_NO_TENSOR &&
+           (value->type == CKPT_V_DICT || (value_pairs(value, &n) && n) ||
+            value_calls(value, "collections", "OrderedDict", 0));
 }
 
-static bool is_tensor(const ckpt_value *v)
+static bool is_tensor(const ckpt_value *value)
 {
-    return value_row(v) != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR;
+    return value_row(value) != CKPT_NO_TENSOR || value->type == CKPT_V_TENSOR;
 }
 
-static void apply_edit(const struct edit *edit, uint32_t i, struct flatten_child *child)
+static void apply_edit(const struct edit *edit, uint32_t index, struct flatten_child *child)
 {
-    if (!edit || i >= edit->n)
+    if (!edit || index >= edit->n)
         return;
-    child->renamed = edit->names[i];
-    child->dropped = child->dropped || edit->dropped[i];
+    child->renamed = edit->names[index];
+    child->dropped = child->dropped || edit->dropped[index];
 }
 
-/* get_child - sets *CHILD to child I of V, a container with the edit EDIT or NULL. False: there is none. */
-static bool get_child(const ckpt_plan *p, const ckpt_value *v, const struct edit *edit, uint32_t i,
+/* get_child - sets *CHILD to child INDEX of VALUE, a container with the edit EDIT or NULL. False: there is
+ * none. */
+static bool get_child(const ckpt_plan *p, const ckpt_value *value, const struct edit *edit, uint32_t index,
                       struct flatten_child *child)
 {
     uint32_t n;
-    const value_pair *pairs = value_pairs(v, &n);
-    const ckpt_value *pair_list = n ? NULL : view_ordered_dict_argument(v);
-    *child = (struct flatten_child){.node = v, .index = i};
-    if (i < n) {
-        child->key = pairs[i].key;
-        child->val = pairs[i].val;
-    } else if (pair_list && i < value_count(pair_list)) { /* it and each pair may have edits */
-        const ckpt_value *pair = value_item(pair_list, i);
+    const value_pair *pairs = value_pairs(value, &n);
+    const ckpt_value *pair_list = n ? NULL : view_ordered_dict_argument(value);
+    *child = (struct flatten_child){.node = value, .index = index};
+    if (index < n) {
+        child->key = pairs[index].key;
+        child->val = pairs[index].val;
+    } else if (pair_list && index < value_count(pair_list)) { /* it and each pair may have edits */
+        const ckpt_value *pair = value_item(pair_list, index);
         child->node = pair_list;
         child->key = value_item(pair, 0);
         child->val = value_item(pair, 1);
-        apply_edit(plan_find_edit(p, pair_list), i, child);
+        apply_edit(plan_find_edit(p, pair_list), index, child);
         apply_edit(plan_find_edit(p, pair), 0, child);
         return child->key && child->val;
     } else {
-        child->val = v->type == CKPT_V_LIST ? value_item(v, i) : NULL;
+        child->val = value->type == CKPT_V_LIST ? value_item(value, index) : NULL;
     }
-    apply_edit(edit, i, child);
+    apply_edit(edit, index, child);
     return child->val != NULL;
 }
 
@@ -117,191 +119,197 @@ static bool is_flattened(const ckpt_file *f, const ckpt_value *list, bool *ok)
     return found;
 }
 
-/* is_not_tensor - for graph_visit_children, which stops at the first V that is a tensor or a storage. */
-static bool is_not_tensor(void *user, const ckpt_value *v)
+/* is_not_tensor - for graph_visit_children, which stops at the first VALUE that is a tensor or a storage. */
+static bool is_not_tensor(void *user, const ckpt_value *value)
 {
     (void)user;
-    return !v || (!is_tensor(v) && v->type != CKPT_V_PERSID);
+    return !value || (!is_tensor(value) && value->type != CKPT_V_PERSID);
 }
 
-/* holds_tensors - returns true if V has a tensor or a storage in it. *OK false: no memory. */
-static bool holds_tensors(const ckpt_value *v, bool *ok)
+/* holds_tensors - returns true if VALUE has a tensor or a storage in it. *OK false: no memory. */
+static bool holds_tensors(const ckpt_value *value, bool *ok)
 {
     struct graph_visit visit = {.seen = map_new(16)};
-    bool found = !is_not_tensor(NULL, v);
-    *ok = visit.seen && graph_visit_add(&visit, v);
-    while (*ok && !found && (v = graph_visit_next(&visit, ok)))
-        found = !graph_visit_children(v, is_not_tensor, NULL) || !is_not_tensor(NULL, v);
+    bool found = !is_not_tensor(NULL, value);
+    *ok = visit.seen && graph_visit_add(&visit, value);
+    while (*ok && !found && (value = graph_visit_next(&visit, ok)))
+        found = !graph_visit_children(value, is_not_tensor, NULL) || !is_not_tensor(NULL, value);
     graph_visit_free(&visit);
     return found;
 }
 
 /* ------------------------------------------------------------------------ leaves */
 
-static ckpt_status fail_leaf(const struct dcp_leaf *leaf, const ckpt_tensor *t, const char *why,
+static ckpt_status fail_leaf(const struct dcp_leaf *leaf, const ckpt_tensor *tensor, const char *why,
                              ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "tensor \"%.*s\" (%s, %s) %s; a distributed checkpoint cannot hold it\n"
                 "--drop %s leaves it out",
-                STR_ARG(leaf->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_tensor_dtype_name(t), why,
-                shell_glob(leaf->name, word));
+                STR_ARG(leaf->name), ckpt_kind_name((ckpt_kind)tensor->kind), ckpt_tensor_dtype_name(tensor),
+                why, shell_glob(leaf->name, word));
 }
 
 /* check_tensor - refuses a tensor that cannot be an item. Makes LEAF a value if torch saves the tensor as an
  * object, such as a quantized tensor. */
-static ckpt_status check_tensor(const struct flattener *w, struct dcp_leaf *leaf)
+static ckpt_status check_tensor(const struct flattener *flattener, struct dcp_leaf *leaf)
 {
-    const ckpt_tensor t = table_tensor(&w->leaves->plan->file->table, leaf->row);
+    const ckpt_tensor t = table_tensor(&flattener->leaves->plan->file->table, leaf->row);
     if (t.kind == CKPT_DTENSOR || t.kind == CKPT_SHARDED)
-        return fail_leaf(leaf, &t, "is only one rank's shard; open the files of all ranks together", w->err);
+        return fail_leaf(leaf, &t, "is only one rank's shard; open the files of all ranks together",
+                         flattener->err);
     if (t.kind != CKPT_DENSE && (t.kind != CKPT_NDARRAY || leaf->node->type != CKPT_V_TENSOR)) {
         leaf->row = CKPT_NO_TENSOR;
         leaf->holds_tensors = true;
         return CKPT_OK;
     }
     if (!t.has_data || !t.has_shape)
-        return fail_leaf(leaf, &t, "has no bytes", w->err);
+        return fail_leaf(leaf, &t, "has no bytes", flattener->err);
     if (dtype_info((ckpt_dtype)t.dtype)->block_elems != 1 || t.dtype == CKPT_DT_NAMED ||
         t.dtype == CKPT_DT_F6_E2M3 || t.dtype == CKPT_DT_F6_E3M2)
-        return fail_leaf(leaf, &t, "has a type that torch does not save in chunks", w->err);
+        return fail_leaf(leaf, &t, "has a type that torch does not save in chunks", flattener->err);
     return CKPT_OK;
 }
 
-/* add_leaf - adds V, which is ROW or no tensor, at the current path. */
-static ckpt_status add_leaf(struct flattener *w, const ckpt_value *v, uint32_t row)
+/* add_leaf - adds VALUE, which is ROW or no tensor, at the current path. */
+static ckpt_status add_leaf(struct flattener *flattener, const ckpt_value *value, uint32_t row)
 {
-    struct dcp_leaves *leaves = w->leaves;
+    struct dcp_leaves *leaves = flattener->leaves;
     bool ok = true;
-    uint32_t old, ninput_path = w->from_root + w->depth;
-    struct dcp_leaf leaf = {.path = path_copy(leaves->plan->a, w->path, w->depth),
-                            .npath = w->depth,
-                            .input_path = path_copy(leaves->plan->a, w->input_path, ninput_path),
+    uint32_t old, ninput_path = flattener->from_root + flattener->depth;
+    struct dcp_leaf leaf = {.path = path_copy(leaves->plan->a, flattener->path, flattener->depth),
+                            .npath = flattener->depth,
+                            .input_path = path_copy(leaves->plan->a, flattener->input_path, ninput_path),
                             .ninput_path = ninput_path,
-                            .node = v,
+                            .node = value,
                             .row = row};
     CKPT_TRY_ALLOC(leaf.path && leaf.input_path &&
                        (leaf.name = path_join(leaves->plan->a, leaf.path, leaf.npath)).ptr,
-                   w->err);
+                   flattener->err);
     if (leaf.row != CKPT_NO_TENSOR && !leaves->plan->keep[leaf.row])
         return CKPT_OK;
     if (leaf.row != CKPT_NO_TENSOR)
-        CKPT_TRY(check_tensor(w, &leaf));
+        CKPT_TRY(check_tensor(flattener, &leaf));
     else
-        leaf.holds_tensors = holds_tensors(v, &ok);
+        leaf.holds_tensors = holds_tensors(value, &ok);
     if (!ok ||
         !arena_push(leaves->plan->a, &leaves->leaves, &leaves->nleaves, &leaves->cap, &leaf, sizeof leaf) ||
-        !map_put(w->names, leaf.name, 0, &old))
-        return fail_memory(w->err);
+        !map_put(flattener->names, leaf.name, 0, &old))
+        return fail_memory(flattener->err);
     if (old == MAP_NONE)
         return CKPT_OK;
-    return fail(w->err, CKPT_EEXIST, CKPT_NO_OFFSET, "two values would both be called \"%.*s\"",
+    return fail(flattener->err, CKPT_EEXIST, CKPT_NO_OFFSET, "two values would both be called \"%.*s\"",
                 STR_ARG(leaf.name));
 }
 
 /* ---------------------------------------------------------------------- flattening */
 
-static ckpt_status set_key(struct flattener *w, const struct flatten_child *child)
+static ckpt_status set_key(struct flattener *flattener, const struct flatten_child *child)
 {
-    ckpt_path_elem *output = &w->path[w->depth - 1], *input = &w->input_path[w->from_root + w->depth - 1];
+    ckpt_path_elem *output = &flattener->path[flattener->depth - 1],
+                   *input = &flattener->input_path[flattener->from_root + flattener->depth - 1];
     int64_t number = 0;
     ckpt_str text;
-    arena *a = w->leaves->plan->a;
+    arena *a = flattener->leaves->plan->a;
     bool is_text = value_text(child->key, &text);
     if ((!is_text && !value_integer(child->key, &number)) || (is_text && !utf8_check(text, true, NULL)))
         return fail(
-            w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+            flattener->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
             "a mapping has a key that is {no} {=text or number}; a distributed checkpoint has no others");
-    CKPT_TRY(path_elem_from_key(a, child->key, input, w->err));
+    CKPT_TRY(path_elem_from_key(a, child->key, input, flattener->err));
     if (child->key->type == CKPT_V_BOOL)
         text = number ? STR_LIT("True") : STR_LIT("False");
     else if (!is_text)
         text = arena_printf(a, "%" PRId64, number);
-    w->leaves->has_int_keys = w->leaves->has_int_keys || !is_text;
+    flattener->leaves->has_int_keys = flattener->leaves->has_int_keys || !is_text;
     *output = (ckpt_path_elem){.str = child->renamed.ptr ? child->renamed : text};
-    return output->str.ptr ? CKPT_OK : fail_memory(w->err);
+    return output->str.ptr ? CKPT_OK : fail_memory(flattener->err);
 }
 
-static ckpt_status push_container(struct flattener *w, const ckpt_value *v)
+static ckpt_status push_container(struct flattener *flattener, const ckpt_value *value)
 {
-    if (w->depth == w->max_depth)
-        return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "containers nest {deeper} than {=%u}", w->max_depth);
-    const struct edit *edit = plan_find_edit(w->leaves->plan, v);
-    const ckpt_value *class = view_class(v);
+    if (flattener->depth == flattener->max_depth)
+        return fail(flattener->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "containers nest {deeper} than {=%u}",
+                    flattener->max_depth);
+    const struct edit *edit = plan_find_edit(flattener->leaves->plan, value);
+    const ckpt_value *class = view_class(value);
     if (class && !str_is(value_module(class), "collections"))
-        plan_notice(w->leaves->plan, "a mapping of class %.*s.%.*s is a dict in a distributed checkpoint",
+        plan_notice(flattener->leaves->plan,
+                    "a mapping of class %.*s.%.*s is a dict in a distributed checkpoint",
                     STR_ARG(value_module(class)), STR_ARG(value_name(class)));
-    w->leaves->nedited += edit != NULL;
-    w->frames[w->depth++] = (struct flatten_frame){.node = v, .edit = edit};
+    flattener->leaves->nedited += edit != NULL;
+    flattener->frames[flattener->depth++] = (struct flatten_frame){.node = value, .edit = edit};
     return CKPT_OK;
 }
 
-static ckpt_status visit_child(struct flattener *w, const struct flatten_child *child)
+static ckpt_status visit_child(struct flattener *flattener, const struct flatten_child *child)
 {
-    struct dcp_leaves *leaves = w->leaves;
+    struct dcp_leaves *leaves = flattener->leaves;
     bool ok = true;
     const ckpt_value *v = file_replacement_of(leaves->plan->file, child->val);
     if (child->renamed.ptr && !child->key && !(v = value_str(leaves->plan->a, child->renamed)))
-        return fail_memory(w->err);
-    bool single = leaves->is_single_value &&
-                  leaves->is_single_value(leaves->user, w->input_path, w->from_root + w->depth);
+        return fail_memory(flattener->err);
+    bool single = leaves->is_single_value && leaves->is_single_value(leaves->user, flattener->input_path,
+                                                                     flattener->from_root + flattener->depth);
     struct flatten_child first;
     bool flatten = !single && !is_tensor(v) &&
                    ((is_mapping(v) && get_child(leaves->plan, v, NULL, 0, &first)) ||
                     (v->type == CKPT_V_LIST && is_flattened(leaves->plan->file, v, &ok)));
-    CKPT_TRY(ok ? CKPT_OK : fail_memory(w->err));
+    CKPT_TRY(ok ? CKPT_OK : fail_memory(flattener->err));
     if (leaves->nleaves >= leaves->plan->file->limits.max_tensors)
-        return fail(w->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%" PRIu64 " values}",
+        return fail(flattener->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%" PRIu64 " values}",
                     leaves->plan->file->limits.max_tensors);
-    return flatten ? push_container(w, v) : add_leaf(w, v, v == child->val ? child->row : value_row(v));
+    return flatten ? push_container(flattener, v)
+                   : add_leaf(flattener, v, v == child->val ? child->row : value_row(v));
 }
 
 /* find_child_row - returns the row of CHILD; CKPT_NO_TENSOR: it is no tensor. A tensor that is in several
  * places has a row for each; its node has the number of the first. */
-static uint32_t find_child_row(const struct flattener *w, const struct flatten_child *child)
+static uint32_t find_child_row(const struct flattener *flattener, const struct flatten_child *child)
 {
     if (value_row(child->val) == CKPT_NO_TENSOR)
         return CKPT_NO_TENSOR;
-    uint32_t row = plan_find_entry_row(w->leaves->plan, child->node, child->index, w->input_path,
-                                       w->from_root + w->depth - 1);
+    uint32_t row = plan_find_entry_row(flattener->leaves->plan, child->node, child->index,
+                                       flattener->input_path, flattener->from_root + flattener->depth - 1);
     return row == CKPT_NO_TENSOR ? value_row(child->val) : row;
 }
 
-static ckpt_status visit_next(struct flattener *w)
+static ckpt_status visit_next(struct flattener *flattener)
 {
-    struct flatten_frame *frame = &w->frames[w->depth - 1];
+    struct flatten_frame *frame = &flattener->frames[flattener->depth - 1];
     struct flatten_child child;
-    if (!get_child(w->leaves->plan, frame->node, frame->edit, frame->nvisited, &child)) {
-        w->depth--;
+    if (!get_child(flattener->leaves->plan, frame->node, frame->edit, frame->nvisited, &child)) {
+        flattener->depth--;
         return CKPT_OK;
     }
     uint32_t i = frame->nvisited++;
-    child.row = find_child_row(w, &child);
-    if (child.dropped || (child.row != CKPT_NO_TENSOR && !w->leaves->plan->keep[child.row]))
+    child.row = find_child_row(flattener, &child);
+    if (child.dropped || (child.row != CKPT_NO_TENSOR && !flattener->leaves->plan->keep[child.row]))
         return CKPT_OK;
     if (child.key) {
-        CKPT_TRY(set_key(w, &child));
+        CKPT_TRY(set_key(flattener, &child));
     } else { /* the items that are written are numbered without gaps, as in other formats */
-        w->path[w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = frame->nwritten};
-        w->input_path[w->from_root + w->depth - 1] = (ckpt_path_elem){.is_int = true, .num = i};
+        flattener->path[flattener->depth - 1] = (ckpt_path_elem){.is_int = true, .num = frame->nwritten};
+        flattener->input_path[flattener->from_root + flattener->depth - 1] = (ckpt_path_elem){.is_int = true,
+                                                                                              .num = i};
     }
     frame->nwritten++;
-    return visit_child(w, &child);
+    return visit_child(flattener, &child);
 }
 
-static ckpt_status flatten_root(struct flattener *w)
+static ckpt_status flatten_root(struct flattener *flattener)
 {
-    const ckpt_plan *p = w->leaves->plan;
+    const ckpt_plan *p = flattener->leaves->plan;
     const ckpt_value *root = p->root ? file_replacement_of(p->file, p->root) : NULL;
     if (!root || !is_mapping(root))
-        return fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+        return fail(flattener->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "what is to be written is {no} {=mapping}, and a distributed checkpoint is one\n"
                     "--root PATH picks a mapping; `ckpt info` shows where the weights are");
-    CKPT_TRY(plan_index_entry_rows(w->leaves->plan, w->err));
-    CKPT_TRY(push_container(w, root));
-    while (w->depth)
-        CKPT_TRY(visit_next(w));
+    CKPT_TRY(plan_index_entry_rows(flattener->leaves->plan, flattener->err));
+    CKPT_TRY(push_container(flattener, root));
+    while (flattener->depth)
+        CKPT_TRY(visit_next(flattener));
     return CKPT_OK;
 }
 

@@ -29,80 +29,80 @@ static bool is_shard(ckpt_str name)
     return parse_name(name, number);
 }
 
-static bool probe(const struct probe *p)
+static bool probe(const struct probe *this_probe)
 {
     struct folder d;
-    folder_scan(p->names, p->nnames, &d);
-    return probe_matches(p, is_shard) && !d.nindexes && !d.nsingle;
+    folder_scan(this_probe->names, this_probe->nnames, &d);
+    return probe_matches(this_probe, is_shard) && !d.nindexes && !d.nsingle;
 }
 
-/* check_complete - refuses the sorted LIST of N files if it has a gap. Salvage reports gaps by tensor. */
-static ckpt_status check_complete(const ckpt_file *f, const ckpt_str *list, size_t n, ckpt_error *err)
+/* check_complete - refuses the sorted LIST of COUNT files if it has a gap. Salvage reports gaps by tensor. */
+static ckpt_status check_complete(const ckpt_file *f, const ckpt_str *list, size_t count, ckpt_error *err)
 {
     uint64_t rank = 1, file = 1; /* of the name that comes next if none is missing */
     uint64_t number[3];          /* in the name: rank, file and count of files */
     size_t i = 0;
-    for (; i < n && parse_name(list[i], number) && number[0] == rank && number[1] == file; i++) {
+    for (; i < count && parse_name(list[i], number) && number[0] == rank && number[1] == file; i++) {
         rank += number[1] >= number[2];
         file = number[1] >= number[2] ? 1 : file + 1;
     }
-    if (f->salvage || (i == n && file == 1))
+    if (f->salvage || (i == count && file == 1))
         return CKPT_OK;
-    ckpt_str next = i < n ? list[i] : str_of("", 0);
+    ckpt_str next = i < count ? list[i] : str_of("", 0);
     return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                 "{=file %" PRIu64 " of rank %" PRIu64 "} is {missing}%s%.*s\n"
                 "put all files of the save into the folder",
                 file, rank - 1, next.len ? ", which precedes " : "", STR_ARG(next));
 }
 
-/* read_saved_offsets - reads the saved_offsets of T to OFFSET. If T is NULL, only skips them. */
-static ckpt_status read_saved_offsets(json_scan *j, const ckpt_tensor *t, uint64_t *offset)
+/* read_saved_offsets - reads the saved_offsets of TENSOR to OFFSET. If TENSOR is NULL, only skips them. */
+static ckpt_status read_saved_offsets(json_scan *scan, const ckpt_tensor *tensor, uint64_t *offset)
 {
     enum json_event e;
     uint32_t n = 0;
-    CKPT_TRY(json_expect(j, JSON_ARRAY, "\"saved_offsets\"", "an array"));
-    while ((e = json_next(j)) == JSON_NUMBER) {
+    CKPT_TRY(json_expect(scan, JSON_ARRAY, "\"saved_offsets\"", "an array"));
+    while ((e = json_next(scan)) == JSON_NUMBER) {
         uint64_t v;
-        if (!json_get_uint(j, &v) || (t && n == t->ndim))
-            return json_fail(j,
+        if (!json_get_uint(scan, &v) || (tensor && n == tensor->ndim))
+            return json_fail(scan,
                              "\"saved_offsets\" with {other or more numbers} than {=one for each dimension}");
-        if (t)
+        if (tensor)
             offset[n] = v;
         n++;
     }
     if (e != JSON_ARRAY_END)
-        return json_unexpected(j, e, "\"saved_offsets\"", "numbers");
-    return !t || n == t->ndim
+        return json_unexpected(scan, e, "\"saved_offsets\"", "numbers");
+    return !tensor || n == tensor->ndim
                ? CKPT_OK
-               : json_fail(j, "\"saved_offsets\" with {fewer numbers} than {=one for each dimension}");
+               : json_fail(scan, "\"saved_offsets\" with {fewer numbers} than {=one for each dimension}");
 }
 
 /* read_sharding_info - reads DCP_SHARDING_INFO: sets OFFSET[I] to the saved_offsets of row I of PART. */
-static ckpt_status read_sharding_info(ckpt_file *f, ckpt_file *part, json_scan *j, const uint64_t **offset)
+static ckpt_status read_sharding_info(ckpt_file *f, ckpt_file *part, json_scan *scan, const uint64_t **offset)
 {
     enum json_event e;
-    CKPT_TRY(json_expect(j, JSON_OBJECT, "DCP_SHARDING_INFO", "an object"));
-    while ((e = json_next(j)) == JSON_KEY) {
-        uint32_t row = file_find_tensor(part, j->str);
+    CKPT_TRY(json_expect(scan, JSON_OBJECT, "DCP_SHARDING_INFO", "an object"));
+    while ((e = json_next(scan)) == JSON_KEY) {
+        uint32_t row = file_find_tensor(part, scan->str);
         const ckpt_tensor found = row == CKPT_NO_TENSOR ? (ckpt_tensor){0} : table_tensor(&part->table, row);
         const ckpt_tensor *t = row == CKPT_NO_TENSOR ? NULL : &found;
         uint64_t *at = t ? arena_array(f->a, t->ndim, sizeof *at) : NULL;
         if (t && !at)
             return CKPT_ENOMEM;
-        CKPT_TRY(json_expect(j, JSON_OBJECT, "an entry of DCP_SHARDING_INFO", "an object"));
-        while ((e = json_next(j)) == JSON_KEY) {
-            if (!str_is(j->str, "saved_offsets")) {
-                CKPT_TRY(json_skip(j, json_next(j)));
+        CKPT_TRY(json_expect(scan, JSON_OBJECT, "an entry of DCP_SHARDING_INFO", "an object"));
+        while ((e = json_next(scan)) == JSON_KEY) {
+            if (!str_is(scan->str, "saved_offsets")) {
+                CKPT_TRY(json_skip(scan, json_next(scan)));
                 continue;
             }
-            CKPT_TRY(read_saved_offsets(j, t, at));
+            CKPT_TRY(read_saved_offsets(scan, t, at));
             if (t)
                 offset[row] = at;
         }
         if (e != JSON_OBJECT_END)
-            return json_unexpected(j, e, "an entry of DCP_SHARDING_INFO", "a key");
+            return json_unexpected(scan, e, "an entry of DCP_SHARDING_INFO", "a key");
     }
-    return e == JSON_OBJECT_END ? CKPT_OK : json_unexpected(j, e, "DCP_SHARDING_INFO", "a key");
+    return e == JSON_OBJECT_END ? CKPT_OK : json_unexpected(scan, e, "DCP_SHARDING_INFO", "a key");
 }
 
 static ckpt_status add_shards_of_file(struct sharded_tensors *all, ckpt_file *part)

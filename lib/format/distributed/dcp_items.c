@@ -40,10 +40,10 @@ struct item_source {
     unsigned nranges, next_range;
 };
 
-/* chunk_end - returns where the chunk of item I ends in the source. */
-static uint64_t chunk_end(const struct dcp_items *items, size_t i)
+/* chunk_end - returns where the chunk of item INDEX ends in the source. */
+static uint64_t chunk_end(const struct dcp_items *items, size_t index)
 {
-    return i + 1 < items->nitems ? items->items[i + 1].source_offset : items->nbytes;
+    return index + 1 < items->nitems ? items->items[index + 1].source_offset : items->nbytes;
 }
 
 /* find_item - returns the index of the item that has byte OFF of the source. */
@@ -77,11 +77,11 @@ ckpt_status dcp_unpack_zstd(source **src, uint64_t max_bytes, ckpt_error *err)
     return st;
 }
 
-/* max_unpacked_bytes - returns how many bytes item I, a zstd frame, may unpack to. */
-static uint64_t max_unpacked_bytes(const struct dcp_items *items, size_t i)
+/* max_unpacked_bytes - returns how many bytes item INDEX, a zstd frame, may unpack to. */
+static uint64_t max_unpacked_bytes(const struct dcp_items *items, size_t index)
 {
     uint64_t max_bytes = UINT64_MAX;
-    (void)checked_add(chunk_end(items, i) - items->items[i].source_offset, MAX_OVERHEAD, &max_bytes);
+    (void)checked_add(chunk_end(items, index) - items->items[index].source_offset, MAX_OVERHEAD, &max_bytes);
     return max_bytes;
 }
 
@@ -101,14 +101,14 @@ static ckpt_status check_matches_metadata(const struct dcp_items *items, const s
                       "an item of {another shape} than {=its chunk} in .metadata");
 }
 
-static ckpt_status open_item(const struct dcp_items *items, size_t i, ckpt_file **out, ckpt_error *err)
+static ckpt_status open_item(const struct dcp_items *items, size_t index, ckpt_file **out, ckpt_error *err)
 {
-    const struct dcp_item *item = &items->items[i];
+    const struct dcp_item *item = &items->items[index];
     const ckpt_file *in = items->files[item->file];
     source *src;
     ckpt_status st = source_slice(in->src, item->file_offset, item->length, &src, err);
     if (st == CKPT_OK && item->is_zstd)
-        st = dcp_unpack_zstd(&src, max_unpacked_bytes(items, i), err);
+        st = dcp_unpack_zstd(&src, max_unpacked_bytes(items, index), err);
     if (st == CKPT_OK)
         st = format_open(&(struct opening){.path = in->path,
                                            .src = src,
@@ -139,55 +139,57 @@ static uint64_t find_data_position(const struct dcp_item *item, const ckpt_file 
 
 /* ------------------------------------------------------------------------ reading */
 
-static ckpt_file *find_open_archive(const struct item_source *self, size_t i)
+static ckpt_file *find_open_archive(const struct item_source *self, size_t index)
 {
     for (unsigned k = 0; k < MAX_OPEN; k++)
-        if (self->open_archives[k].item == i)
+        if (self->open_archives[k].item == index)
             return self->open_archives[k].file;
     return NULL;
 }
 
-/* keep_open_archive - keeps F, the archive of item I, and closes the archive that was kept longest. */
-static void keep_open_archive(struct item_source *self, size_t i, ckpt_file *f)
+/* keep_open_archive - keeps F, the archive of item INDEX, and closes the archive that was kept longest. */
+static void keep_open_archive(struct item_source *self, size_t index, ckpt_file *f)
 {
     unsigned k = self->next_archive++ % MAX_OPEN;
     file_free(self->open_archives[k].file);
-    self->open_archives[k].item = i;
+    self->open_archives[k].item = index;
     self->open_archives[k].file = f;
 }
 
-/* read_elements - reads N of the row-major bytes of row 0 of F, from OFF on. The row may have any strides. */
-static ckpt_status read_elements(ckpt_file *f, uint64_t off, unsigned char *out, size_t n, ckpt_error *err)
+/* read_elements - reads NBYTES of the row-major bytes of row 0 of F, from OFF on. The row may have any
+ * strides. */
+static ckpt_status read_elements(ckpt_file *f, uint64_t off, unsigned char *out, size_t nbytes,
+                                 ckpt_error *err)
 {
     uint32_t width = dtype_info(table_dtype_of(&f->table, 0))->block_bytes;
     unsigned char element[32];
-    while (n) {
-        uint64_t first = off / width, skip = off % width, count = n / width, nread;
+    while (nbytes) {
+        uint64_t first = off / width, skip = off % width, count = nbytes / width, nread;
         if (skip == 0 && count) {
             CKPT_TRY(stream_read(&f->table, 0, first, count, out, err));
             nread = count * width;
         } else {
             CKPT_TRY(stream_read(&f->table, 0, first, 1, element, err));
-            nread = width - skip < n ? width - skip : n;
+            nread = width - skip < nbytes ? width - skip : nbytes;
             memcpy(out, element + skip, (size_t)nread);
         }
         out += nread;
         off += nread;
-        n -= (size_t)nread;
+        nbytes -= (size_t)nread;
     }
     return CKPT_OK;
 }
 
-/* read_indirect - reads N bytes at OFF of item I through its archive. The caller holds the lock. */
-static ckpt_status read_indirect(struct item_source *self, size_t i, uint64_t off, void *out, size_t n,
-                                 ckpt_error *err)
+/* read_indirect - reads NBYTES bytes at OFF of item INDEX through its archive. The caller holds the lock. */
+static ckpt_status read_indirect(struct item_source *self, size_t index, uint64_t off, void *out,
+                                 size_t nbytes, ckpt_error *err)
 {
-    ckpt_file *f = find_open_archive(self, i);
+    ckpt_file *f = find_open_archive(self, index);
     if (!f) {
-        CKPT_TRY(open_item(&self->items, i, &f, err));
-        keep_open_archive(self, i, f);
+        CKPT_TRY(open_item(&self->items, index, &f, err));
+        keep_open_archive(self, index, f);
     }
-    return read_elements(f, off, out, n, err);
+    return read_elements(f, off, out, nbytes, err);
 }
 
 /* copy_crc - copies the checksum in F, the archive of ITEM, to ITEM if it covers exactly the chunk. */
@@ -199,16 +201,17 @@ static void copy_crc(struct dcp_item *item, const ckpt_file *f)
     item->crc = s->crc;
 }
 
-/* locate_item - sets *POSITION to the data_position of item I, and opens its archive if that is not known. */
-static ckpt_status locate_item(struct item_source *self, size_t i, uint64_t *position, ckpt_error *err)
+/* locate_item - sets *POSITION to the data_position of item INDEX, and opens its archive if that is not
+ * known. */
+static ckpt_status locate_item(struct item_source *self, size_t index, uint64_t *position, ckpt_error *err)
 {
     ckpt_file *f;
-    struct dcp_item *item = &self->items.items[i];
+    struct dcp_item *item = &self->items.items[index];
     *position = atomic_load_explicit(&item->data_position, memory_order_acquire);
     if (*position)
         return CKPT_OK;
     pthread_mutex_lock(&self->lock); /* because reference counts are not atomic */
-    ckpt_status st = open_item(&self->items, i, &f, err);
+    ckpt_status st = open_item(&self->items, index, &f, err);
     if (st == CKPT_OK) {
         *position = find_data_position(item, f);
         if (*position != INDIRECT)
@@ -247,18 +250,18 @@ static void keep_range(struct item_source *self, const struct read_range *range)
     self->ranges[k] = *range;
 }
 
-/* add_range - notes that N bytes at OFF of item I were read. When all bytes of the item were read, in any
- * order, checks their checksum. */
-static ckpt_status add_range(struct item_source *self, size_t i, uint64_t off, const void *bytes, size_t n,
-                             ckpt_error *err)
+/* add_range - notes that NBYTES bytes at OFF of item INDEX were read. When all bytes of the item were read,
+ * in any order, checks their checksum. */
+static ckpt_status add_range(struct item_source *self, size_t index, uint64_t off, const void *bytes,
+                             size_t nbytes, ckpt_error *err)
 {
-    struct dcp_item *item = &self->items.items[i];
+    struct dcp_item *item = &self->items.items[index];
     if (!item->has_crc || atomic_load(&item->crc_checked) || self->items.checkpoint->ignore_crc)
         return CKPT_OK;
-    struct read_range range = {i, off, off + n, crc32_update(0, bytes, n)};
+    struct read_range range = {index, off, off + nbytes, crc32_update(0, bytes, nbytes)};
     pthread_mutex_lock(&self->lock);
     join_ranges(self, &range);
-    bool all = range.start == 0 && range.end == chunk_end(&self->items, i) - item->source_offset;
+    bool all = range.start == 0 && range.end == chunk_end(&self->items, index) - item->source_offset;
     if (all)
         atomic_store(&item->crc_checked, range.crc == item->crc);
     else
@@ -273,34 +276,35 @@ static ckpt_status add_range(struct item_source *self, size_t i, uint64_t off, c
     return name_file_if_failed(CKPT_ECHECKSUM, self->items.files[item->file]->path, err);
 }
 
-static ckpt_status read_item(struct item_source *self, size_t i, uint64_t off, void *out, size_t n,
+static ckpt_status read_item(struct item_source *self, size_t index, uint64_t off, void *out, size_t nbytes,
                              ckpt_error *err)
 {
     uint64_t position;
-    const ckpt_file *in = self->items.files[self->items.items[i].file];
-    CKPT_TRY(locate_item(self, i, &position, err));
+    const ckpt_file *in = self->items.files[self->items.items[index].file];
+    CKPT_TRY(locate_item(self, index, &position, err));
     if (position != INDIRECT) {
-        ckpt_status st = source_read(in->src, position - 1 + off, out, n, err);
-        return st == CKPT_OK ? add_range(self, i, off, out, n, err) : name_file_if_failed(st, in->path, err);
+        ckpt_status st = source_read(in->src, position - 1 + off, out, nbytes, err);
+        return st == CKPT_OK ? add_range(self, index, off, out, nbytes, err)
+                             : name_file_if_failed(st, in->path, err);
     }
     pthread_mutex_lock(&self->lock);
-    ckpt_status st = read_indirect(self, i, off, out, n, err);
+    ckpt_status st = read_indirect(self, index, off, out, nbytes, err);
     pthread_mutex_unlock(&self->lock);
     return st;
 }
 
-static ckpt_status items_read(source *src, uint64_t off, void *to, size_t n, ckpt_error *err)
+static ckpt_status items_read(source *src, uint64_t off, void *to, size_t nbytes, ckpt_error *err)
 {
     struct item_source *self = (struct item_source *)src;
     unsigned char *out = to;
-    for (size_t i = find_item(&self->items, off); n; i++) {
+    for (size_t i = find_item(&self->items, off); nbytes; i++) {
         uint64_t left = chunk_end(&self->items, i) - off;
-        size_t chunk_size = left < n ? (size_t)left : n;
+        size_t chunk_size = left < nbytes ? (size_t)left : nbytes;
         if (chunk_size)
             CKPT_TRY(read_item(self, i, off - self->items.items[i].source_offset, out, chunk_size, err));
         out += chunk_size;
         off += chunk_size;
-        n -= chunk_size;
+        nbytes -= chunk_size;
     }
     return CKPT_OK;
 }
@@ -332,55 +336,56 @@ source *dcp_items_source(const struct dcp_items *items)
 
 /* ----------------------------------------------------------------------- checking */
 
-static ckpt_status check_item_crc(const struct dcp_items *items, size_t i, ckpt_file *f, ckpt_error *err)
+static ckpt_status check_item_crc(const struct dcp_items *items, size_t index, ckpt_file *f, ckpt_error *err)
 {
-    const struct dcp_item *item = &items->items[i];
+    const struct dcp_item *item = &items->items[index];
     struct stream_options o = {.ignore_crc = false};
     ckpt_status st = storage_check_crc(&f->table, table_storage_of(&f->table, 0), &o, err);
     error_add_position(st == CKPT_OK ? NULL : err, item->file_offset, str_of("", 0));
     return name_file_if_failed(st, items->files[item->file]->path, err);
 }
 
-/* fill_record - sets *OUT to where the elements of item I are in its file; F is the archive of the item. If
- * the elements are compressed, checks their CRC instead and leaves out->src NULL. */
-static ckpt_status fill_record(const struct dcp_items *items, size_t i, ckpt_file *f,
+/* fill_record - sets *OUT to where the elements of item INDEX are in its file; F is the archive of the item.
+ * If the elements are compressed, checks their CRC instead and leaves out->src NULL. */
+static ckpt_status fill_record(const struct dcp_items *items, size_t index, ckpt_file *f,
                                struct check_record *out, ckpt_error *err)
 {
-    const ckpt_file *in = items->files[items->items[i].file];
+    const ckpt_file *in = items->files[items->items[index].file];
     const struct storage *s = &f->table.storages[table_storage_of(&f->table, 0)];
     CKPT_TRY(source_locate(s->src, err));
-    *out = (struct check_record){.name = items->tensors[items->items[i].tensor].name,
+    *out = (struct check_record){.name = items->tensors[items->items[index].tensor].name,
                                  .path = in->path,
                                  .file_offset = source_pos(s->src, s->off),
                                  .crc = s->crc};
-    if (items->items[i].is_zstd || out->file_offset == CKPT_NO_OFFSET)
-        return check_item_crc(items, i, f, err);
+    if (items->items[index].is_zstd || out->file_offset == CKPT_NO_OFFSET)
+        return check_item_crc(items, index, f, err);
     return source_slice(in->src, out->file_offset, s->nbytes, &out->src, err); /* F closes s->src */
 }
 
-static ckpt_status check_open_archive(struct item_source *self, size_t i, bool compare, ckpt_file *f,
+static ckpt_status check_open_archive(struct item_source *self, size_t index, bool compare, ckpt_file *f,
                                       struct check_record *record, ckpt_error *err)
 {
     const struct storage *in = &f->table.storages[table_storage_of(&f->table, 0)];
-    atomic_store_explicit(&self->items.items[i].data_position, find_data_position(&self->items.items[i], f),
-                          memory_order_release);
+    atomic_store_explicit(&self->items.items[index].data_position,
+                          find_data_position(&self->items.items[index], f), memory_order_release);
     if (!in->has_crc)
         return CKPT_OK;
-    ckpt_status st = compare ? check_item_crc(&self->items, i, f, err)
-                             : fill_record(&self->items, i, f, record, err);
-    record->path = self->items.files[self->items.items[i].file]->path;
+    ckpt_status st = compare ? check_item_crc(&self->items, index, f, err)
+                             : fill_record(&self->items, index, f, record, err);
+    record->path = self->items.files[self->items.items[index].file]->path;
     return st;
 }
 
-ckpt_status dcp_items_check(source *src, size_t i, bool compare, struct check_record *record, ckpt_error *err)
+ckpt_status dcp_items_check(source *items_source, size_t index, bool compare, struct check_record *record,
+                            ckpt_error *err)
 {
-    struct item_source *self = (struct item_source *)src;
+    struct item_source *self = (struct item_source *)items_source;
     ckpt_file *f;
     *record = (struct check_record){.src = NULL};
-    ckpt_status st = open_item(&self->items, i, &f, err);
+    ckpt_status st = open_item(&self->items, index, &f, err);
     if (st == CKPT_OK) {
-        st = check_open_archive(self, i, compare, f, record, err);
+        st = check_open_archive(self, index, compare, f, record, err);
         file_free(f);
     }
-    return prefix_where_if_failed(st, self->items.tensors[self->items.items[i].tensor].name, err);
+    return prefix_where_if_failed(st, self->items.tensors[self->items.items[index].tensor].name, err);
 }

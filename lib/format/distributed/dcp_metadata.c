@@ -61,82 +61,86 @@ struct dcp_machine {
 
 /* ------------------------------------------------------------------------- memory */
 
-/* grow - makes room for MORE elements of SIZE bytes after the N of the array whose pointer is at ARRAY. */
-static bool grow(struct dcp_machine *m, void *array, size_t n, size_t *cap, size_t more, size_t size)
+/* grow - makes room for MORE elements of SIZE bytes after the NBYTES of the array whose pointer is at
+ * ARRAY. */
+static bool grow(struct dcp_machine *machine, void *array, size_t nbytes, size_t *cap, size_t more,
+                 size_t size)
 {
-    if (more > MAX_COUNT - n)
-        return unpickler_fail(&m->u, CKPT_ELIMIT, "makes {more} than {=2^31 values}");
-    while (*cap - n < more)
-        if (!unpickler_grow(&m->u, array, cap, size))
+    if (more > MAX_COUNT - nbytes)
+        return unpickler_fail(&machine->u, CKPT_ELIMIT, "makes {more} than {=2^31 values}");
+    while (*cap - nbytes < more)
+        if (!unpickler_grow(&machine->u, array, cap, size))
             return false;
     return true;
 }
 
-/* add_words - adds N words of DCP_NOTHING and sets *AT to the index of the first. */
-static bool add_words(struct dcp_machine *m, size_t n, size_t *at)
+/* add_words - adds COUNT words of DCP_NOTHING and sets *AT to the index of the first. */
+static bool add_words(struct dcp_machine *machine, size_t count, size_t *at)
 {
-    struct dcp_metadata *out = m->out;
-    if (!grow(m, &out->words, out->nwords, &out->cap_words, n, sizeof *out->words))
+    struct dcp_metadata *out = machine->out;
+    if (!grow(machine, &out->words, out->nwords, &out->cap_words, count, sizeof *out->words))
         return false;
     *at = out->nwords;
-    memset(out->words + out->nwords, 0, n * sizeof *out->words);
-    out->nwords += n;
+    memset(out->words + out->nwords, 0, count * sizeof *out->words);
+    out->nwords += count;
     return true;
 }
 
 static dcp_word make_word(enum dcp_type type, uint64_t value) { return value << 4 | type; }
 
-static bool push(struct dcp_machine *m, dcp_word word)
+static bool push(struct dcp_machine *machine, dcp_word word)
 {
-    if (m->u.top == m->cap_stack && !unpickler_grow(&m->u, &m->stack, &m->cap_stack, sizeof *m->stack))
+    if (machine->u.top == machine->cap_stack &&
+        !unpickler_grow(&machine->u, &machine->stack, &machine->cap_stack, sizeof *machine->stack))
         return false;
-    m->stack[m->u.top++] = word;
+    machine->stack[machine->u.top++] = word;
     return true;
 }
 
-static bool put_memo(struct dcp_machine *m, uint64_t index)
+static bool put_memo(struct dcp_machine *machine, uint64_t index)
 {
-    return unpickler_need(&m->u, 1) && unpickler_put_memo(&m->u, index, m->stack[m->u.top - 1]);
+    return unpickler_need(&machine->u, 1) &&
+           unpickler_put_memo(&machine->u, index, machine->stack[machine->u.top - 1]);
 }
 
-static bool get_memo(struct dcp_machine *m, uint64_t index)
+static bool get_memo(struct dcp_machine *machine, uint64_t index)
 {
-    dcp_word word = unpickler_get_memo(&m->u, index);
-    return word != DCP_NOTHING && push(m, word);
+    dcp_word word = unpickler_get_memo(&machine->u, index);
+    return word != DCP_NOTHING && push(machine, word);
 }
 
 /* ------------------------------------------------------------------------- values */
 
-static bool push_int(struct dcp_machine *m, int64_t i)
+static bool push_int(struct dcp_machine *machine, int64_t index)
 {
-    bool fits = i >= -MAX_INT && i <= MAX_INT;
-    return push(m, fits ? (dcp_word)((uint64_t)i << 4 | DCP_INT) : DCP_OTHER);
+    bool fits = index >= -MAX_INT && index <= MAX_INT;
+    return push(machine, fits ? (dcp_word)((uint64_t)index << 4 | DCP_INT) : DCP_OTHER);
 }
 
-/* push_long - executes LONG1 and LONG4 for N bytes, a little-endian number in two's complement. */
-static bool push_long(struct dcp_machine *m, uint64_t n)
+/* push_long - executes LONG1 and LONG4 for COUNT bytes, a little-endian number in two's complement. */
+static bool push_long(struct dcp_machine *machine, uint64_t count)
 {
     uint64_t v = 0;
-    if (n > READER_WINDOW)
-        return unpickler_skip(&m->u, n) && push(m, DCP_OTHER);
-    const unsigned char *b = unpickler_take(&m->u, (size_t)n);
+    if (count > READER_WINDOW)
+        return unpickler_skip(&machine->u, count) && push(machine, DCP_OTHER);
+    const unsigned char *b = unpickler_take(&machine->u, (size_t)count);
     if (!b)
         return false;
-    for (size_t i = 0; i < n && i < 8; i++)
+    for (size_t i = 0; i < count && i < 8; i++)
         v |= (uint64_t)b[i] << 8 * i;
-    if (n && n < 8 && b[n - 1] & 0x80)
-        v |= UINT64_MAX << 8 * n;
-    bool too_wide = n > 9 || (n == 9 && (b[8] || v >> 63)) || (n == 8 && v >> 63);
-    return too_wide ? push(m, DCP_OTHER) : push_int(m, (int64_t)v);
+    if (count && count < 8 && b[count - 1] & 0x80)
+        v |= UINT64_MAX << 8 * count;
+    bool too_wide = count > 9 || (count == 9 && (b[8] || v >> 63)) || (count == 8 && v >> 63);
+    return too_wide ? push(machine, DCP_OTHER) : push_int(machine, (int64_t)v);
 }
 
-static bool read_line(struct dcp_machine *m, char copy[256], ckpt_str *out)
+static bool read_line(struct dcp_machine *machine, char copy[256], ckpt_str *out)
 {
     size_t n = 0;
     const unsigned char *b;
-    while ((b = unpickler_take(&m->u, 1)) && *b != '\n') {
+    while ((b = unpickler_take(&machine->u, 1)) && *b != '\n') {
         if (n == 255)
-            return unpickler_fail(&m->u, CKPT_EUNSUPPORTED, "has a name of more than 255 bytes");
+            return unpickler_fail(&machine->u, CKPT_EUNSUPPORTED, "has a name of more than 255 bytes");
         copy[n++] = (char)*b;
     }
     *out = str_of(copy, n);
@@ -144,95 +148,96 @@ static bool read_line(struct dcp_machine *m, char copy[256], ckpt_str *out)
 }
 
 /* push_int_line - executes INT and LONG of protocol 0, whose number is a line of text. */
-static bool push_int_line(struct dcp_machine *m)
+static bool push_int_line(struct dcp_machine *machine)
 {
     char line[256];
     ckpt_str s;
     uint64_t n;
-    if (!read_line(m, line, &s))
+    if (!read_line(machine, line, &s))
         return false;
     s.len -= s.len && s.ptr[s.len - 1] == 'L';
     bool negative = s.len && s.ptr[0] == '-', is_bool = s.len > 1 && s.ptr[0] == '0'; /* 00, 01 */
     if (is_bool || !str_uint(str_skip(s, negative), &n) || n > INT64_MAX)
-        return push(m, DCP_OTHER);
-    return push_int(m, negative ? -(int64_t)n : (int64_t)n);
+        return push(machine, DCP_OTHER);
+    return push_int(machine, negative ? -(int64_t)n : (int64_t)n);
 }
 
-/* keep_text - sets *INDEX to the index of the text S, which is added unless it is in the cache. */
-MODULO static bool keep_text(struct dcp_machine *m, ckpt_str s, uint32_t *index)
+/* keep_text - sets *INDEX to the index of the text TEXT, which is added unless it is in the cache. */
+MODULO static bool keep_text(struct dcp_machine *machine, ckpt_str text, uint32_t *index)
 {
-    struct dcp_metadata *out = m->out;
+    struct dcp_metadata *out = machine->out;
     uint32_t hash = 2166136261u; /* FNV-1a */
-    for (size_t i = 0; i < s.len; i++)
-        hash = (hash ^ (unsigned char)s.ptr[i]) * 16777619u;
-    uint32_t *slot = &m->text_cache[(hash ^ hash >> 16) % CACHE_SLOTS];
-    if (*slot && str_eq(out->texts[*slot - 1], s)) {
+    for (size_t i = 0; i < text.len; i++)
+        hash = (hash ^ (unsigned char)text.ptr[i]) * 16777619u;
+    uint32_t *slot = &machine->text_cache[(hash ^ hash >> 16) % CACHE_SLOTS];
+    if (*slot && str_eq(out->texts[*slot - 1], text)) {
         *index = *slot - 1;
         return true;
     }
-    if (!grow(m, &out->texts, out->ntexts, &out->cap_texts, 1, sizeof *out->texts))
+    if (!grow(machine, &out->texts, out->ntexts, &out->cap_texts, 1, sizeof *out->texts))
         return false;
-    out->texts[out->ntexts] = arena_str(m->u.a, s);
+    out->texts[out->ntexts] = arena_str(machine->u.a, text);
     if (!out->texts[out->ntexts].ptr)
-        return unpickler_fail_memory(&m->u);
+        return unpickler_fail_memory(&machine->u);
     *index = (uint32_t)out->ntexts++;
     *slot = *index + 1;
     return true;
 }
 
-static bool push_text(struct dcp_machine *m, uint64_t n)
+static bool push_text(struct dcp_machine *machine, uint64_t count)
 {
     uint32_t index = 0;
-    if (n > MAX_TEXT)
-        return unpickler_skip(&m->u, n) && push(m, DCP_OTHER);
-    const unsigned char *b = unpickler_take(&m->u, (size_t)n);
+    if (count > MAX_TEXT)
+        return unpickler_skip(&machine->u, count) && push(machine, DCP_OTHER);
+    const unsigned char *b = unpickler_take(&machine->u, (size_t)count);
     if (!b)
         return false;
-    ckpt_str s = str_of((const char *)b, (size_t)n);
+    ckpt_str s = str_of((const char *)b, (size_t)count);
     if (!utf8_check(s, true, NULL))
-        return fail_op(m, "has text that is {not} {=UTF-8}");
-    return keep_text(m, s, &index) && push(m, make_word(DCP_TEXT, index));
+        return fail_op(machine, "has text that is {not} {=UTF-8}");
+    return keep_text(machine, s, &index) && push(machine, make_word(DCP_TEXT, index));
 }
 
-static bool push_skipped(struct dcp_machine *m, uint64_t n)
+static bool push_skipped(struct dcp_machine *machine, uint64_t count)
 {
-    return unpickler_skip(&m->u, n) && push(m, DCP_OTHER);
+    return unpickler_skip(&machine->u, count) && push(machine, DCP_OTHER);
 }
 
-/* find_cached_sizes - returns the cache entry for the tuple of the N integers from stack index FIRST on.
+/* find_cached_sizes - returns the cache entry for the tuple of the COUNT integers from stack index FIRST on.
  * Sets *KNOWN if the entry is that tuple. */
-MODULO static dcp_word *find_cached_sizes(struct dcp_machine *m, size_t first, size_t n, bool *known)
+MODULO static dcp_word *find_cached_sizes(struct dcp_machine *machine, size_t first, size_t count,
+                                          bool *known)
 {
-    uint64_t hash = n;
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ m->stack[first + i]) * 0x9e3779b97f4a7c15u;
-    dcp_word *slot = &m->sizes_cache[hash >> 48 & (CACHE_SLOTS - 1)];
-    const dcp_word *have = *slot ? m->out->words + dcp_value(*slot) : NULL;
-    *known = have && have[0] == n;
-    for (size_t i = 0; *known && i < n; i++)
-        *known = have[1 + i] == dcp_value(m->stack[first + i]);
+    uint64_t hash = count;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ machine->stack[first + i]) * 0x9e3779b97f4a7c15u;
+    dcp_word *slot = &machine->sizes_cache[hash >> 48 & (CACHE_SLOTS - 1)];
+    const dcp_word *have = *slot ? machine->out->words + dcp_value(*slot) : NULL;
+    *known = have && have[0] == count;
+    for (size_t i = 0; *known && i < count; i++)
+        *known = have[1 + i] == dcp_value(machine->stack[first + i]);
     return slot;
 }
 
-/* make_tuple - sets *OUT to a tuple of the N topmost values, and leaves these on the stack. */
-static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
+/* make_tuple - sets *OUT to a tuple of the COUNT topmost values, and leaves these on the stack. */
+static bool make_tuple(struct dcp_machine *machine, size_t count, dcp_word *out)
 {
-    size_t at, first = m->u.top - n;
+    size_t at, first = machine->u.top - count;
     bool sizes = true, known = false;
     uint64_t i;
-    for (size_t k = 0; k < n; k++)
-        sizes = sizes && dcp_int(m->stack[first + k], &i);
-    dcp_word *slot = sizes ? find_cached_sizes(m, first, n, &known) : NULL;
+    for (size_t k = 0; k < count; k++)
+        sizes = sizes && dcp_int(machine->stack[first + k], &i);
+    dcp_word *slot = sizes ? find_cached_sizes(machine, first, count, &known) : NULL;
     if (known) {
         *out = *slot;
         return true;
     }
-    if (!add_words(m, n + 1, &at))
+    if (!add_words(machine, count + 1, &at))
         return false;
-    m->out->words[at] = n;
-    for (size_t k = 0; k < n; k++) {
-        dcp_word word = m->stack[first + k];
-        m->out->words[at + 1 + k] = sizes ? dcp_value(word) : word;
+    machine->out->words[at] = count;
+    for (size_t k = 0; k < count; k++) {
+        dcp_word word = machine->stack[first + k];
+        machine->out->words[at + 1 + k] = sizes ? dcp_value(word) : word;
     }
     *out = make_word(sizes ? DCP_SIZES : DCP_TUPLE, at);
     if (slot)
@@ -240,44 +245,44 @@ static bool make_tuple(struct dcp_machine *m, size_t n, dcp_word *out)
     return true;
 }
 
-static bool push_tuple(struct dcp_machine *m, size_t n)
+static bool push_tuple(struct dcp_machine *machine, size_t count)
 {
     dcp_word tuple;
-    if (!unpickler_need(&m->u, n) || !make_tuple(m, n, &tuple))
+    if (!unpickler_need(&machine->u, count) || !make_tuple(machine, count, &tuple))
         return false;
-    m->u.top -= n;
-    return push(m, tuple);
+    machine->u.top -= count;
+    return push(machine, tuple);
 }
 
-static bool push_tuple_above_mark(struct dcp_machine *m)
+static bool push_tuple_above_mark(struct dcp_machine *machine)
 {
     size_t from = 0;
-    return unpickler_pop_mark(&m->u, &from) && push_tuple(m, m->u.top - from);
+    return unpickler_pop_mark(&machine->u, &from) && push_tuple(machine, machine->u.top - from);
 }
 
-static bool push_container(struct dcp_machine *m, enum dcp_type type)
+static bool push_container(struct dcp_machine *machine, enum dcp_type type)
 {
-    struct dcp_metadata *out = m->out;
-    if (!grow(m, &out->containers, out->ncontainers, &out->cap_containers, 1, sizeof *out->containers))
+    struct dcp_metadata *out = machine->out;
+    if (!grow(machine, &out->containers, out->ncontainers, &out->cap_containers, 1, sizeof *out->containers))
         return false;
     out->containers[out->ncontainers] = (struct dcp_container){0, 0, 0};
-    return push(m, make_word(type, out->ncontainers++));
+    return push(machine, make_word(type, out->ncontainers++));
 }
 
-static bool reserve_words(struct dcp_machine *m, struct dcp_container *container, size_t more)
+static bool reserve_words(struct dcp_machine *machine, struct dcp_container *container, size_t more)
 {
-    size_t want = (size_t)container->nwords + more, at = m->first_free,
+    size_t want = (size_t)container->nwords + more, at = machine->first_free,
            cap = container->cap_words < 32 ? SMALL_DICT : (size_t)container->cap_words * 2;
     if (want <= container->cap_words)
         return true;
     cap = cap > want ? cap : want;
     if (cap > MAX_COUNT)
-        return unpickler_fail(&m->u, CKPT_ELIMIT, "makes a container of {more} than {=2^31 items}");
+        return unpickler_fail(&machine->u, CKPT_ELIMIT, "makes a container of {more} than {=2^31 items}");
     if (cap == SMALL_DICT && at)
-        m->first_free = (size_t)m->out->words[at];
-    else if (!add_words(m, cap, &at))
+        machine->first_free = (size_t)machine->out->words[at];
+    else if (!add_words(machine, cap, &at))
         return false;
-    dcp_word *words = m->out->words;
+    dcp_word *words = machine->out->words;
     if (container->nwords)
         memcpy(&words[at], &words[container->first_word], container->nwords * sizeof *words);
     container->first_word = at;
@@ -286,54 +291,56 @@ static bool reserve_words(struct dcp_machine *m, struct dcp_container *container
 }
 
 /* append_to_container - moves the values at stack index FROM and above to the list or dict below them. */
-static bool append_to_container(struct dcp_machine *m, size_t from, enum dcp_type type)
+static bool append_to_container(struct dcp_machine *machine, size_t from, enum dcp_type type)
 {
-    size_t n = m->u.top - from;
-    if (from == m->u.fence)
-        return fail_op(m, "adds to {nothing}: there is no {=value on the stack} below");
-    dcp_word to = m->stack[from - 1];
-    m->u.top = from;
+    size_t n = machine->u.top - from;
+    if (from == machine->u.fence)
+        return fail_op(machine, "adds to {nothing}: there is no {=value on the stack} below");
+    dcp_word to = machine->stack[from - 1];
+    machine->u.top = from;
     if (dcp_type(to) == DCP_OTHER || n == 0)
         return true;
     if (dcp_type(to) != type || (type == DCP_DICT && n % 2))
-        return fail_op(m, "{cannot add} %zu item%s to the value on the stack, which is no {=%s}", n,
+        return fail_op(machine, "{cannot add} %zu item%s to the value on the stack, which is no {=%s}", n,
                        n == 1 ? "" : "s", type == DCP_DICT ? "dict for pairs" : "list");
-    struct dcp_container *container = &m->out->containers[dcp_value(to)];
+    struct dcp_container *container = &machine->out->containers[dcp_value(to)];
     if (container->cap_words == CONSUMED_CAP)
-        return unpickler_fail(&m->u, CKPT_EUNSUPPORTED, "changes the dict that was the state of an object");
-    if (!reserve_words(m, container, n))
+        return unpickler_fail(&machine->u, CKPT_EUNSUPPORTED,
+                              "changes the dict that was the state of an object");
+    if (!reserve_words(machine, container, n))
         return false;
-    memcpy(m->out->words + container->first_word + container->nwords, m->stack + from, n * sizeof(dcp_word));
+    memcpy(machine->out->words + container->first_word + container->nwords, machine->stack + from,
+           n * sizeof(dcp_word));
     container->nwords += (uint32_t)n;
     return true;
 }
 
-static bool append_values_above_mark(struct dcp_machine *m, enum dcp_type type)
+static bool append_values_above_mark(struct dcp_machine *machine, enum dcp_type type)
 {
     size_t from = 0;
-    return unpickler_pop_mark(&m->u, &from) && append_to_container(m, from, type);
+    return unpickler_pop_mark(&machine->u, &from) && append_to_container(machine, from, type);
 }
 
-static bool run_list_or_dict(struct dcp_machine *m, enum dcp_type type)
+static bool run_list_or_dict(struct dcp_machine *machine, enum dcp_type type)
 {
     size_t from = 0;
-    if (!unpickler_pop_mark(&m->u, &from) || !push_container(m, type))
+    if (!unpickler_pop_mark(&machine->u, &from) || !push_container(machine, type))
         return false;
-    size_t n = m->u.top - 1 - from;
-    dcp_word container = m->stack[m->u.top - 1];
-    memmove(m->stack + from + 1, m->stack + from, n * sizeof *m->stack);
-    m->stack[from] = container;
-    return append_to_container(m, from + 1, type);
+    size_t n = machine->u.top - 1 - from;
+    dcp_word container = machine->stack[machine->u.top - 1];
+    memmove(machine->stack + from + 1, machine->stack + from, n * sizeof *machine->stack);
+    machine->stack[from] = container;
+    return append_to_container(machine, from + 1, type);
 }
 
 /* drop_above_mark - replaces the values above the last MARK by nothing or, if PUSH_OTHER, DCP_OTHER. */
-static bool drop_above_mark(struct dcp_machine *m, bool push_other)
+static bool drop_above_mark(struct dcp_machine *machine, bool push_other)
 {
     size_t from = 0;
-    if (!unpickler_pop_mark(&m->u, &from))
+    if (!unpickler_pop_mark(&machine->u, &from))
         return false;
-    m->u.top = from;
-    return !push_other || push(m, DCP_OTHER);
+    machine->u.top = from;
+    return !push_other || push(machine, DCP_OTHER);
 }
 
 /* ------------------------------------------------------------------------ objects */
@@ -354,23 +361,23 @@ static dcp_word find_class(ckpt_str module, ckpt_str name)
     return DCP_OTHER;
 }
 
-static bool push_global(struct dcp_machine *m)
+static bool push_global(struct dcp_machine *machine)
 {
     char module[256], name[256];
     ckpt_str a, b;
-    return read_line(m, module, &a) && read_line(m, name, &b) && push(m, find_class(a, b));
+    return read_line(machine, module, &a) && read_line(machine, name, &b) && push(machine, find_class(a, b));
 }
 
-static bool push_stack_global(struct dcp_machine *m)
+static bool push_stack_global(struct dcp_machine *machine)
 {
     ckpt_str module, name;
-    if (!unpickler_need(&m->u, 2))
+    if (!unpickler_need(&machine->u, 2))
         return false;
-    if (!dcp_text(m->out, m->stack[m->u.top - 2], &module) ||
-        !dcp_text(m->out, m->stack[m->u.top - 1], &name))
-        return fail_op(m, "has {another value} in place of {=two texts, a module and a name}");
-    m->u.top -= 2;
-    return push(m, find_class(module, name));
+    if (!dcp_text(machine->out, machine->stack[machine->u.top - 2], &module) ||
+        !dcp_text(machine->out, machine->stack[machine->u.top - 1], &name))
+        return fail_op(machine, "has {another value} in place of {=two texts, a module and a name}");
+    machine->u.top -= 2;
+    return push(machine, find_class(module, name));
 }
 
 static enum dcp_class get_class(dcp_word word)
@@ -379,14 +386,14 @@ static enum dcp_class get_class(dcp_word word)
                                                                         : DCP_CLASS_OTHER;
 }
 
-static bool make_object(struct dcp_machine *m, enum dcp_class class)
+static bool make_object(struct dcp_machine *machine, enum dcp_class class)
 {
     size_t at = 0;
     if (!classes[class].name)
-        return push(m, DCP_OTHER);
-    if (classes[class].fields && !add_words(m, classes[class].fields, &at))
+        return push(machine, DCP_OTHER);
+    if (classes[class].fields && !add_words(machine, classes[class].fields, &at))
         return false;
-    return push(m, make_word(DCP_OBJECT, (uint64_t)at << 4 | class));
+    return push(machine, make_word(DCP_OBJECT, (uint64_t)at << 4 | class));
 }
 
 static dcp_word first_item(const struct dcp_metadata *meta, dcp_word word)
@@ -397,181 +404,190 @@ static dcp_word first_item(const struct dcp_metadata *meta, dcp_word word)
 }
 
 /* run_call - executes NEWOBJ, NEWOBJ_EX and REDUCE: pushes the sizes of a torch.Size, or an object. */
-static bool run_call(struct dcp_machine *m, size_t nargs)
+static bool run_call(struct dcp_machine *machine, size_t nargs)
 {
-    if (!unpickler_need(&m->u, nargs + 1))
+    if (!unpickler_need(&machine->u, nargs + 1))
         return false;
-    dcp_word callable = m->stack[m->u.top - nargs - 1], args = m->stack[m->u.top - nargs];
+    dcp_word callable = machine->stack[machine->u.top - nargs - 1],
+             args = machine->stack[machine->u.top - nargs];
     enum dcp_class class = get_class(callable);
-    m->u.top -= nargs + 1;
+    machine->u.top -= nargs + 1;
     if (class != DCP_SIZE)
-        return make_object(m, class);
-    dcp_word sizes = first_item(m->out, args);
+        return make_object(machine, class);
+    dcp_word sizes = first_item(machine->out, args);
     size_t n;
-    const dcp_word *item = dcp_elements(m->out, sizes, &n);
+    const dcp_word *item = dcp_elements(machine->out, sizes, &n);
     if (dcp_type(sizes) != DCP_LIST)
-        return push(m, dcp_type(sizes) == DCP_SIZES ? sizes : DCP_OTHER);
+        return push(machine, dcp_type(sizes) == DCP_SIZES ? sizes : DCP_OTHER);
     for (size_t i = 0; i < n; i++) /* torch.Size([2, 3]) */
-        if (!push(m, item[i]))
+        if (!push(machine, item[i]))
             return false;
-    return push_tuple(m, n);
+    return push_tuple(machine, n);
 }
 
 /* free_state - frees the words of STATE, a dict whose values BUILD has moved to the fields of an object. */
-static void free_state(struct dcp_machine *m, struct dcp_container *state)
+static void free_state(struct dcp_machine *machine, struct dcp_container *state)
 {
     if (state->cap_words == SMALL_DICT) {
-        m->out->words[state->first_word] = m->first_free;
-        m->first_free = state->first_word;
+        machine->out->words[state->first_word] = machine->first_free;
+        machine->first_free = state->first_word;
     }
     *state = (struct dcp_container){0, 0, CONSUMED_CAP};
 }
 
-static bool set_fields(struct dcp_machine *m, enum dcp_class class, size_t to, struct dcp_container *state)
+static bool set_fields(struct dcp_machine *machine, enum dcp_class class, size_t to,
+                       struct dcp_container *state)
 {
     ckpt_str key;
     if (state->cap_words == CONSUMED_CAP)
-        return unpickler_fail(&m->u, CKPT_EUNSUPPORTED, "uses a dict that was the state of another object");
+        return unpickler_fail(&machine->u, CKPT_EUNSUPPORTED,
+                              "uses a dict that was the state of another object");
     for (size_t i = 0; i + 1 < state->nwords; i += 2) {
-        const dcp_word *pair = m->out->words + state->first_word + i;
-        bool named = dcp_text(m->out, pair[0], &key);
+        const dcp_word *pair = machine->out->words + state->first_word + i;
+        bool named = dcp_text(machine->out, pair[0], &key);
         for (unsigned k = 0; named && k < classes[class].fields; k++)
             if (str_is(key, classes[class].field[k]))
-                m->out->words[to + k] = pair[1];
+                machine->out->words[to + k] = pair[1];
     }
-    free_state(m, state);
+    free_state(machine, state);
     return true;
 }
 
 /* run_build - executes BUILD: moves a state to the fields of an object. */
-static bool run_build(struct dcp_machine *m)
+static bool run_build(struct dcp_machine *machine)
 {
     size_t n;
-    if (!unpickler_need(&m->u, 2))
+    if (!unpickler_need(&machine->u, 2))
         return false;
-    dcp_word state = m->stack[--m->u.top], to = m->stack[m->u.top - 1];
+    dcp_word state = machine->stack[--machine->u.top], to = machine->stack[machine->u.top - 1];
     if (dcp_type(to) != DCP_OBJECT)
         return true;
     enum dcp_class class = (enum dcp_class)(dcp_value(to) & 15);
     size_t at = (size_t)(dcp_value(to) >> 4);
     if (dcp_type(state) == DCP_DICT)
-        return set_fields(m, class, at, &m->out->containers[dcp_value(state)]);
-    const dcp_word *item = dcp_elements(m->out, state, &n);
+        return set_fields(machine, class, at, &machine->out->containers[dcp_value(state)]);
+    const dcp_word *item = dcp_elements(machine->out, state, &n);
     if (class == DCP_PROPERTIES && item && n)
-        m->out->words[at + PROPERTIES_DTYPE] = item[0];
+        machine->out->words[at + PROPERTIES_DTYPE] = item[0];
     return true;
 }
 
 /* ------------------------------------------------------------------------ opcodes */
 
-static uint64_t take_number(struct dcp_machine *m, size_t width)
+static uint64_t take_number(struct dcp_machine *machine, size_t width)
 {
     uint64_t n = 0;
-    const unsigned char *b = unpickler_take(&m->u, width);
+    const unsigned char *b = unpickler_take(&machine->u, width);
     for (size_t i = 0; b && i < width; i++)
         n |= (uint64_t)b[i] << 8 * i;
     return n;
 }
 
-static bool pop(struct dcp_machine *m)
+static bool pop(struct dcp_machine *machine)
 {
     size_t from = 0;
-    if (m->u.nmarks && m->u.fence == m->u.top)
-        return unpickler_pop_mark(&m->u, &from);
-    if (!unpickler_need(&m->u, 1))
+    if (machine->u.nmarks && machine->u.fence == machine->u.top)
+        return unpickler_pop_mark(&machine->u, &from);
+    if (!unpickler_need(&machine->u, 1))
         return false;
-    m->u.top--;
+    machine->u.top--;
     return true;
 }
 
 /* run_constant - executes the opcodes that push a constant. */
-static bool run_constant(struct dcp_machine *m)
+static bool run_constant(struct dcp_machine *machine)
 {
-    const struct pickle_op *op = &pickle_ops[m->u.op];
-    if (op->argument == PICKLE_ARG_LINE && pickle_pushes(m->u.op, CKPT_V_INT, CKPT_V_BIGINT))
-        return push_int_line(m);
+    const struct pickle_op *op = &pickle_ops[machine->u.op];
+    if (op->argument == PICKLE_ARG_LINE && pickle_pushes(machine->u.op, CKPT_V_INT, CKPT_V_BIGINT))
+        return push_int_line(machine);
     if (!op->is_constant || op->argument == PICKLE_ARG_LINE)
-        return unpickler_fail(&m->u, CKPT_EUNSUPPORTED,
+        return unpickler_fail(&machine->u, CKPT_EUNSUPPORTED,
                               "is not an opcode of the .metadata of a distributed checkpoint");
     if (op->type == CKPT_V_FLOAT)
-        return push_skipped(m, op->width);
-    uint64_t n = take_number(m, op->width);
-    if (m->u.status != CKPT_OK)
+        return push_skipped(machine, op->width);
+    uint64_t n = take_number(machine, op->width);
+    if (machine->u.status != CKPT_OK)
         return false;
     switch (op->type) {
-    case CKPT_V_INT: return push_int(m, op->argument == PICKLE_ARG_I4 ? (int32_t)(uint32_t)n : (int64_t)n);
-    case CKPT_V_BIGINT: return push_long(m, n);
-    case CKPT_V_STR: return push_text(m, n);
-    default: return push_skipped(m, n);
+    case CKPT_V_INT:
+        return push_int(machine, op->argument == PICKLE_ARG_I4 ? (int32_t)(uint32_t)n : (int64_t)n);
+    case CKPT_V_BIGINT: return push_long(machine, n);
+    case CKPT_V_STR: return push_text(machine, n);
+    default: return push_skipped(machine, n);
     }
 }
 
-static bool run_op(struct dcp_machine *m)
+static bool run_op(struct dcp_machine *machine)
 {
     const unsigned char *b;
     uint64_t n;
-    switch (m->u.op) {
-    case PICKLE_PROTO: b = unpickler_take(&m->u, 1); return b && unpickler_set_protocol(&m->u, *b);
-    case PICKLE_FRAME: return unpickler_skip(&m->u, 8);
-    case PICKLE_MARK: return unpickler_push_mark(&m->u);
-    case PICKLE_POP: return pop(m);
-    case PICKLE_POP_MARK: return drop_above_mark(m, false);
-    case PICKLE_DUP: return unpickler_need(&m->u, 1) && push(m, m->stack[m->u.top - 1]);
-    case PICKLE_MEMOIZE: return put_memo(m, m->u.memo_count);
+    switch (machine->u.op) {
+    case PICKLE_PROTO:
+        b = unpickler_take(&machine->u, 1);
+        return b && unpickler_set_protocol(&machine->u, *b);
+    case PICKLE_FRAME: return unpickler_skip(&machine->u, 8);
+    case PICKLE_MARK: return unpickler_push_mark(&machine->u);
+    case PICKLE_POP: return pop(machine);
+    case PICKLE_POP_MARK: return drop_above_mark(machine, false);
+    case PICKLE_DUP:
+        return unpickler_need(&machine->u, 1) && push(machine, machine->stack[machine->u.top - 1]);
+    case PICKLE_MEMOIZE: return put_memo(machine, machine->u.memo_count);
     case PICKLE_BINPUT:
     case PICKLE_LONG_BINPUT:
-        n = take_number(m, pickle_ops[m->u.op].width);
-        return m->u.status == CKPT_OK && put_memo(m, n);
+        n = take_number(machine, pickle_ops[machine->u.op].width);
+        return machine->u.status == CKPT_OK && put_memo(machine, n);
     case PICKLE_BINGET:
     case PICKLE_LONG_BINGET:
-        n = take_number(m, pickle_ops[m->u.op].width);
-        return m->u.status == CKPT_OK && get_memo(m, n);
-    case PICKLE_EMPTY_TUPLE: return push_tuple(m, 0);
-    case PICKLE_TUPLE1: return push_tuple(m, 1);
-    case PICKLE_TUPLE2: return push_tuple(m, 2);
-    case PICKLE_TUPLE3: return push_tuple(m, 3);
-    case PICKLE_TUPLE: return push_tuple_above_mark(m);
-    case PICKLE_EMPTY_LIST: return push_container(m, DCP_LIST);
-    case PICKLE_EMPTY_DICT: return push_container(m, DCP_DICT);
-    case PICKLE_LIST: return run_list_or_dict(m, DCP_LIST);
-    case PICKLE_DICT: return run_list_or_dict(m, DCP_DICT);
-    case PICKLE_EMPTY_SET: return push(m, DCP_OTHER);
-    case PICKLE_FROZENSET: return drop_above_mark(m, true);
-    case PICKLE_ADDITEMS: return drop_above_mark(m, false);
-    case PICKLE_APPEND: return unpickler_need(&m->u, 1) && append_to_container(m, m->u.top - 1, DCP_LIST);
-    case PICKLE_APPENDS: return append_values_above_mark(m, DCP_LIST);
-    case PICKLE_SETITEM: return unpickler_need(&m->u, 2) && append_to_container(m, m->u.top - 2, DCP_DICT);
-    case PICKLE_SETITEMS: return append_values_above_mark(m, DCP_DICT);
-    case PICKLE_GLOBAL: return push_global(m);
-    case PICKLE_STACK_GLOBAL: return push_stack_global(m);
+        n = take_number(machine, pickle_ops[machine->u.op].width);
+        return machine->u.status == CKPT_OK && get_memo(machine, n);
+    case PICKLE_EMPTY_TUPLE: return push_tuple(machine, 0);
+    case PICKLE_TUPLE1: return push_tuple(machine, 1);
+    case PICKLE_TUPLE2: return push_tuple(machine, 2);
+    case PICKLE_TUPLE3: return push_tuple(machine, 3);
+    case PICKLE_TUPLE: return push_tuple_above_mark(machine);
+    case PICKLE_EMPTY_LIST: return push_container(machine, DCP_LIST);
+    case PICKLE_EMPTY_DICT: return push_container(machine, DCP_DICT);
+    case PICKLE_LIST: return run_list_or_dict(machine, DCP_LIST);
+    case PICKLE_DICT: return run_list_or_dict(machine, DCP_DICT);
+    case PICKLE_EMPTY_SET: return push(machine, DCP_OTHER);
+    case PICKLE_FROZENSET: return drop_above_mark(machine, true);
+    case PICKLE_ADDITEMS: return drop_above_mark(machine, false);
+    case PICKLE_APPEND:
+        return unpickler_need(&machine->u, 1) && append_to_container(machine, machine->u.top - 1, DCP_LIST);
+    case PICKLE_APPENDS: return append_values_above_mark(machine, DCP_LIST);
+    case PICKLE_SETITEM:
+        return unpickler_need(&machine->u, 2) && append_to_container(machine, machine->u.top - 2, DCP_DICT);
+    case PICKLE_SETITEMS: return append_values_above_mark(machine, DCP_DICT);
+    case PICKLE_GLOBAL: return push_global(machine);
+    case PICKLE_STACK_GLOBAL: return push_stack_global(machine);
     case PICKLE_REDUCE:
-    case PICKLE_NEWOBJ: return run_call(m, 1);
-    case PICKLE_NEWOBJ_EX: return run_call(m, 2);
-    case PICKLE_BUILD: return run_build(m);
-    default: return run_constant(m);
+    case PICKLE_NEWOBJ: return run_call(machine, 1);
+    case PICKLE_NEWOBJ_EX: return run_call(machine, 2);
+    case PICKLE_BUILD: return run_build(machine);
+    default: return run_constant(machine);
     }
 }
 
 /* run_pickle - runs opcodes up to and including STOP; the root is the topmost word. */
-static bool run_pickle(struct dcp_machine *m)
+static bool run_pickle(struct dcp_machine *machine)
 {
     for (;;) {
-        m->u.at = unpickler_offset(&m->u);
-        m->u.op = 0;
-        if (m->u.at == m->u.r.end)
-            return unpickler_fail(&m->u, CKPT_ETRUNCATED, "the pickle ends {without} {=STOP}");
-        const unsigned char *op = unpickler_take(&m->u, 1);
+        machine->u.at = unpickler_offset(&machine->u);
+        machine->u.op = 0;
+        if (machine->u.at == machine->u.r.end)
+            return unpickler_fail(&machine->u, CKPT_ETRUNCATED, "the pickle ends {without} {=STOP}");
+        const unsigned char *op = unpickler_take(&machine->u, 1);
         if (!op)
             return false;
-        m->u.op = *op;
-        if (m->u.op == PICKLE_STOP)
+        machine->u.op = *op;
+        if (machine->u.op == PICKLE_STOP)
             break;
-        if (!run_op(m))
+        if (!run_op(machine))
             return false;
     }
-    if (!unpickler_need(&m->u, 1))
+    if (!unpickler_need(&machine->u, 1))
         return false;
-    m->out->root = m->stack[m->u.top - 1];
+    machine->out->root = machine->stack[machine->u.top - 1];
     return true;
 }
 
@@ -616,24 +632,24 @@ bool dcp_text(const struct dcp_metadata *meta, dcp_word word, ckpt_str *out)
     return true;
 }
 
-const uint64_t *dcp_sizes(const struct dcp_metadata *meta, dcp_word word, uint32_t *n)
+const uint64_t *dcp_sizes(const struct dcp_metadata *meta, dcp_word word, uint32_t *count)
 {
     if (dcp_type(word) != DCP_SIZES || meta->words[dcp_value(word)] > UINT32_MAX)
         return NULL;
-    *n = (uint32_t)meta->words[dcp_value(word)];
+    *count = (uint32_t)meta->words[dcp_value(word)];
     return meta->words + dcp_value(word) + 1;
 }
 
-const dcp_word *dcp_elements(const struct dcp_metadata *meta, dcp_word word, size_t *n)
+const dcp_word *dcp_elements(const struct dcp_metadata *meta, dcp_word word, size_t *count)
 {
-    *n = 0;
+    *count = 0;
     if (dcp_type(word) == DCP_TUPLE) {
-        *n = (size_t)meta->words[dcp_value(word)];
+        *count = (size_t)meta->words[dcp_value(word)];
         return meta->words + dcp_value(word) + 1;
     }
     if (dcp_type(word) != DCP_LIST && dcp_type(word) != DCP_DICT)
         return NULL;
-    *n = meta->containers[dcp_value(word)].nwords;
+    *count = meta->containers[dcp_value(word)].nwords;
     return meta->words + meta->containers[dcp_value(word)].first_word;
 }
 

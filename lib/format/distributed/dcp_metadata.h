@@ -77,12 +77,12 @@ static inline bool dcp_int(dcp_word word, uint64_t *out)
 }
 /* dcp_text - sets *OUT to the text WORD. False: WORD is not text. */
 bool dcp_text(const struct dcp_metadata *meta, dcp_word word, ckpt_str *out);
-/* dcp_sizes - returns the *N integers of the tuple WORD. NULL: WORD is not DCP_SIZES. */
-const uint64_t *dcp_sizes(const struct dcp_metadata *meta, dcp_word word, uint32_t *n);
-/* dcp_elements - returns the *N items of the list or tuple WORD, or the *N words of the dict WORD, in which
- * each key is followed by its value. They are valid until META is freed. Returns NULL and sets *N to 0 for
- * other values, also for DCP_SIZES. */
-const dcp_word *dcp_elements(const struct dcp_metadata *meta, dcp_word word, size_t *n);
+/* dcp_sizes - returns the *COUNT integers of the tuple WORD. NULL: WORD is not DCP_SIZES. */
+const uint64_t *dcp_sizes(const struct dcp_metadata *meta, dcp_word word, uint32_t *count);
+/* dcp_elements - returns the *COUNT items of the list or tuple WORD, or the *COUNT words of the dict WORD, in
+ * which each key is followed by its value. They are valid until META is freed. Returns NULL and sets *COUNT
+ * to 0 for other values, also for DCP_SIZES. */
+const dcp_word *dcp_elements(const struct dcp_metadata *meta, dcp_word word, size_t *count);
 static inline bool dcp_is_instance(dcp_word word, enum dcp_class class)
 {
     return dcp_type(word) == DCP_OBJECT && (dcp_value(word) & 15) == class;

@@ -35,140 +35,143 @@ struct dcp_renamer {
 
 /* ------------------------------------------------------------------------- names */
 
-/* put_number_element, put_text_element - append an element of a path to B, a path_key. */
-static void put_number_element(buf *b, int64_t number) { buf_printf(b, "%lld/", (long long)number); }
+/* put_number_element, put_text_element - append an element of a path to OUT, a path_key. */
+static void put_number_element(buf *out, int64_t number) { buf_printf(out, "%lld/", (long long)number); }
 
-static void put_text_element(buf *b, ckpt_str text)
+static void put_text_element(buf *out, ckpt_str text)
 {
-    buf_printf(b, "%zu:", text.len);
-    buf_put_str(b, text);
+    buf_printf(out, "%zu:", text.len);
+    buf_put_str(out, text);
 }
 
-/* make_planner_key - sets B to the key of PATH, a path in planner_data. Returns false if PATH is empty or an
- * element is neither text nor an integer. */
-static bool make_planner_key(buf *b, const ckpt_value *path)
+/* make_planner_key - sets OUT to the key of PATH, a path in planner_data. Returns false if PATH is empty or
+ * an element is neither text nor an integer. */
+static bool make_planner_key(buf *out, const ckpt_value *path)
 {
     int64_t number;
     ckpt_str text;
-    b->len = 0;
+    out->len = 0;
     for (uint32_t k = 0; k < value_count(path); k++) {
         const ckpt_value *v = value_item(path, k);
         if (value_text(v, &text))
-            put_text_element(b, text);
+            put_text_element(out, text);
         else if (value_integer(v, &number))
-            put_number_element(b, number);
+            put_number_element(out, number);
         else
             return false;
     }
-    return value_count(path) && buf_ok(b);
+    return value_count(path) && buf_ok(out);
 }
 
-static bool make_path_key(buf *b, const ckpt_path_elem *path, uint32_t n)
+static bool make_path_key(buf *out, const ckpt_path_elem *path, uint32_t count)
 {
-    b->len = 0;
-    for (uint32_t k = 0; k < n; k++) {
+    out->len = 0;
+    for (uint32_t k = 0; k < count; k++) {
         if (path[k].is_int)
-            put_number_element(b, path[k].num);
+            put_number_element(out, path[k].num);
         else
-            put_text_element(b, path[k].str);
+            put_text_element(out, path[k].str);
     }
-    return buf_ok(b);
+    return buf_ok(out);
 }
 
 /* is_input_leaf - returns true if the container at PATH is one entry of the input: is_single_value. */
-static bool is_input_leaf(const void *user, const ckpt_path_elem *path, uint32_t n)
+static bool is_input_leaf(const void *user, const ckpt_path_elem *path, uint32_t count)
 {
     struct dcp_renamer *r = (struct dcp_renamer *)(uintptr_t)user; /* path_key changes */
-    return make_path_key(&r->path_key, path, n) &&
+    return make_path_key(&r->path_key, path, count) &&
            map_get(r->entry_of_path, buf_view(&r->path_key)) != MAP_NONE;
 }
 
-/* index_entry - adds entry I to the maps. *CAN_RENAME: its name is text, and name and path are unique. */
-static ckpt_status index_entry(struct dcp_renamer *r, uint32_t i, bool *can_rename)
+/* index_entry - adds entry INDEX to the maps. *CAN_RENAME: its name is text, and name and path are unique. */
+static ckpt_status index_entry(struct dcp_renamer *renamer, uint32_t index, bool *can_rename)
 {
     ckpt_str fqn;
     uint32_t same_path = MAP_NONE, same_name = MAP_NONE;
-    *can_rename = value_text(r->entries[i].key, &fqn);
+    *can_rename = value_text(renamer->entries[index].key, &fqn);
     if (!*can_rename)
         return CKPT_OK;
-    uint32_t at = r->planner_pair_of ? map_get(r->planner_pair_of, fqn) : MAP_NONE;
-    r->path_key.len = 0;
+    uint32_t at = renamer->planner_pair_of ? map_get(renamer->planner_pair_of, fqn) : MAP_NONE;
+    renamer->path_key.len = 0;
     if (at != MAP_NONE)
-        *can_rename = make_planner_key(&r->path_key, r->planner->u.dict.pairs[at].val);
+        *can_rename = make_planner_key(&renamer->path_key, renamer->planner->u.dict.pairs[at].val);
     else
-        put_text_element(&r->path_key, fqn);
-    ckpt_str path = *can_rename ? arena_str(r->meta->a, buf_view(&r->path_key)) : str_of("", 0);
-    bool ok = path.ptr && map_put(r->entry_of_path, path, i, &same_path) &&
-              map_put(r->entry_of_name, fqn, i, &same_name);
+        put_text_element(&renamer->path_key, fqn);
+    ckpt_str path = *can_rename ? arena_str(renamer->meta->a, buf_view(&renamer->path_key)) : str_of("", 0);
+    bool ok = path.ptr && map_put(renamer->entry_of_path, path, index, &same_path) &&
+              map_put(renamer->entry_of_name, fqn, index, &same_name);
     *can_rename = *can_rename && same_path == MAP_NONE && same_name == MAP_NONE;
-    return ok ? CKPT_OK : fail_memory(r->err);
+    return ok ? CKPT_OK : fail_memory(renamer->err);
 }
 
-static ckpt_status index_planner_data(struct dcp_renamer *r)
+static ckpt_status index_planner_data(struct dcp_renamer *renamer)
 {
     ckpt_str fqn;
-    uint32_t n = r->planner ? r->planner->u.dict.n : 0;
-    r->planner_pair_of = map_new(n);
-    for (uint32_t i = 0; r->planner_pair_of && i < n; i++)
-        if (value_text(r->planner->u.dict.pairs[i].key, &fqn) && !map_put(r->planner_pair_of, fqn, i, NULL))
-            return fail_memory(r->err);
-    return r->planner_pair_of ? CKPT_OK : fail_memory(r->err);
+    uint32_t n = renamer->planner ? renamer->planner->u.dict.n : 0;
+    renamer->planner_pair_of = map_new(n);
+    for (uint32_t i = 0; renamer->planner_pair_of && i < n; i++)
+        if (value_text(renamer->planner->u.dict.pairs[i].key, &fqn) &&
+            !map_put(renamer->planner_pair_of, fqn, i, NULL))
+            return fail_memory(renamer->err);
+    return renamer->planner_pair_of ? CKPT_OK : fail_memory(renamer->err);
 }
 
 /* match_leaves - sets *CAN_RENAME if leaves of the plan and entries of the input correspond one to one. */
-static ckpt_status match_leaves(struct dcp_renamer *r, bool *can_rename)
+static ckpt_status match_leaves(struct dcp_renamer *renamer, bool *can_rename)
 {
-    CKPT_TRY(index_planner_data(r));
+    CKPT_TRY(index_planner_data(renamer));
     *can_rename = true;
-    for (uint32_t i = 0; *can_rename && i < r->nentries; i++)
-        CKPT_TRY(index_entry(r, i, can_rename));
+    for (uint32_t i = 0; *can_rename && i < renamer->nentries; i++)
+        CKPT_TRY(index_entry(renamer, i, can_rename));
     if (!*can_rename)
         return CKPT_OK;
-    r->leaves = (struct dcp_leaves){.plan = r->plan, .is_single_value = is_input_leaf, .user = r};
-    CKPT_TRY(dcp_flatten(&r->leaves, r->err));
-    r->leaf_of = arena_array(r->meta->a, r->nentries, sizeof *r->leaf_of);
-    CKPT_TRY_ALLOC(r->leaf_of, r->err);
-    *can_rename = r->leaves.nleaves == r->nentries && r->leaves.nedited == r->plan->edits.n;
-    for (size_t i = 0; *can_rename && i < r->leaves.nleaves; i++) {
-        const struct dcp_leaf *l = &r->leaves.leaves[i];
-        uint32_t at = make_path_key(&r->path_key, l->input_path, l->ninput_path)
-                          ? map_get(r->entry_of_path, buf_view(&r->path_key))
+    renamer->leaves = (struct dcp_leaves){
+        .plan = renamer->plan, .is_single_value = is_input_leaf, .user = renamer};
+    CKPT_TRY(dcp_flatten(&renamer->leaves, renamer->err));
+    renamer->leaf_of = arena_array(renamer->meta->a, renamer->nentries, sizeof *renamer->leaf_of);
+    CKPT_TRY_ALLOC(renamer->leaf_of, renamer->err);
+    *can_rename = renamer->leaves.nleaves == renamer->nentries &&
+                  renamer->leaves.nedited == renamer->plan->edits.n;
+    for (size_t i = 0; *can_rename && i < renamer->leaves.nleaves; i++) {
+        const struct dcp_leaf *l = &renamer->leaves.leaves[i];
+        uint32_t at = make_path_key(&renamer->path_key, l->input_path, l->ninput_path)
+                          ? map_get(renamer->entry_of_path, buf_view(&renamer->path_key))
                           : MAP_NONE;
-        *can_rename = at != MAP_NONE && !r->leaf_of[at];
+        *can_rename = at != MAP_NONE && !renamer->leaf_of[at];
         if (*can_rename)
-            r->leaf_of[at] = (uint32_t)i + 1;
+            renamer->leaf_of[at] = (uint32_t)i + 1;
     }
     return CKPT_OK;
 }
 
 /* -------------------------------------------------------------------------- graph */
 
-static const struct dcp_leaf *find_leaf_by_fqn(const struct dcp_renamer *r, const ckpt_value *fqn)
+static const struct dcp_leaf *find_leaf_by_fqn(const struct dcp_renamer *renamer, const ckpt_value *fqn)
 {
     ckpt_str text;
-    uint32_t i = value_text(fqn, &text) ? map_get(r->entry_of_name, text) : MAP_NONE;
-    return i == MAP_NONE ? NULL : &r->leaves.leaves[r->leaf_of[i] - 1];
+    uint32_t i = value_text(fqn, &text) ? map_get(renamer->entry_of_name, text) : MAP_NONE;
+    return i == MAP_NONE ? NULL : &renamer->leaves.leaves[renamer->leaf_of[i] - 1];
 }
 
-static bool rename_key(const struct dcp_renamer *r, value_pair *pair)
+static bool rename_key(const struct dcp_renamer *renamer, value_pair *pair)
 {
-    const struct dcp_leaf *l = find_leaf_by_fqn(r, pair->key);
-    ckpt_value *name = l ? value_str(r->meta->a, l->name) : pair->key;
+    const struct dcp_leaf *l = find_leaf_by_fqn(renamer, pair->key);
+    ckpt_value *name = l ? value_str(renamer->meta->a, l->name) : pair->key;
     pair->key = name ? name : pair->key;
     return name != NULL;
 }
 
-static ckpt_value *make_path_tuple(const struct dcp_renamer *r, const struct dcp_leaf *l)
+static ckpt_value *make_path_tuple(const struct dcp_renamer *renamer, const struct dcp_leaf *leaf)
 {
-    ckpt_value **item = arena_array(r->meta->a, l->npath, sizeof(ckpt_value *));
-    for (uint32_t k = 0; item && k < l->npath; k++)
-        if (!(item[k] = l->path[k].is_int ? value_int(r->meta->a, l->path[k].num)
-                                          : value_str(r->meta->a, l->path[k].str)))
+    ckpt_value **item = arena_array(renamer->meta->a, leaf->npath, sizeof(ckpt_value *));
+    for (uint32_t k = 0; item && k < leaf->npath; k++)
+        if (!(item[k] = leaf->path[k].is_int ? value_int(renamer->meta->a, leaf->path[k].num)
+                                             : value_str(renamer->meta->a, leaf->path[k].str)))
             return NULL;
-    return item ? value_tuple(r->meta->a, l->npath, item) : NULL;
+    return item ? value_tuple(renamer->meta->a, leaf->npath, item) : NULL;
 }
 
-static bool rename_fqn_of_index(const struct dcp_renamer *r, const ckpt_value *index)
+static bool rename_fqn_of_index(const struct dcp_renamer *renamer, const ckpt_value *index)
 {
     uint32_t n;
     value_pair *pairs = (value_pair *)(uintptr_t)value_pairs(value_state(index), &n);
@@ -177,7 +180,7 @@ static bool rename_fqn_of_index(const struct dcp_renamer *r, const ckpt_value *i
         value_pair fqn = {.key = pairs[i].val};
         if (!value_text(pairs[i].key, &field) || !str_is(field, "fqn"))
             continue;
-        if (!rename_key(r, &fqn))
+        if (!rename_key(renamer, &fqn))
             return false;
         pairs[i].val = fqn.key;
     }
@@ -185,32 +188,32 @@ static bool rename_fqn_of_index(const struct dcp_renamer *r, const ckpt_value *i
 }
 
 /* rename_names_and_paths - changes the graph of .metadata, which nothing else uses. */
-static ckpt_status rename_names_and_paths(struct dcp_renamer *r)
+static ckpt_status rename_names_and_paths(struct dcp_renamer *renamer)
 {
     bool ok = true;
-    for (uint32_t i = 0; ok && i < r->nstorage_pairs; i++)
-        ok = rename_fqn_of_index(r, r->storage_pairs[i].key);
-    for (uint32_t i = 0; ok && r->planner && i < r->planner->u.dict.n; i++) {
-        value_pair *pair = &r->planner->u.dict.pairs[i];
-        const struct dcp_leaf *l = find_leaf_by_fqn(r, pair->key);
+    for (uint32_t i = 0; ok && i < renamer->nstorage_pairs; i++)
+        ok = rename_fqn_of_index(renamer, renamer->storage_pairs[i].key);
+    for (uint32_t i = 0; ok && renamer->planner && i < renamer->planner->u.dict.n; i++) {
+        value_pair *pair = &renamer->planner->u.dict.pairs[i];
+        const struct dcp_leaf *l = find_leaf_by_fqn(renamer, pair->key);
         if (!l)
             continue;
-        pair->val = make_path_tuple(r, l);
-        ok = pair->val && rename_key(r, pair);
+        pair->val = make_path_tuple(renamer, l);
+        ok = pair->val && rename_key(renamer, pair);
     }
-    for (uint32_t i = 0; ok && i < r->nentries; i++)
-        ok = rename_key(r, (value_pair *)(uintptr_t)&r->entries[i]);
-    return ok ? CKPT_OK : fail_memory(r->err);
+    for (uint32_t i = 0; ok && i < renamer->nentries; i++)
+        ok = rename_key(renamer, (value_pair *)(uintptr_t)&renamer->entries[i]);
+    return ok ? CKPT_OK : fail_memory(renamer->err);
 }
 
 /* ------------------------------------------------------------------------- files */
 
 static ckpt_str get_base(const ckpt_file *part) { return str_after_last(str_c(part->path), '/'); }
 
-static ckpt_file *find_part_by_name(const struct dcp_renamer *r, ckpt_str name)
+static ckpt_file *find_part_by_name(const struct dcp_renamer *renamer, ckpt_str name)
 {
-    for (size_t i = 0; i < r->plan->file->nparts; i++) {
-        ckpt_file *part = r->plan->file->parts[i];
+    for (size_t i = 0; i < renamer->plan->file->nparts; i++) {
+        ckpt_file *part = renamer->plan->file->parts[i];
         if (!part->format && str_eq(get_base(part), name))
             return part;
     }
@@ -228,94 +231,96 @@ static bool is_archive(const ckpt_file *part, const ckpt_value *info)
 }
 
 /* list_files - lists the files in storage_data. Sets *CAN_RENAME if all exist and hold archives. */
-static ckpt_status list_files(struct dcp_renamer *r, bool *can_rename)
+static ckpt_status list_files(struct dcp_renamer *renamer, bool *can_rename)
 {
-    r->part_of = map_new(64);
-    r->parts = arena_array(r->meta->a, r->plan->file->nparts, sizeof(ckpt_file *));
+    renamer->part_of = map_new(64);
+    renamer->parts = arena_array(renamer->meta->a, renamer->plan->file->nparts, sizeof(ckpt_file *));
     *can_rename = true;
-    for (uint32_t i = 0; *can_rename && r->part_of && r->parts && i < r->nstorage_pairs; i++) {
+    for (uint32_t i = 0; *can_rename && renamer->part_of && renamer->parts && i < renamer->nstorage_pairs;
+         i++) {
         ckpt_str name;
-        const ckpt_value *state = value_state(r->storage_pairs[i].val);
+        const ckpt_value *state = value_state(renamer->storage_pairs[i].val);
         *can_rename = state && value_text(value_get(state, "relative_path"), &name);
-        if (!*can_rename || map_get(r->part_of, name) != MAP_NONE)
+        if (!*can_rename || map_get(renamer->part_of, name) != MAP_NONE)
             continue;
-        ckpt_file *part = find_part_by_name(r, name);
-        *can_rename = part && is_archive(part, r->storage_pairs[i].val) && r->nparts < r->plan->file->nparts;
-        if (*can_rename && !map_put(r->part_of, name, (uint32_t)r->nparts, NULL))
-            return fail_memory(r->err);
+        ckpt_file *part = find_part_by_name(renamer, name);
+        *can_rename = part && is_archive(part, renamer->storage_pairs[i].val) &&
+                      renamer->nparts < renamer->plan->file->nparts;
+        if (*can_rename && !map_put(renamer->part_of, name, (uint32_t)renamer->nparts, NULL))
+            return fail_memory(renamer->err);
         if (*can_rename)
-            r->parts[r->nparts++] = part;
+            renamer->parts[renamer->nparts++] = part;
     }
-    return r->part_of && r->parts ? CKPT_OK : fail_memory(r->err);
+    return renamer->part_of && renamer->parts ? CKPT_OK : fail_memory(renamer->err);
 }
 
-static ckpt_status copy_file(const struct dcp_renamer *r, ckpt_file *part)
+static ckpt_status copy_file(const struct dcp_renamer *renamer, ckpt_file *part)
 {
     sink *out;
-    const struct write_job *job = r->folder->job;
-    struct sink_options sink_opts = plan_sink_options(r->plan, job->opts);
-    const char *path = dcp_folder_path(r->folder, get_base(part).ptr);
-    CKPT_TRY(path ? sink_file(path, &sink_opts, &out, r->err) : fail_memory(r->err));
-    return sink_end(out, copy_file_tail(part, 0, out, job->opts, r->err), r->err);
+    const struct write_job *job = renamer->folder->job;
+    struct sink_options sink_opts = plan_sink_options(renamer->plan, job->opts);
+    const char *path = dcp_folder_path(renamer->folder, get_base(part).ptr);
+    CKPT_TRY(path ? sink_file(path, &sink_opts, &out, renamer->err) : fail_memory(renamer->err));
+    return sink_end(out, copy_file_tail(part, 0, out, job->opts, renamer->err), renamer->err);
 }
 
-static ckpt_status write_metadata(const struct dcp_renamer *r)
+static ckpt_status write_metadata(const struct dcp_renamer *renamer)
 {
-    const struct pickle_hooks hooks = {.has_literal_names = file_needs_protocol_3(r->meta)};
+    const struct pickle_hooks hooks = {.has_literal_names = file_needs_protocol_3(renamer->meta)};
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = pickle_write(r->meta->root, &hooks, &b, r->err);
+    ckpt_status st = pickle_write(renamer->meta->root, &hooks, &b, renamer->err);
     if (st == CKPT_OK)
-        st = dcp_folder_write_metadata(r->folder, buf_view(&b), r->err);
-    r->folder->job->result->bytes += b.len;
+        st = dcp_folder_write_metadata(renamer->folder, buf_view(&b), renamer->err);
+    renamer->folder->job->result->bytes += b.len;
     buf_free(&b);
     return st;
 }
 
-static ckpt_status write_folder(const struct dcp_renamer *r)
+static ckpt_status write_folder(const struct dcp_renamer *renamer)
 {
-    bool dry = r->folder->job->opts->dry_run != 0;
+    bool dry = renamer->folder->job->opts->dry_run != 0;
     if (!dry)
-        CKPT_TRY(dcp_folder_begin(r->folder, r->err));
-    for (size_t i = 0; i < r->nparts; i++) {
-        CKPT_TRY(dry ? CKPT_OK : copy_file(r, r->parts[i]));
-        r->folder->job->result->bytes += r->parts[i]->src->size;
-        CKPT_TRY(dcp_folder_note_output(r->folder, get_base(r->parts[i]).ptr, r->err));
+        CKPT_TRY(dcp_folder_begin(renamer->folder, renamer->err));
+    for (size_t i = 0; i < renamer->nparts; i++) {
+        CKPT_TRY(dry ? CKPT_OK : copy_file(renamer, renamer->parts[i]));
+        renamer->folder->job->result->bytes += renamer->parts[i]->src->size;
+        CKPT_TRY(dcp_folder_note_output(renamer->folder, get_base(renamer->parts[i]).ptr, renamer->err));
     }
-    CKPT_TRY(write_metadata(r));
-    r->folder->job->result->tensors += plan_count_entries(r->plan);
-    CKPT_TRY(dcp_folder_note_output(r->folder, ".metadata", r->err));
-    return file_check_unchanged(r->plan->file, r->err);
+    CKPT_TRY(write_metadata(renamer));
+    renamer->folder->job->result->tensors += plan_count_entries(renamer->plan);
+    CKPT_TRY(dcp_folder_note_output(renamer->folder, ".metadata", renamer->err));
+    return file_check_unchanged(renamer->plan->file, renamer->err);
 }
 
 /* --------------------------------------------------------------------------- all */
 
 /* read_graph - reads the graph of .metadata. Sets *CAN_RENAME if it has the form that torch writes since
  * 2.0. */
-static ckpt_status read_graph(struct dcp_renamer *r, bool *can_rename)
+static ckpt_status read_graph(struct dcp_renamer *renamer, bool *can_rename)
 {
-    const ckpt_file *f = r->plan->file, *part = f->nparts ? f->parts[0] : NULL;
+    const ckpt_file *f = renamer->plan->file, *part = f->nparts ? f->parts[0] : NULL;
     uint64_t next;
     *can_rename = part && !part->format && part->src && str_is(get_base(part), ".metadata");
     if (!*can_rename)
         return CKPT_OK;
-    CKPT_TRY(file_new(part->path, source_ref(part->src), &f->limits, &r->meta, r->err));
-    file_raise_budget(r->meta, part->src->size);
-    struct pickle_facts *facts = file_add_pickle(r->meta, str_of("", 0));
-    CKPT_TRY(facts ? pickle_read(r->meta->a, r->meta->src, 0, r->meta->src->size, facts, &r->meta->root,
-                                 &next, r->err)
-                   : fail_memory(r->err));
-    r->state = value_state(r->meta->root);
-    const ckpt_value *entries = r->state ? value_get(r->state, "state_dict_metadata") : NULL;
-    ckpt_value *storage_data = r->state ? value_get(r->state, "storage_data") : NULL;
-    r->planner = r->state ? value_get(r->state, "planner_data") : NULL;
-    r->planner = r->planner && r->planner->type == CKPT_V_DICT ? r->planner : NULL;
+    CKPT_TRY(file_new(part->path, source_ref(part->src), &f->limits, &renamer->meta, renamer->err));
+    file_raise_budget(renamer->meta, part->src->size);
+    struct pickle_facts *facts = file_add_pickle(renamer->meta, str_of("", 0));
+    CKPT_TRY(facts ? pickle_read(renamer->meta->a, renamer->meta->src, 0, renamer->meta->src->size, facts,
+                                 &renamer->meta->root, &next, renamer->err)
+                   : fail_memory(renamer->err));
+    renamer->state = value_state(renamer->meta->root);
+    const ckpt_value *entries = renamer->state ? value_get(renamer->state, "state_dict_metadata") : NULL;
+    ckpt_value *storage_data = renamer->state ? value_get(renamer->state, "storage_data") : NULL;
+    renamer->planner = renamer->state ? value_get(renamer->state, "planner_data") : NULL;
+    renamer->planner = renamer->planner && renamer->planner->type == CKPT_V_DICT ? renamer->planner : NULL;
     *can_rename = entries && storage_data && entries->type == CKPT_V_DICT &&
                   storage_data->type == CKPT_V_DICT;
     if (*can_rename) {
-        r->entries = value_pairs(entries, &r->nentries);
-        r->storage_pairs = storage_data->u.dict.pairs;
-        r->nstorage_pairs = storage_data->u.dict.n;
+        renamer->entries = value_pairs(entries, &renamer->nentries);
+        renamer->storage_pairs = storage_data->u.dict.pairs;
+        renamer->nstorage_pairs = storage_data->u.dict.n;
     }
     return CKPT_OK;
 }
@@ -327,30 +332,30 @@ static bool keeps_all_tensors(const ckpt_plan *p)
            !p->casts.to && !p->file->losses.n && plan_count_entries(p) == p->file->table.nrows;
 }
 
-static ckpt_status write_renamed(struct dcp_renamer *r, bool *done)
+static ckpt_status write_renamed(struct dcp_renamer *renamer, bool *done)
 {
     bool can_rename = true;
-    CKPT_TRY(read_graph(r, &can_rename));
+    CKPT_TRY(read_graph(renamer, &can_rename));
     if (can_rename)
-        CKPT_TRY(list_files(r, &can_rename));
+        CKPT_TRY(list_files(renamer, &can_rename));
     if (can_rename)
-        CKPT_TRY(match_leaves(r, &can_rename));
-    CKPT_TRY_ALLOC(buf_ok(&r->path_key), r->err);
+        CKPT_TRY(match_leaves(renamer, &can_rename));
+    CKPT_TRY_ALLOC(buf_ok(&renamer->path_key), renamer->err);
     *done = can_rename;
     if (!can_rename)
         return CKPT_OK;
-    CKPT_TRY(rename_names_and_paths(r));
-    return dcp_folder_end(r->folder, write_folder(r), r->err);
+    CKPT_TRY(rename_names_and_paths(renamer));
+    return dcp_folder_end(renamer->folder, write_folder(renamer), renamer->err);
 }
 
-ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *d, bool *done, ckpt_error *err)
+ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *folder, bool *done, ckpt_error *err)
 {
     struct dcp_renamer r = {
-        .plan = p, .folder = d, .err = err, .entry_of_path = map_new(64), .entry_of_name = map_new(64)};
+        .plan = p, .folder = folder, .err = err, .entry_of_path = map_new(64), .entry_of_name = map_new(64)};
     *done = false;
     buf_init(&r.path_key, SIZE_MAX / 2);
     ckpt_status st = r.entry_of_path && r.entry_of_name ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK && keeps_all_tensors(p) && !d->job->opts->shards)
+    if (st == CKPT_OK && keeps_all_tensors(p) && !folder->job->opts->shards)
         st = write_renamed(&r, done);
     buf_free(&r.path_key);
     map_free(r.entry_of_path);

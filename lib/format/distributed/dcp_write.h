@@ -86,9 +86,9 @@ void dcp_archive_free(struct dcp_archive *archive);
  * the checksum CRC. */
 ckpt_status dcp_archive_tensor(struct dcp_archive *archive, const ckpt_plan *p, uint32_t row, uint32_t crc,
                                ckpt_error *err);
-/* dcp_archive_value - sets archive->prefix to the complete archive of the value V of P, and leaves
- * archive->suffix empty. V must not hold a tensor. */
-ckpt_status dcp_archive_value(struct dcp_archive *archive, const ckpt_plan *p, const ckpt_value *v,
+/* dcp_archive_value - sets archive->prefix to the complete archive of the value VALUE of P, and leaves
+ * archive->suffix empty. VALUE must not hold a tensor. */
+ckpt_status dcp_archive_value(struct dcp_archive *archive, const ckpt_plan *p, const ckpt_value *value,
                               ckpt_error *err);
 
 /* ---- .metadata (dcp_metadata_write.c) */

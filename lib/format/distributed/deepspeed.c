@@ -25,9 +25,9 @@
 
 /* -------------------------------------------------------------------------- root */
 
-/* put_entry - adds V to the root under KEY, unless that key exists. Sets *ADDED (may be NULL) to true if V
- * was added. */
-static ckpt_status put_entry(struct deepspeed *ds, ckpt_str key, ckpt_value *v, bool *added)
+/* put_entry - adds VALUE to the root under KEY, unless that key exists. Sets *ADDED (may be NULL) to true if
+ * VALUE was added. */
+static ckpt_status put_entry(struct deepspeed *ds, ckpt_str key, ckpt_value *value, bool *added)
 {
     uint32_t before;
     ckpt_value *k = value_str(ds->f->a, key);
@@ -36,7 +36,7 @@ static ckpt_status put_entry(struct deepspeed *ds, ckpt_str key, ckpt_value *v, 
         *added = before == MAP_NONE;
     if (before != MAP_NONE)
         return CKPT_OK;
-    return value_put(ds->f->a, ds->root, k, v) ? CKPT_OK : fail_memory(ds->err);
+    return value_put(ds->f->a, ds->root, k, value) ? CKPT_OK : fail_memory(ds->err);
 }
 
 static const struct joined_tensor *find_assembled_tensor(const struct deepspeed *ds, ckpt_str name)
@@ -55,12 +55,12 @@ static ckpt_str resolve_shared_name(const struct deepspeed *ds, ckpt_str name)
     return kept;
 }
 
-static ckpt_status fail_shape(struct deepspeed *ds, const ckpt_file *part, const ckpt_tensor *t)
+static ckpt_status fail_shape(struct deepspeed *ds, const ckpt_file *part, const ckpt_tensor *tensor)
 {
-    (void)fail(ds->err, CKPT_EFORMAT, t->file_offset,
+    (void)fail(ds->err, CKPT_EFORMAT, tensor->file_offset,
                "{another shape} in the model's state than {=in param_shapes}\n"
                "the files are of different saves");
-    error_add_where(ds->err, "%.*s", STR_ARG(t->name));
+    error_add_where(ds->err, "%.*s", STR_ARG(tensor->name));
     error_add_file(ds->err, part->path);
     return file_report_fault(ds->f, CKPT_EFORMAT, ds->err);
 }
@@ -76,26 +76,26 @@ static ckpt_status index_buffer_names(struct deepspeed *ds)
 }
 
 /* fail_not_in_partitions - fails because no file has the elements of the parameter NAME: no partition has
- * them, and ZeRO 3 leaves none of them in the model file PART, where the parameter is T. */
-static ckpt_status fail_not_in_partitions(struct deepspeed *ds, const ckpt_file *part, const ckpt_tensor *t,
-                                          ckpt_str name)
+ * them, and ZeRO 3 leaves none of them in the model file PART, where the parameter is TENSOR. */
+static ckpt_status fail_not_in_partitions(struct deepspeed *ds, const ckpt_file *part,
+                                          const ckpt_tensor *tensor, ckpt_str name)
 {
-    (void)fail(ds->err, CKPT_EFORMAT, t->file_offset,
+    (void)fail(ds->err, CKPT_EFORMAT, tensor->file_offset,
                "a parameter that has {no elements} here and is not in {=a partition}");
     error_add_where(ds->err, "%.*s", STR_ARG(name));
     error_add_file(ds->err, part->path);
     return file_report_fault(ds->f, CKPT_EFORMAT, ds->err);
 }
 
-/* choose_entry - sets *OUT to what is written under NAME, the name of V in the state dict of PART: the
- * assembled parameter, a buffer as float32, or V itself. NULL: NAME is left out. */
-static ckpt_status choose_entry(struct deepspeed *ds, const ckpt_file *part, ckpt_str name, ckpt_value *v,
+/* choose_entry - sets *OUT to what is written under NAME, the name of VALUE in the state dict of PART: the
+ * assembled parameter, a buffer as float32, or VALUE itself. NULL: NAME is left out. */
+static ckpt_status choose_entry(struct deepspeed *ds, const ckpt_file *part, ckpt_str name, ckpt_value *value,
                                 ckpt_value **out)
 {
     ckpt_tensor room;
-    const ckpt_tensor *t = ds_find_row(part, v, &room);
+    const ckpt_tensor *t = ds_find_row(part, value, &room);
     const struct joined_tensor *assembled = find_assembled_tensor(ds, name);
-    *out = v;
+    *out = value;
     if (!assembled)
         assembled = find_assembled_tensor(ds, resolve_shared_name(ds, name));
     if (assembled) {
@@ -110,8 +110,8 @@ static ckpt_status choose_entry(struct deepspeed *ds, const ckpt_file *part, ckp
         return CKPT_OK;
     bool buffer = map_get(ds->buffers, name) != MAP_NONE;
     if (buffer)
-        CKPT_TRY(ds_add_as_float32(ds, part, v, name, out));
-    *out = *out ? *out : v;
+        CKPT_TRY(ds_add_as_float32(ds, part, value, name, out));
+    *out = *out ? *out : value;
     if (!buffer && ds->zero_stage == 3 && t->elements == 0) {
         *out = NULL;
         return fail_not_in_partitions(ds, part, t, name);
@@ -310,12 +310,12 @@ static void note_experts(struct deepspeed *ds)
 
 /* -------------------------------------------------------------------------- read */
 
-static bool describe(void *user, const ckpt_value *v, struct row *row)
+static bool describe(void *user, const ckpt_value *value, struct row *row)
 {
     const struct deepspeed *ds = user;
-    if (v->type != CKPT_V_TENSOR || value_offset(v) >= ds->ntensors)
+    if (value->type != CKPT_V_TENSOR || value_offset(value) >= ds->ntensors)
         return false;
-    joined_tensor_describe(ds->f, &ds->tensors[value_offset(v)], row);
+    joined_tensor_describe(ds->f, &ds->tensors[value_offset(value)], row);
     return true;
 }
 

@@ -34,12 +34,12 @@ struct ds_save {
     bool universal; /* it has a folder `zero` with a folder for each parameter */
 };
 
-/* ds_is_folder - returns true if P is a save or a folder of saves. */
-bool ds_is_folder(const struct probe *p);
+/* ds_is_folder - returns true if PROBE is a save or a folder of saves. */
+bool ds_is_folder(const struct probe *probe);
 /* ds_next_file - returns the first file of KIND and of the model-parallel rank MP (or DS_ANY_RANK) after the
  * file AFTER (NULL: from the beginning), or NULL. */
 #define DS_ANY_RANK UINT64_MAX
-const struct ds_file *ds_next_file(const struct ds_save *s, enum ds_kind kind, uint64_t mp,
+const struct ds_file *ds_next_file(const struct ds_save *save, enum ds_kind kind, uint64_t mp,
                                    const struct ds_file *after);
 /* ds_find_save - sets *OUT to the last save in the folder of F, or to that folder if it is a save itself.
  * Allocates from F's arena. */
@@ -91,40 +91,42 @@ struct deepspeed {
 
 /* ds_get - returns the value of the key NAME; NULL if it is missing or None. */
 ckpt_value *ds_get(const ckpt_value *mapping, const char *name);
-/* ds_get_numbered - returns item I of a list, or the value of the key I of a mapping; NULL: none. */
-ckpt_value *ds_get_numbered(const ckpt_value *v, uint64_t i);
-/* ds_find_row - copies the tensor of PART whose node is V to ROOM, and returns ROOM; NULL: there is none. */
-const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v, ckpt_tensor *room);
-/* ds_read_shape - sets ndim and shape of T from V, a torch.Size, and *ELEMENTS to the product of the sizes.
- * False: V is not a torch.Size. */
-bool ds_read_shape(struct deepspeed *ds, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements);
+/* ds_get_numbered - returns item INDEX of a list, or the value of the key INDEX of a mapping; NULL: none. */
+ckpt_value *ds_get_numbered(const ckpt_value *value, uint64_t index);
+/* ds_find_row - copies the tensor of PART whose node is VALUE to ROOM, and returns ROOM; NULL: there is
+ * none. */
+const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *value, ckpt_tensor *room);
+/* ds_read_shape - sets ndim and shape of TENSOR from VALUE, a torch.Size, and *ELEMENTS to the product of the
+ * sizes. False: VALUE is not a torch.Size. */
+bool ds_read_shape(struct deepspeed *ds, const ckpt_value *value, struct joined_tensor *tensor,
+                   uint64_t *elements);
 /* ds_open_file - reads the file NAME as a part. Sets *OUT to NULL if the file is damaged, and `verify` has
  * reported that or salvage goes on without it. */
 ckpt_status ds_open_file(struct deepspeed *ds, ckpt_str name, ckpt_file **out);
 /* ds_fail_missing - fails because WHAT is missing, or returns CKPT_OK as part_file_accept_missing does. */
 ckpt_status ds_fail_missing(struct deepspeed *ds, const char *what);
 
-/* ds_flat_add - appends the 1-d tensor V of PART to FLAT as its next partition. If PART is NULL, because the
- * file of the rank is missing, appends a gap of N elements. */
+/* ds_flat_add - appends the 1-d tensor VALUE of PART to FLAT as its next partition. If PART is NULL, because
+ * the file of the rank is missing, appends a gap of COUNT elements. */
 ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *flat, const ckpt_file *part,
-                        const ckpt_value *v, uint64_t n);
-/* ds_add_slice - adds elements [FROM, FROM + N) of FLAT to the tensor that is being assembled, at its element
- * AT. */
-ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *flat, uint64_t from, uint64_t n,
+                        const ckpt_value *value, uint64_t count);
+/* ds_add_slice - adds elements [FROM, FROM + NBYTES) of FLAT to the tensor that is being assembled, at its
+ * element AT. */
+ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *flat, uint64_t from, uint64_t nbytes,
                          uint64_t at);
-/* ds_end_tensor - ends the assembly of the tensor T: adds a copy of T to ds->tensors, with the slices that
- * were added before and with a new node, and sets *NODE to that node. */
-ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *t, ckpt_value **node);
-/* ds_end_parameter - ends the parameter T as ds_end_tensor does, and adds its name to ds->weights. */
-ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *t);
-/* ds_add_copy - makes a tensor KEY with the elements of V, a tensor of PART. Sets *NODE to NULL if V is not a
- * contiguous dense tensor. */
-ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
+/* ds_end_tensor - ends the assembly of the tensor TENSOR: adds a copy of TENSOR to ds->tensors, with the
+ * slices that were added before and with a new node, and sets *NODE to that node. */
+ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *tensor, ckpt_value **node);
+/* ds_end_parameter - ends the parameter TENSOR as ds_end_tensor does, and adds its name to ds->weights. */
+ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *tensor);
+/* ds_add_copy - makes a tensor KEY with the elements of VALUE, a tensor of PART. Sets *NODE to NULL if VALUE
+ * is not a contiguous dense tensor. */
+ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *value, ckpt_str key,
                         ckpt_value **node);
 /* ds_add_as_float32 - does what ds_add_copy does, but converts 16-bit floats to float32. Sets *NODE to NULL
- * if V is not a contiguous dense tensor of 16-bit floats. */
-ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
-                              ckpt_value **node);
+ * if VALUE is not a contiguous dense tensor of 16-bit floats. */
+ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *value,
+                              ckpt_str key, ckpt_value **node);
 
 /* ---- the contents of a save */
 

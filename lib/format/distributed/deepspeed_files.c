@@ -16,36 +16,39 @@
 
 static const char *const trackers[] = {"latest", "latest_universal"};
 
-static enum ds_kind parse_layer_name(ckpt_str s, struct ds_file *f)
+static enum ds_kind parse_layer_name(ckpt_str text, struct ds_file *file)
 {
-    if (!part_name_skip(&s, "layer_", &f->layer))
+    if (!part_name_skip(&text, "layer_", &file->layer))
         return DS_OTHER;
-    if (part_name_skip(&s, "_expert_", &f->expert))
-        return part_name_skip(&s, "_mp_rank_", &f->mp_rank) && str_is(s, "_model_states.pt") ? DS_EXPERT
-                                                                                             : DS_OTHER;
-    (void)part_name_skip(&s, "-model_", &f->mp_rank);
-    return str_is(s, "-model_states.pt") ? DS_LAYER : DS_OTHER;
+    if (part_name_skip(&text, "_expert_", &file->expert))
+        return part_name_skip(&text, "_mp_rank_", &file->mp_rank) && str_is(text, "_model_states.pt")
+                   ? DS_EXPERT
+                   : DS_OTHER;
+    (void)part_name_skip(&text, "-model_", &file->mp_rank);
+    return str_is(text, "-model_states.pt") ? DS_LAYER : DS_OTHER;
 }
 
-/* parse_name - returns the kind of the file named S and sets the numbers of F. */
-static enum ds_kind parse_name(ckpt_str s, struct ds_file *f)
+/* parse_name - returns the kind of the file named TEXT and sets the numbers of FILE. */
+static enum ds_kind parse_name(ckpt_str text, struct ds_file *file)
 {
-    if (str_starts(s, STR_LIT("layer_")))
-        return parse_layer_name(s, f);
-    if (part_name_skip(&s, "expert_", &f->expert))
-        return part_name_skip(&s, "_mp_rank_", &f->mp_rank) && str_is(s, "_model_states.pt") ? DS_EXPERT
-                                                                                             : DS_OTHER;
-    if (part_name_skip(&s, "expp_rank_", &f->expert))
-        return part_name_skip(&s, "_mp_rank_", &f->mp_rank) && str_is(s, "_optim_states.pt") ? DS_EXPERT_OPTIM
-                                                                                             : DS_OTHER;
-    bool prefixed = str_starts(s, STR_LIT("bf16_")) || str_starts(s, STR_LIT("fp16_"));
-    s = str_skip(s, prefixed ? strlen("bf16_") : 0);
-    f->has_dp_rank = part_name_skip(&s, "zero_pp_rank_", &f->dp_rank);
-    if (!part_name_skip(&s, f->has_dp_rank ? "_mp_rank_" : "mp_rank_", &f->mp_rank))
+    if (str_starts(text, STR_LIT("layer_")))
+        return parse_layer_name(text, file);
+    if (part_name_skip(&text, "expert_", &file->expert))
+        return part_name_skip(&text, "_mp_rank_", &file->mp_rank) && str_is(text, "_model_states.pt")
+                   ? DS_EXPERT
+                   : DS_OTHER;
+    if (part_name_skip(&text, "expp_rank_", &file->expert))
+        return part_name_skip(&text, "_mp_rank_", &file->mp_rank) && str_is(text, "_optim_states.pt")
+                   ? DS_EXPERT_OPTIM
+                   : DS_OTHER;
+    bool prefixed = str_starts(text, STR_LIT("bf16_")) || str_starts(text, STR_LIT("fp16_"));
+    text = str_skip(text, prefixed ? strlen("bf16_") : 0);
+    file->has_dp_rank = part_name_skip(&text, "zero_pp_rank_", &file->dp_rank);
+    if (!part_name_skip(&text, file->has_dp_rank ? "_mp_rank_" : "mp_rank_", &file->mp_rank))
         return DS_OTHER;
-    if (f->has_dp_rank && str_is(s, "_optim_states.pt"))
+    if (file->has_dp_rank && str_is(text, "_optim_states.pt"))
         return DS_OPTIM;
-    return !prefixed && str_is(s, "_model_states.pt") ? DS_MODEL : DS_OTHER;
+    return !prefixed && str_is(text, "_model_states.pt") ? DS_MODEL : DS_OTHER;
 }
 
 static bool is_file_of_save(ckpt_str name)
@@ -61,11 +64,11 @@ static bool is_file_of_rank(ckpt_str name)
     return kind == DS_MODEL || kind == DS_OPTIM;
 }
 
-/* find_tracker - returns the name of the file in P that names the last save, or NULL. */
-static const char *find_tracker(const struct probe *p)
+/* find_tracker - returns the name of the file in PROBE that names the last save, or NULL. */
+static const char *find_tracker(const struct probe *probe)
 {
     for (size_t i = 0; i < sizeof trackers / sizeof *trackers; i++) {
-        source *src = probe_open(p, trackers[i]);
+        source *src = probe_open(probe, trackers[i]);
         source_unref(src);
         if (src)
             return trackers[i];
@@ -73,7 +76,10 @@ static const char *find_tracker(const struct probe *p)
     return NULL;
 }
 
-bool ds_is_folder(const struct probe *p) { return find_tracker(p) || probe_matches(p, is_file_of_rank); }
+bool ds_is_folder(const struct probe *probe)
+{
+    return find_tracker(probe) || probe_matches(probe, is_file_of_rank);
+}
 
 /* check_tag - checks that TAG, which the file TRACKER names, is a folder in the folder of F. */
 static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str tag, ckpt_error *err)
@@ -92,35 +98,35 @@ static ckpt_status check_tag(const ckpt_file *f, const char *tracker, ckpt_str t
     return name_file_if_failed(err->status, f->path, err);
 }
 
-/* add_names - adds the N files in LIST, which are in the folder of the save, to S. */
-static ckpt_status add_names(ckpt_file *f, struct ds_save *s, const ckpt_str *list, size_t n)
+/* add_names - adds the COUNT files in LIST, which are in the folder of the save, to SAVE. */
+static ckpt_status add_names(ckpt_file *f, struct ds_save *save, const ckpt_str *list, size_t count)
 {
-    s->files = arena_array(f->a, n, sizeof *s->files);
-    for (size_t i = 0; s->files && i < n; i++) {
-        struct ds_file *file = &s->files[s->nfiles++];
+    save->files = arena_array(f->a, count, sizeof *save->files);
+    for (size_t i = 0; save->files && i < count; i++) {
+        struct ds_file *file = &save->files[save->nfiles++];
         file->kind = parse_name(list[i], file);
-        file->name = s->tag.len ? ARENA_CONCAT(f->a, s->tag, STR_LIT("/"), list[i])
-                                : list[i]; /* a tag has at most TRACKER_FILE_MAX bytes, a name 255 */
+        file->name = save->tag.len ? ARENA_CONCAT(f->a, save->tag, STR_LIT("/"), list[i])
+                                   : list[i]; /* a tag has at most TRACKER_FILE_MAX bytes, a name 255 */
         if (!file->name.ptr)
             return CKPT_ENOMEM;
     }
-    return s->files ? CKPT_OK : CKPT_ENOMEM;
+    return save->files ? CKPT_OK : CKPT_ENOMEM;
 }
 
-static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
+static ckpt_status list_save(ckpt_file *f, struct ds_save *save, ckpt_error *err)
 {
     ckpt_str *list;
     size_t n;
-    char *path = path_make(str_c(f->path), s->tag);
+    char *path = path_make(str_c(f->path), save->tag);
     ckpt_status st = path ? folder_list(f, path, is_file_of_save, &list, &n, err) : fail_memory(err);
     char *zero = path ? path_make(str_c(path), STR_LIT("zero")) : NULL;
-    s->universal = zero && path_is_folder(f->archive, zero);
+    save->universal = zero && path_is_folder(f->archive, zero);
     if (st == CKPT_OK && !zero)
         st = fail_memory(err);
     free(zero);
-    if (st == CKPT_OK && add_names(f, s, list, n) != CKPT_OK)
+    if (st == CKPT_OK && add_names(f, save, list, n) != CKPT_OK)
         st = fail_memory(err);
-    if (st == CKPT_OK && !n && !s->universal) {
+    if (st == CKPT_OK && !n && !save->universal) {
         st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
                   "{no} {=*_model_states.pt} is in the folder\n"
                   "the save did not finish, or was not copied completely");
@@ -130,12 +136,12 @@ static ckpt_status list_save(ckpt_file *f, struct ds_save *s, ckpt_error *err)
     return st;
 }
 
-const struct ds_file *ds_next_file(const struct ds_save *s, enum ds_kind kind, uint64_t mp,
+const struct ds_file *ds_next_file(const struct ds_save *save, enum ds_kind kind, uint64_t mp,
                                    const struct ds_file *after)
 {
-    for (size_t i = after ? (size_t)(after - s->files) + 1 : 0; i < s->nfiles; i++)
-        if (s->files[i].kind == kind && (mp == DS_ANY_RANK || s->files[i].mp_rank == mp))
-            return &s->files[i];
+    for (size_t i = after ? (size_t)(after - save->files) + 1 : 0; i < save->nfiles; i++)
+        if (save->files[i].kind == kind && (mp == DS_ANY_RANK || save->files[i].mp_rank == mp))
+            return &save->files[i];
     return NULL;
 }
 

@@ -13,28 +13,29 @@ ckpt_value *ds_get(const ckpt_value *mapping, const char *name)
     return v && v->type == CKPT_V_NONE ? NULL : v;
 }
 
-ckpt_value *ds_get_numbered(const ckpt_value *v, uint64_t i)
+ckpt_value *ds_get_numbered(const ckpt_value *value, uint64_t index)
 {
     uint32_t n = 0;
     int64_t key;
-    const value_pair *pairs = v ? value_pairs(v, &n) : NULL;
+    const value_pair *pairs = value ? value_pairs(value, &n) : NULL;
     for (uint32_t k = 0; k < n; k++)
-        if (value_integer(pairs[k].key, &key) && key >= 0 && (uint64_t)key == i)
+        if (value_integer(pairs[k].key, &key) && key >= 0 && (uint64_t)key == index)
             return pairs[k].val;
-    return v && i <= UINT32_MAX ? value_item(v, (uint32_t)i) : NULL;
+    return value && index <= UINT32_MAX ? value_item(value, (uint32_t)index) : NULL;
 }
 
-const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *v, ckpt_tensor *room)
+const ckpt_tensor *ds_find_row(const ckpt_file *part, const ckpt_value *value, ckpt_tensor *room)
 {
-    if (!v || value_row(v) >= part->table.nrows)
+    if (!value || value_row(value) >= part->table.nrows)
         return NULL;
-    *room = table_tensor(&part->table, value_row(v));
+    *room = table_tensor(&part->table, value_row(value));
     return room;
 }
 
-bool ds_read_shape(struct deepspeed *ds, const ckpt_value *v, struct joined_tensor *t, uint64_t *elements)
+bool ds_read_shape(struct deepspeed *ds, const ckpt_value *value, struct joined_tensor *tensor,
+                   uint64_t *elements)
 {
-    struct view sizes = view_of(v);
+    struct view sizes = view_of(value);
     const ckpt_value *key, *size;
     int64_t n;
     uint64_t *shape = sizes.kind == VIEW_ITEMS && sizes.n <= MAX_DIMS
@@ -47,8 +48,8 @@ bool ds_read_shape(struct deepspeed *ds, const ckpt_value *v, struct joined_tens
             return false;
         shape[i] = (uint64_t)n;
     }
-    t->ndim = (uint32_t)sizes.n;
-    t->shape = shape;
+    tensor->ndim = (uint32_t)sizes.n;
+    tensor->shape = shape;
     return shape != NULL;
 }
 
@@ -80,15 +81,15 @@ ckpt_status ds_open_file(struct deepspeed *ds, ckpt_str name, ckpt_file **out)
 
 /* ------------------------------------------------------------------ flat tensors */
 
-/* is_contiguous - returns true if T, a row of PART, is dense and its stored bytes are its row-major
+/* is_contiguous - returns true if TENSOR, a row of PART, is dense and its stored bytes are its row-major
  * elements. */
-static bool is_contiguous(const ckpt_file *part, const ckpt_tensor *t)
+static bool is_contiguous(const ckpt_file *part, const ckpt_tensor *tensor)
 {
-    bool dense = t && t->kind == CKPT_DENSE && t->has_shape && !t->conj && !t->neg &&
-                 dtype_info((ckpt_dtype)t->dtype)->block_elems == 1;
-    return dense && is_row_major(t) &&
-           (t->storage == CKPT_NO_STORAGE ||
-            part->table.storages[t->storage].swap_width <= 1); /* 0, 1: not swapped */
+    bool dense = tensor && tensor->kind == CKPT_DENSE && tensor->has_shape && !tensor->conj && !tensor->neg &&
+                 dtype_info((ckpt_dtype)tensor->dtype)->block_elems == 1;
+    return dense && is_row_major(tensor) &&
+           (tensor->storage == CKPT_NO_STORAGE ||
+            part->table.storages[tensor->storage].swap_width <= 1); /* 0, 1: not swapped */
 }
 
 static ckpt_status add_partition(struct deepspeed *ds, struct ds_flat *flat, struct ds_partition partition)
@@ -103,18 +104,18 @@ static ckpt_status add_partition(struct deepspeed *ds, struct ds_flat *flat, str
 }
 
 ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *flat, const ckpt_file *part,
-                        const ckpt_value *v, uint64_t n)
+                        const ckpt_value *value, uint64_t count)
 {
     ckpt_tensor room;
-    const ckpt_tensor *t = part ? ds_find_row(part, v, &room) : NULL;
+    const ckpt_tensor *t = part ? ds_find_row(part, value, &room) : NULL;
     if (!part)
-        return add_partition(ds, flat, (struct ds_partition){.nelements = n});
+        return add_partition(ds, flat, (struct ds_partition){.nelements = count});
     if (!t) {
         (void)fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no tensor} for {=each group of parameters}");
         error_add_where(ds->err, "optimizer_state_dict");
         return name_file_if_failed(CKPT_EFORMAT, part->path, ds->err);
     }
-    const struct ds_partition partition = {.part = part, .row = value_row(v), .nelements = t->elements};
+    const struct ds_partition partition = {.part = part, .row = value_row(value), .nelements = t->elements};
     if (!t->has_data && (ds->f->salvage || ds->f->check)) /* some of its bytes are missing */
         return add_partition(ds, flat, partition);
     if (t->ndim != 1 || !is_contiguous(part, t)) {
@@ -133,9 +134,10 @@ ckpt_status ds_flat_add(struct deepspeed *ds, struct ds_flat *flat, const ckpt_f
 
 /* ------------------------------------------------------------------------ pieces */
 
-/* add_piece - adds N elements of PARTITION, from element FROM on, as a piece at element AT of the tensor. */
+/* add_piece - adds NBYTES elements of PARTITION, from element FROM on, as a piece at element AT of the
+ * tensor. */
 static ckpt_status add_piece(struct deepspeed *ds, const struct ds_partition *partition, uint64_t from,
-                             uint64_t n, uint64_t at)
+                             uint64_t nbytes, uint64_t at)
 {
     const ckpt_tensor t = table_tensor(&partition->part->table, partition->row);
     const struct storage *s = t.storage == CKPT_NO_STORAGE ? NULL
@@ -153,7 +155,7 @@ static ckpt_status add_piece(struct deepspeed *ds, const struct ds_partition *pa
     struct ds_range *range = arena_append(NULL, &ds->ranges, &ds->nranges, &ds->cap_ranges, sizeof *range);
     CKPT_TRY_ALLOC(piece && range, ds->err);
     *piece = (struct piece){.src = s->src, .at = skip};
-    *range = (struct ds_range){at, n};
+    *range = (struct ds_range){at, nbytes};
     return CKPT_OK;
 }
 
@@ -171,34 +173,35 @@ static const struct ds_partition *find_partition(const struct ds_flat *flat, uin
     return &flat->partitions[low];
 }
 
-ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *flat, uint64_t from, uint64_t n,
+ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *flat, uint64_t from, uint64_t nbytes,
                          uint64_t at)
 {
-    if (!range_within(from, n, flat->nelements))
+    if (!range_within(from, nbytes, flat->nelements))
         return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "needs {=elements %llu to %llu} of its partitions, which have {%llu}",
-                    (unsigned long long)from, (unsigned long long)from + n,
+                    (unsigned long long)from, (unsigned long long)from + nbytes,
                     (unsigned long long)flat->nelements);
-    for (const struct ds_partition *partition = n ? find_partition(flat, from) : NULL; n; partition++) {
+    for (const struct ds_partition *partition = nbytes ? find_partition(flat, from) : NULL; nbytes;
+         partition++) {
         uint64_t skip = from - partition->start, left = partition->nelements - skip;
-        uint64_t piece_length = left < n ? left : n;
+        uint64_t piece_length = left < nbytes ? left : nbytes;
         if (!partition->part && piece_length)
             ds->is_incomplete = true;
         else if (piece_length)
             CKPT_TRY(add_piece(ds, partition, skip, piece_length, at));
         from += piece_length;
         at += piece_length;
-        n -= piece_length;
+        nbytes -= piece_length;
     }
     return CKPT_OK;
 }
 
 /* ----------------------------------------------------------------------- tensors */
 
-static ckpt_status store_tensor(struct deepspeed *ds, struct joined_tensor *t)
+static ckpt_status store_tensor(struct deepspeed *ds, struct joined_tensor *tensor)
 {
     uint64_t nelements;
-    if (!checked_product(t->shape, t->ndim, &nelements))
+    if (!checked_product(tensor->shape, tensor->ndim, &nelements))
         return fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shape of {more} than {=2^64 elements}");
     if (ds->is_incomplete)
         return fail(ds->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
@@ -209,20 +212,20 @@ static ckpt_status store_tensor(struct deepspeed *ds, struct joined_tensor *t)
     }
     struct pieces p = {.shape = &nelements,
                        .ndim = 1,
-                       .width = dtype_info(t->dtype)->block_bytes,
+                       .width = dtype_info(tensor->dtype)->block_bytes,
                        .piece = ds->pieces,
                        .n = ds->npieces};
-    return sharded_storage_add(ds->f, t, &p, !ds->lacks_crc, ds->err);
+    return sharded_storage_add(ds->f, tensor, &p, !ds->lacks_crc, ds->err);
 }
 
-ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *t, ckpt_value **node)
+ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *tensor, ckpt_value **node)
 {
     struct joined_tensor *to = arena_append(ds->f->a, &ds->tensors, &ds->ntensors, &ds->cap_tensors,
                                             sizeof *to);
     CKPT_TRY_ALLOC(to, ds->err);
-    *to = *t;
+    *to = *tensor;
     to->storage = CKPT_NO_STORAGE;
-    ckpt_status st = sharded_storage_accept_fault(ds->f, t->name, t->dtype, store_tensor(ds, to),
+    ckpt_status st = sharded_storage_accept_fault(ds->f, tensor->name, tensor->dtype, store_tensor(ds, to),
                                                   &to->storage, ds->err);
     ds->npieces = ds->nranges = 0;
     ds->is_incomplete = false;
@@ -232,24 +235,24 @@ ckpt_status ds_end_tensor(struct deepspeed *ds, const struct joined_tensor *t, c
     return *node ? CKPT_OK : fail_memory(ds->err);
 }
 
-ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *t)
+ckpt_status ds_end_parameter(struct deepspeed *ds, const struct joined_tensor *tensor)
 {
     ckpt_value *node;
     uint32_t at = (uint32_t)ds->ntensors; /* a table has fewer than 2^32 rows */
     uint32_t before;
-    CKPT_TRY(ds_end_tensor(ds, t, &node));
-    CKPT_TRY_ALLOC(map_put(ds->weights, t->name, at, &before), ds->err);
+    CKPT_TRY(ds_end_tensor(ds, tensor, &node));
+    CKPT_TRY_ALLOC(map_put(ds->weights, tensor->name, at, &before), ds->err);
     if (before == MAP_NONE)
         return CKPT_OK;
     (void)fail(ds->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a second} parameter of {=that name}");
-    return prefix_where_if_failed(CKPT_EFORMAT, t->name, ds->err);
+    return prefix_where_if_failed(CKPT_EFORMAT, tensor->name, ds->err);
 }
 
-ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
+ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *value, ckpt_str key,
                         ckpt_value **node)
 {
     ckpt_tensor room;
-    const ckpt_tensor *t = ds_find_row(part, v, &room);
+    const ckpt_tensor *t = ds_find_row(part, value, &room);
     bool lost = t && t->has_shape && !t->has_data && (ds->f->salvage || ds->f->check);
     *node = NULL;
     if (!lost && !is_contiguous(part, t))
@@ -257,17 +260,18 @@ ckpt_status ds_add_copy(struct deepspeed *ds, const ckpt_file *part, const ckpt_
     struct joined_tensor copy = {
         .name = key, .dtype = (ckpt_dtype)t->dtype, .ndim = t->ndim, .shape = t->shape};
     if (t->elements)
-        CKPT_TRY(add_piece(ds, &(struct ds_partition){.part = part, .row = value_row(v)}, 0, t->elements, 0));
+        CKPT_TRY(
+            add_piece(ds, &(struct ds_partition){.part = part, .row = value_row(value)}, 0, t->elements, 0));
     return ds_end_tensor(ds, &copy, node); /* if LOST, add_piece has set ds->is_incomplete */
 }
 
 /* ------------------------------------------------------------------------ float32 */
 
-ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *v, ckpt_str key,
-                              ckpt_value **node)
+ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const ckpt_value *value,
+                              ckpt_str key, ckpt_value **node)
 {
     ckpt_tensor room;
-    const ckpt_tensor *t = ds_find_row(part, v, &room);
+    const ckpt_tensor *t = ds_find_row(part, value, &room);
     const struct storage *s = t && t->storage != CKPT_NO_STORAGE ? &part->table.storages[t->storage] : NULL;
     uint64_t size;
     *node = NULL;
@@ -278,7 +282,8 @@ ckpt_status ds_add_as_float32(struct deepspeed *ds, const ckpt_file *part, const
     if (!dtype_bytes(CKPT_DT_F32, t->elements, &size))
         return fail(ds->err, CKPT_EFORMAT, t->file_offset, "as float32 it has {more} than {=2^64 bytes}");
     if (t->elements)
-        CKPT_TRY(add_piece(ds, &(struct ds_partition){.part = part, .row = value_row(v)}, 0, t->elements, 0));
+        CKPT_TRY(
+            add_piece(ds, &(struct ds_partition){.part = part, .row = value_row(value)}, 0, t->elements, 0));
     if (ds->npieces) {
         struct piece *p = &ds->pieces[0];
         p->src = convert_source_f32(p->src, p->at, (ckpt_dtype)t->dtype, false, size);

@@ -47,10 +47,10 @@ static bool is_rank_of_optimizer(ckpt_str name)
     return str_matches_word(name, "optim_world_size_ optimizer_", str_starts) && cut_rank(name).len != 0;
 }
 
-/* choose_files - returns the function that selects the files to read in the folder of P. */
-static bool (*choose_files(const struct probe *p))(ckpt_str name)
+/* choose_files - returns the function that selects the files to read in the folder of NUMBERS. */
+static bool (*choose_files(const struct probe *numbers))(ckpt_str name)
 {
-    return probe_matches(p, is_rank_of_model) ? is_rank_of_model : is_rank_of_optimizer;
+    return probe_matches(numbers, is_rank_of_model) ? is_rank_of_model : is_rank_of_optimizer;
 }
 
 static const char *find_trainer_by_name(ckpt_str name)
@@ -60,26 +60,29 @@ static const char *find_trainer_by_name(ckpt_str name)
                                                                                      : NULL;
 }
 
-static bool probe(const struct probe *p)
+static bool probe(const struct probe *this_probe)
 {
     ckpt_str stem = {"", 0};
     size_t n = 0;
     struct folder d;
-    bool (*is_file)(ckpt_str name) = choose_files(p);
-    for (size_t i = 0; i < p->nnames; i++) {
-        if (!is_file(p->names[i]))
+    bool (*is_file)(ckpt_str name) = choose_files(this_probe);
+    for (size_t i = 0; i < this_probe->nnames; i++) {
+        if (!is_file(this_probe->names[i]))
             continue;
         if (n++ == 0)
-            stem = cut_rank(p->names[i]);
-        else if (!str_eq(stem, cut_rank(p->names[i])))
+            stem = cut_rank(this_probe->names[i]);
+        else if (!str_eq(stem, cut_rank(this_probe->names[i])))
             return false;
     }
-    folder_scan(p->names, p->nnames, &d);
+    folder_scan(this_probe->names, this_probe->nnames, &d);
     return (n > 1 || find_trainer_by_name(stem)) && !d.nindexes && !d.nsingle &&
            d.nothers == (is_file == is_rank_of_model ? n : 0);
 }
 
-static bool is_sharded(const ckpt_tensor *t) { return t->kind == CKPT_DTENSOR || t->kind == CKPT_SHARDED; }
+static bool is_sharded(const ckpt_tensor *tensor)
+{
+    return tensor->kind == CKPT_DTENSOR || tensor->kind == CKPT_SHARDED;
+}
 
 static bool has_sharded(const ckpt_file *f)
 {
@@ -91,12 +94,12 @@ static bool has_sharded(const ckpt_file *f)
     return false;
 }
 
-static ckpt_status refuse_flat_parameter(struct fsdp *fsdp, const ckpt_tensor *t)
+static ckpt_status refuse_flat_parameter(struct fsdp *fsdp, const ckpt_tensor *tensor)
 {
-    (void)fail(fsdp->err, CKPT_EUNSUPPORTED, t->file_offset,
+    (void)fail(fsdp->err, CKPT_EUNSUPPORTED, tensor->file_offset,
                "{LOCAL_STATE_DICT}: the parameters are one flat tensor, and {=their shapes} are in no file\n"
                "load it into the model that saved it, and save a FULL_STATE_DICT or SHARDED_STATE_DICT");
-    return prefix_where_if_failed(CKPT_EUNSUPPORTED, t->name, fsdp->err);
+    return prefix_where_if_failed(CKPT_EUNSUPPORTED, tensor->name, fsdp->err);
 }
 
 static ckpt_status check_has_all_ranks(struct fsdp *fsdp, const ckpt_file *part, uint32_t row, size_t nfiles)
@@ -166,21 +169,21 @@ static void replace_nodes(struct fsdp *fsdp)
     }
 }
 
-static ckpt_status open_ranks(struct fsdp *fsdp, const ckpt_str *list, size_t n)
+static ckpt_status open_ranks(struct fsdp *fsdp, const ckpt_str *list, size_t count)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         ckpt_file *part;
         CKPT_TRY(part_file_read_pickle(fsdp->f, list[0].ptr, list[i], &part, fsdp->err));
         if (!part)
             continue;
-        if (!fsdp->first && n > 1 && !has_sharded(part)) { /* each file is a checkpoint of its own */
+        if (!fsdp->first && count > 1 && !has_sharded(part)) { /* each file is a checkpoint of its own */
             struct folder d;
             folder_scan(fsdp->f->opening->probe->names, fsdp->f->opening->probe->nnames, &d);
             return folder_fail_ambiguous(fsdp->f->archive, fsdp->f->folder, d.nlisted, folder_is_checkpoint,
                                          fsdp->err);
         }
         fsdp->first = fsdp->first ? fsdp->first : part;
-        ckpt_status st = add_rank(fsdp, part, n);
+        ckpt_status st = add_rank(fsdp, part, count);
         CKPT_TRY(name_file_if_failed(st, part->path, fsdp->err));
     }
     return fsdp->first ? CKPT_OK

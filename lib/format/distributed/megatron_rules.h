@@ -25,10 +25,10 @@ struct megatron_rules {
     size_t nuser_rules, cap;
 };
 
-/* megatron_rules_read - reads R from the JSON file PATH: {"GLOB": DIM, "GLOB": [DIM, PARTS], "GLOB": null},
- * where null means that every rank has a copy. Allocates from A. */
-ckpt_status megatron_rules_read(arena *a, const char *path, struct megatron_rules *r, ckpt_error *err);
+/* megatron_rules_read - reads RULES from the JSON file PATH: {"GLOB": DIM, "GLOB": [DIM, PARTS], "GLOB":
+ * null}, where null means that every rank has a copy. Allocates from A. */
+ckpt_status megatron_rules_read(arena *a, const char *path, struct megatron_rules *rules, ckpt_error *err);
 /* megatron_rules_find - returns the first rule that matches the tensor NAME, or NULL. */
-const struct megatron_rule *megatron_rules_find(const struct megatron_rules *r, ckpt_str name);
+const struct megatron_rule *megatron_rules_find(const struct megatron_rules *rules, ckpt_str name);
 
 #endif

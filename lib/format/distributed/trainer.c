@@ -60,13 +60,17 @@ static bool is_model_folder(ckpt_str name)
     return false;
 }
 
-static bool tracks_steps(const struct probe *p) { return probe_has(p, TRACKER) && probe_matches(p, is_step); }
-
-static bool probe(const struct probe *p)
+static bool tracks_steps(const struct probe *probe)
 {
-    bool found = p->is_folder && tracks_steps(p);
-    for (size_t i = 0; p->is_folder && !found && i < p->nnames; i++)
-        found = find_model_folder(p->archive, p->path, p->names[i], p->no_memory) != NULL;
+    return probe_has(probe, TRACKER) && probe_matches(probe, is_step);
+}
+
+static bool probe(const struct probe *this_probe)
+{
+    bool found = this_probe->is_folder && tracks_steps(this_probe);
+    for (size_t i = 0; this_probe->is_folder && !found && i < this_probe->nnames; i++)
+        found = find_model_folder(this_probe->archive, this_probe->path, this_probe->names[i],
+                                  this_probe->no_memory) != NULL;
     return found;
 }
 

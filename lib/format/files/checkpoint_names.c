@@ -40,23 +40,23 @@ bool folder_is_index(ckpt_str name)
              str_find(name, STR_LIT(".h5.index."), 0) != SIZE_MAX));
 }
 
-static void consider_index(struct folder *d, ckpt_str name)
+static void consider_index(struct folder *folder, ckpt_str name)
 {
     bool is_safetensors = str_find(name, STR_LIT(".safetensors."), 0) != SIZE_MAX;
-    d->nindexes++;
-    d->safetensors_indexes += is_safetensors;
-    bool is_preferred = d->nindexes == 1 || (is_safetensors && d->safetensors_indexes == 1);
-    if (is_preferred && name.len < sizeof d->index_file)
-        memcpy(d->index_file, name.ptr, name.len + 1);
+    folder->nindexes++;
+    folder->safetensors_indexes += is_safetensors;
+    bool is_preferred = folder->nindexes == 1 || (is_safetensors && folder->safetensors_indexes == 1);
+    if (is_preferred && name.len < sizeof folder->index_file)
+        memcpy(folder->index_file, name.ptr, name.len + 1);
 }
 
 /* consider_single_file - counts NAME if it is in single_files, and sets *BEST to the smaller of *BEST and the
  * position of NAME there. False: NAME is not in single_files. */
-static bool consider_single_file(struct folder *d, ckpt_str name, size_t *best)
+static bool consider_single_file(struct folder *folder, ckpt_str name, size_t *best)
 {
     for (size_t i = 0; i < NSINGLE; i++)
         if (str_is(name, single_files[i])) {
-            d->nsingle++;
+            folder->nsingle++;
             *best = i < *best ? i : *best;
             return true;
         }
@@ -102,18 +102,18 @@ static bool is_step_folder(ckpt_str name)
 
 /* consider_other - counts NAME, and keeps the smallest of these names (str_compare), so that the result does
  * not depend on the order of the calls. */
-static void consider_other(struct folder *d, ckpt_str name)
+static void consider_other(struct folder *folder, ckpt_str name)
 {
-    d->nothers++;
-    if (name.len < sizeof d->other && (!d->other[0] || str_compare(name, str_c(d->other)) < 0))
-        memcpy(d->other, name.ptr, name.len + 1);
+    folder->nothers++;
+    if (name.len < sizeof folder->other && (!folder->other[0] || str_compare(name, str_c(folder->other)) < 0))
+        memcpy(folder->other, name.ptr, name.len + 1);
 }
 
-void folder_scan(const ckpt_str *names, size_t n, struct folder *out)
+void folder_scan(const ckpt_str *names, size_t count, struct folder *out)
 {
     size_t best = NSINGLE;
     *out = (struct folder){.nindexes = 0};
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         out->nlisted += folder_is_checkpoint(names[i]);
         if (folder_is_index(names[i]))
             consider_index(out, names[i]);
@@ -162,34 +162,34 @@ bool shard_name_parse(ckpt_str name, struct shard_name *out)
     return false;
 }
 
-ckpt_str shard_name_make(arena *a, const struct shard_name *s, uint64_t number)
+ckpt_str shard_name_make(arena *a, const struct shard_name *name, uint64_t number)
 {
     char numbers[64];
-    (void)snprintf(numbers, sizeof numbers, "-%05" PRIu64 "-of-%05" PRIu64, number, s->count);
-    return ARENA_CONCAT(a, s->stem, str_c(numbers), s->ext);
+    (void)snprintf(numbers, sizeof numbers, "-%05" PRIu64 "-of-%05" PRIu64, number, name->count);
+    return ARENA_CONCAT(a, name->stem, str_c(numbers), name->ext);
 }
 
 /* --------------------------------------------------------------- sets without an index */
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char character) { return character >= '0' && character <= '9'; }
 
-static ckpt_str skip_number(ckpt_str s)
+static ckpt_str skip_number(ckpt_str text)
 {
-    while (s.len && is_digit(s.ptr[0]))
-        s = str_skip(s, 1);
-    return s;
+    while (text.len && is_digit(text.ptr[0]))
+        text = str_skip(text, 1);
+    return text;
 }
 
-bool names_differ_in_numbers(ckpt_str a, ckpt_str b)
+bool names_differ_in_numbers(ckpt_str left, ckpt_str right)
 {
-    while (a.len && b.len) {
-        bool number = is_digit(a.ptr[0]);
-        if (number != is_digit(b.ptr[0]) || (!number && a.ptr[0] != b.ptr[0]))
+    while (left.len && right.len) {
+        bool number = is_digit(left.ptr[0]);
+        if (number != is_digit(right.ptr[0]) || (!number && left.ptr[0] != right.ptr[0]))
             return false;
-        a = number ? skip_number(a) : str_skip(a, 1);
-        b = number ? skip_number(b) : str_skip(b, 1);
+        left = number ? skip_number(left) : str_skip(left, 1);
+        right = number ? skip_number(right) : str_skip(right, 1);
     }
-    return !a.len && !b.len;
+    return !left.len && !right.len;
 }
 
 /* may_be_part - returns true if a file called NAME may be a part of a set without an index. Sets *NUMBERED if
@@ -223,13 +223,13 @@ bool folder_set_has(const struct folder_set *set, ckpt_str name)
                : names_differ_in_numbers(set->first, name);
 }
 
-bool folder_find_set(const ckpt_str *names, size_t n, struct folder_set *out)
+bool folder_find_set(const ckpt_str *names, size_t count, struct folder_set *out)
 {
     struct folder d;
     bool numbered, has_others = false;
     *out = (struct folder_set){.first = STR_LIT("")};
-    folder_scan(names, n, &d);
-    for (size_t i = 0; i < n; i++) {
+    folder_scan(names, count, &d);
+    for (size_t i = 0; i < count; i++) {
         if (may_be_part(names[i], &numbered) && !out->n)
             *out = (struct folder_set){.first = names[i], .is_numbered = numbered};
         bool is_part = out->first.len && folder_set_has(out, names[i]);

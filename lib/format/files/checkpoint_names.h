@@ -16,8 +16,8 @@ struct folder {
     unsigned nlisted; /* how many names folder_is_checkpoint accepts */
 };
 
-/* folder_scan - finds the checkpoints among the N NAMES of a folder. */
-void folder_scan(const ckpt_str *names, size_t n, struct folder *out);
+/* folder_scan - finds the checkpoints among the COUNT NAMES of a folder. */
+void folder_scan(const ckpt_str *names, size_t count, struct folder *out);
 /* folder_shows_model - returns true if a folder with the file NAME is opened as one checkpoint: by an index,
  * a single file such as model.safetensors, or a shard. */
 bool folder_shows_model(ckpt_str name);
@@ -41,24 +41,25 @@ struct shard_name {
     uint64_t number, count;
 };
 
-/* names_differ_in_numbers - returns true if A and B are equal except for the decimal numbers in them. */
-bool names_differ_in_numbers(ckpt_str a, ckpt_str b);
+/* names_differ_in_numbers - returns true if LEFT and RIGHT are equal except for the decimal numbers in
+ * them. */
+bool names_differ_in_numbers(ckpt_str left, ckpt_str right);
 /* The files of a folder that are one checkpoint although no index says so. */
 struct folder_set {
     ckpt_str first;   /* the first of their names; empty: there is no such set */
     bool is_numbered; /* they are called STEM-00001-of-00003EXT, so that missing ones are known */
     size_t n;         /* how many there are */
 };
-/* folder_find_set - finds among the N NAMES of a folder without an index and without a single file the shards
- * that are there: those of one set STEM-00001-of-00003.safetensors (or .bin), or several .safetensors whose
- * names differ only in numbers. False: there are none, or there are other checkpoints, too. */
-bool folder_find_set(const ckpt_str *names, size_t n, struct folder_set *out);
+/* folder_find_set - finds among the COUNT NAMES of a folder without an index and without a single file the
+ * shards that are there: those of one set STEM-00001-of-00003.safetensors (or .bin), or several .safetensors
+ * whose names differ only in numbers. False: there are none, or there are other checkpoints, too. */
+bool folder_find_set(const ckpt_str *names, size_t count, struct folder_set *out);
 /* folder_set_has - returns true if NAME is one of the files of SET. */
 bool folder_set_has(const struct folder_set *set, ckpt_str name);
 /* shard_name_parse - sets *OUT to the parts of NAME. False: NAME has a different form. The number "?????" is
  * read as 0. */
 bool shard_name_parse(ckpt_str name, struct shard_name *out);
-/* shard_name_make - returns the name S with the number NUMBER, allocated from A. .ptr NULL: no memory. */
-ckpt_str shard_name_make(arena *a, const struct shard_name *s, uint64_t number);
+/* shard_name_make - returns the name NAME with the number NUMBER, allocated from A. .ptr NULL: no memory. */
+ckpt_str shard_name_make(arena *a, const struct shard_name *name, uint64_t number);
 
 #endif

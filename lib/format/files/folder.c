@@ -15,27 +15,27 @@
 
 /* ------------------------------------------------------------------------- list */
 
-static int compare_names(const void *a, const void *b)
+static int compare_names(const void *left, const void *right)
 {
-    return ckpt_natural_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
+    return ckpt_natural_compare(*(const ckpt_str *)left, *(const ckpt_str *)right);
 }
 
-static void sort_names(ckpt_str *names, size_t n)
+static void sort_names(ckpt_str *names, size_t count)
 {
-    if (n)
-        qsort(names, n, sizeof *names, compare_names);
+    if (count)
+        qsort(names, count, sizeof *names, compare_names);
 }
 
 static bool is_not_dot_name(ckpt_str name) { return !str_is(name, ".") && !str_is(name, ".."); }
 
 ckpt_status folder_list_on_disk(arena *a, const char *path, bool (*match)(ckpt_str name), ckpt_str **out,
-                                size_t *n, ckpt_error *err)
+                                size_t *count, ckpt_error *err)
 {
     size_t cap = 0;
     ckpt_status st = CKPT_OK;
     DIR *dir = opendir(path);
     *out = NULL;
-    *n = 0;
+    *count = 0;
     if (!dir)
         return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot open the folder"), path, err);
     errno = 0; /* readdir sets it when it fails */
@@ -43,50 +43,51 @@ ckpt_status folder_list_on_disk(arena *a, const char *path, bool (*match)(ckpt_s
         if (!(match ? match : is_not_dot_name)(str_c(e->d_name)))
             continue;
         ckpt_str name = arena_str(a, str_c(e->d_name));
-        if (!name.ptr || !arena_push(a, out, n, &cap, &name, sizeof name))
+        if (!name.ptr || !arena_push(a, out, count, &cap, &name, sizeof name))
             st = fail_memory(err);
     }
     if (st == CKPT_OK && errno)
         st = name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder"), path, err);
     (void)closedir(dir);
-    sort_names(*out, *n);
+    sort_names(*out, *count);
     return st;
 }
 
 /* list_names - does folder_list for the folder PATH on disk or in ARCHIVE. */
 static ckpt_status list_names(arena *a, const source *archive, const char *path, bool (*match)(ckpt_str name),
-                              ckpt_str **out, size_t *n, ckpt_error *err)
+                              ckpt_str **out, size_t *count, ckpt_error *err)
 {
     if (!archive)
-        return folder_list_on_disk(a, path, match, out, n, err);
-    ckpt_status st = members_list(archive, path, a, match, out, n, err);
-    sort_names(*out, *n);
+        return folder_list_on_disk(a, path, match, out, count, err);
+    ckpt_status st = members_list(archive, path, a, match, out, count, err);
+    sort_names(*out, *count);
     return name_file_if_failed(st, path, err);
 }
 
 ckpt_status folder_list(const ckpt_file *f, const char *path, bool (*match)(ckpt_str name), ckpt_str **out,
-                        size_t *n, ckpt_error *err)
+                        size_t *count, ckpt_error *err)
 {
-    return list_names(f->a, f->archive, path, match, out, n, err);
+    return list_names(f->a, f->archive, path, match, out, count, err);
 }
 
-ckpt_status folder_list_all(const ckpt_file *f, const char *path, ckpt_str **out, size_t *n, ckpt_error *err)
+ckpt_status folder_list_all(const ckpt_file *f, const char *path, ckpt_str **out, size_t *count,
+                            ckpt_error *err)
 {
-    return folder_list(f, path, is_not_dot_name, out, n, err);
+    return folder_list(f, path, is_not_dot_name, out, count, err);
 }
 
-bool probe_has(const struct probe *p, const char *name)
+bool probe_has(const struct probe *probe, const char *name)
 {
-    for (size_t i = 0; i < p->nnames; i++)
-        if (str_is(p->names[i], name))
+    for (size_t i = 0; i < probe->nnames; i++)
+        if (str_is(probe->names[i], name))
             return true;
     return false;
 }
 
-bool probe_matches(const struct probe *p, bool (*match)(ckpt_str name))
+bool probe_matches(const struct probe *probe, bool (*match)(ckpt_str name))
 {
-    for (size_t i = 0; i < p->nnames; i++)
-        if (match(p->names[i]))
+    for (size_t i = 0; i < probe->nnames; i++)
+        if (match(probe->names[i]))
             return true;
     return false;
 }
@@ -141,12 +142,12 @@ static ckpt_str read_head(source *src, char *head, size_t size)
     return str_of(head, read ? n : 0);
 }
 
-static bool part_has(source *src, uint64_t at, size_t n, const char *text)
+static bool part_has(source *src, uint64_t at, size_t nbytes, const char *text)
 {
     char part[CONTENT_PART];
     ckpt_error ignored;
-    return source_read(src, at, part, n, &ignored) == CKPT_OK &&
-           str_find(str_of(part, n), str_c(text), 0) != SIZE_MAX;
+    return source_read(src, at, part, nbytes, &ignored) == CKPT_OK &&
+           str_find(str_of(part, nbytes), str_c(text), 0) != SIZE_MAX;
 }
 
 bool folder_file_has(source *archive, const char *path, const char *name, const char *text)
@@ -159,17 +160,17 @@ bool folder_file_has(source *archive, const char *path, const char *name, const 
     return has;
 }
 
-source *probe_open(const struct probe *p, const char *name)
+source *probe_open(const struct probe *probe, const char *name)
 {
     source *src = NULL;
-    if (probe_has(p, name) && !open_regular_file(p->archive, p->path, name, &src))
-        *p->no_memory = true;
+    if (probe_has(probe, name) && !open_regular_file(probe->archive, probe->path, name, &src))
+        *probe->no_memory = true;
     return src;
 }
 
-ckpt_str probe_read_head(const struct probe *p, const char *name, char *head, size_t size)
+ckpt_str probe_read_head(const struct probe *probe, const char *name, char *head, size_t size)
 {
-    return read_head(probe_open(p, name), head, size);
+    return read_head(probe_open(probe, name), head, size);
 }
 
 /* ------------------------------------------------------------------------- hint */
@@ -200,11 +201,11 @@ void folder_hint(const source *archive, const char *path, bool (*match)(ckpt_str
     arena_free(a);
 }
 
-ckpt_status folder_fail_ambiguous(const source *archive, const char *path, unsigned n,
+ckpt_status folder_fail_ambiguous(const source *archive, const char *path, unsigned nbytes,
                                   bool (*match)(ckpt_str name), ckpt_error *err)
 {
-    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u checkpoint%s: it is not clear %s", n,
-               n == 1 ? "" : "s", n == 1 ? "whether it is meant" : "which of them is meant");
+    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u checkpoint%s: it is not clear %s", nbytes,
+               nbytes == 1 ? "" : "s", nbytes == 1 ? "whether it is meant" : "which of them is meant");
     folder_hint(archive, path, match, err);
     return CKPT_EUSAGE;
 }

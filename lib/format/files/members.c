@@ -54,32 +54,32 @@ struct member_source {
 
 /* ------------------------------------------------------------------------ sources */
 
-static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status member_read(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    return source_read(((struct member_source *)s)->bytes, off, out, n, err);
+    return source_read(((struct member_source *)src)->bytes, off, out, nbytes, err);
 }
 
-static void member_close(source *s)
+static void member_close(source *src)
 {
-    source_unref(((struct member_source *)s)->bytes);
-    source_unref(((struct member_source *)s)->archive);
-    free(s);
+    source_unref(((struct member_source *)src)->bytes);
+    source_unref(((struct member_source *)src)->archive);
+    free(src);
 }
 
-static void member_advise(source *s) { source_advise_sequential(((struct member_source *)s)->bytes); }
+static void member_advise(source *src) { source_advise_sequential(((struct member_source *)src)->bytes); }
 
-static bool member_extent(source *s, uint64_t off, int *fd, uint64_t *at)
+static bool member_extent(source *src, uint64_t off, int *fd, uint64_t *at)
 {
-    return source_extent(((struct member_source *)s)->bytes, off, fd, at);
+    return source_extent(((struct member_source *)src)->bytes, off, fd, at);
 }
 
-static ckpt_status member_map(source *s, uint64_t off, const unsigned char **out, ckpt_error *err)
+static ckpt_status member_map(source *src, uint64_t off, const unsigned char **out, ckpt_error *err)
 {
     /* any length would do: source_map has checked the range */
-    return source_map(((struct member_source *)s)->bytes, off, 1, out, err);
+    return source_map(((struct member_source *)src)->bytes, off, 1, out, err);
 }
 
-static source *member_origin(const source *s) { return ((const struct member_source *)s)->archive; }
+static source *member_origin(const source *src) { return ((const struct member_source *)src)->archive; }
 
 static const struct source_ops member_ops = {.read_at = member_read,
                                              .close = member_close,
@@ -88,9 +88,9 @@ static const struct source_ops member_ops = {.read_at = member_read,
                                              .map = member_map,
                                              .origin = member_origin};
 
-static void archive_close(source *s)
+static void archive_close(source *src)
 {
-    struct archive_source *c = (struct archive_source *)s;
+    struct archive_source *c = (struct archive_source *)src;
     zip_close(c->z);
     source_unref(c->bytes);
     arena_free(c->a);
@@ -100,9 +100,9 @@ static void archive_close(source *s)
     free(c);
 }
 
-static ckpt_status archive_check(source *s, ckpt_error *err)
+static ckpt_status archive_check(source *src, ckpt_error *err)
 {
-    struct archive_source *c = (struct archive_source *)s;
+    struct archive_source *c = (struct archive_source *)src;
     ckpt_status st = CKPT_OK;
     pthread_mutex_lock(&c->lock);
     c->is_checked = true;
@@ -114,19 +114,19 @@ static ckpt_status archive_check(source *s, ckpt_error *err)
     return st;
 }
 
-static source *archive_origin(const source *s) { return ((const struct archive_source *)s)->bytes; }
+static source *archive_origin(const source *src) { return ((const struct archive_source *)src)->bytes; }
 
 /* without read_at, because there are no bytes */
 static const struct source_ops archive_ops = {
     .close = archive_close, .check = archive_check, .origin = archive_origin, .open_file = members_open_file};
 
-bool members_is_archive(const source *s) { return s && s->ops == &archive_ops; }
+bool members_is_archive(const source *src) { return src && src->ops == &archive_ops; }
 
-source *members_archive_of(source *s)
+source *members_archive_of(source *src)
 {
-    if (s && s->ops == &member_ops)
-        return ((struct member_source *)s)->archive;
-    return members_is_archive(s) ? s : NULL;
+    if (src && src->ops == &member_ops)
+        return ((struct member_source *)src)->archive;
+    return members_is_archive(src) ? src : NULL;
 }
 
 /* ------------------------------------------------------------------------- names */
@@ -181,61 +181,62 @@ static bool normalize(arena *a, ckpt_str name, ckpt_str *out)
     return true;
 }
 
-static int compare_members(const void *a, const void *b)
+static int compare_members(const void *left, const void *right)
 {
-    const struct member *x = a, *y = b;
+    const struct member *x = left, *y = right;
     int order = str_compare(x->name, y->name);
     return order ? order : (x->entry > y->entry) - (x->entry < y->entry);
 }
 
-static enum member_kind get_kind(const struct archive_source *c, size_t i)
+static enum member_kind get_kind(const struct archive_source *archive, size_t index)
 {
-    ckpt_str name = c->z ? c->z->entries[i].name : c->tar[i].name;
-    char type = c->z ? '0' : c->tar[i].type;
+    ckpt_str name = archive->z ? archive->z->entries[index].name : archive->tar[index].name;
+    char type = archive->z ? '0' : archive->tar[index].type;
     if (type == '5' || ((type == '0' || !type) && str_ends(name, STR_LIT("/"))))
         return MEMBER_FOLDER;
     return type == '0' || type == '7' || !type ? MEMBER_FILE : MEMBER_OTHER;
 }
 
-/* index_members - sorts the N members of C by their names. Those that lead out of the folder of the archive,
- * or have a zero byte, are left out: no path names them. */
-static ckpt_status index_members(struct archive_source *c, size_t n, ckpt_error *err)
+/* index_members - sorts the COUNT members of ARCHIVE by their names. Those that lead out of the folder of the
+ * archive, or have a zero byte, are left out: no path names them. */
+static ckpt_status index_members(struct archive_source *archive, size_t count, ckpt_error *err)
 {
-    c->members = arena_array(c->a, n, sizeof *c->members);
-    c->files = arena_array(c->a, n, sizeof *c->files);
-    CKPT_TRY_ALLOC(c->members && c->files, err);
-    for (size_t i = 0; i < n; i++) {
-        struct member m = {.entry = i, .kind = get_kind(c, i)};
-        bool inside = normalize(c->a, c->z ? c->z->entries[i].name : c->tar[i].name, &m.name);
+    archive->members = arena_array(archive->a, count, sizeof *archive->members);
+    archive->files = arena_array(archive->a, count, sizeof *archive->files);
+    CKPT_TRY_ALLOC(archive->members && archive->files, err);
+    for (size_t i = 0; i < count; i++) {
+        struct member m = {.entry = i, .kind = get_kind(archive, i)};
+        bool inside = normalize(archive->a, archive->z ? archive->z->entries[i].name : archive->tar[i].name,
+                                &m.name);
         CKPT_TRY_ALLOC(m.name.ptr, err);
         if (inside && m.name.len && !memchr(m.name.ptr, 0, m.name.len))
-            c->members[c->n++] = m;
+            archive->members[archive->n++] = m;
     }
-    if (c->n)
-        qsort(c->members, c->n, sizeof *c->members, compare_members);
-    for (size_t i = 0; i < c->n; i++)
-        if (c->members[i].kind == MEMBER_FILE)
-            c->files[c->nfiles++] = i;
+    if (archive->n)
+        qsort(archive->members, archive->n, sizeof *archive->members, compare_members);
+    for (size_t i = 0; i < archive->n; i++)
+        if (archive->members[i].kind == MEMBER_FILE)
+            archive->files[archive->nfiles++] = i;
     return CKPT_OK;
 }
 
-static ckpt_status list_archive(struct archive_source *c, ckpt_error *err)
+static ckpt_status list_archive(struct archive_source *archive, ckpt_error *err)
 {
     size_t n = 0;
     struct probe *p = calloc(1, sizeof *p);
-    ckpt_status st = p ? recognize_fill(p, "", c->bytes, err) : fail_memory(err);
+    ckpt_status st = p ? recognize_fill(p, "", archive->bytes, err) : fail_memory(err);
     bool is_zip = st == CKPT_OK && recognize_archive(p), is_tar = st == CKPT_OK && recognize_as(p, SIGN_TAR);
     free(p);
     CKPT_TRY(st);
     if (is_zip) {
-        CKPT_TRY(zip_open(c->bytes, c->a, &c->z, err));
-        n = c->z->n;
+        CKPT_TRY(zip_open(archive->bytes, archive->a, &archive->z, err));
+        n = archive->z->n;
     } else if (is_tar) {
-        CKPT_TRY(tar_list(c->bytes, c->a, false, &c->tar, &n, err));
+        CKPT_TRY(tar_list(archive->bytes, archive->a, false, &archive->tar, &n, err));
     } else {
         return fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "not {=a zip or tar archive}: no members");
     }
-    return index_members(c, n, err);
+    return index_members(archive, n, err);
 }
 
 ckpt_status members_open(source *bytes, const char *path, uint64_t max_unpacked, source **archive,
@@ -266,10 +267,10 @@ uint64_t members_unpacked(const source *archive)
 
 size_t members_count(const source *archive) { return ((const struct archive_source *)archive)->nfiles; }
 
-ckpt_str members_name(const source *archive, size_t i)
+ckpt_str members_name(const source *archive, size_t index)
 {
     const struct archive_source *c = (const struct archive_source *)archive;
-    return c->members[c->files[i]].name;
+    return c->members[c->files[index]].name;
 }
 
 ckpt_str members_folder_of(const source *archive, const char *path)
@@ -289,12 +290,12 @@ static bool comes_before(ckpt_str member, ckpt_str name, bool below)
 }
 
 /* find_first - returns the index of the first member that does not come before NAME. */
-static size_t find_first(const struct archive_source *c, ckpt_str name, bool below)
+static size_t find_first(const struct archive_source *archive, ckpt_str name, bool below)
 {
-    size_t low = 0, high = c->n;
+    size_t low = 0, high = archive->n;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (comes_before(c->members[mid].name, name, below))
+        if (comes_before(archive->members[mid].name, name, below))
             low = mid + 1;
         else
             high = mid;
@@ -302,12 +303,13 @@ static size_t find_first(const struct archive_source *c, ckpt_str name, bool bel
     return low;
 }
 
-/* is_below - returns true if there is a member I, and it is in FOLDER. Sets *NAME to its path from there. */
-static bool is_below(const struct archive_source *c, size_t i, ckpt_str folder, ckpt_str *name)
+/* is_below - returns true if there is a member INDEX, and it is in FOLDER. Sets *NAME to its path from
+ * there. */
+static bool is_below(const struct archive_source *archive, size_t index, ckpt_str folder, ckpt_str *name)
 {
-    if (i >= c->n || !str_starts(c->members[i].name, folder))
+    if (index >= archive->n || !str_starts(archive->members[index].name, folder))
         return false;
-    *name = str_skip(c->members[i].name, folder.len);
+    *name = str_skip(archive->members[index].name, folder.len);
     if (!folder.len)
         return true;
     bool below = name->len && name->ptr[0] == '/';
@@ -316,48 +318,51 @@ static bool is_below(const struct archive_source *c, size_t i, ckpt_str folder, 
 }
 
 /* find_name - returns what NAME, which is normalized, is by the members of that name alone. Sets *AT to the
- * first of them, and *N to how many there are. */
-static enum member_kind find_name(const struct archive_source *c, ckpt_str name, size_t *at, size_t *n)
+ * first of them, and *COUNT to how many there are. */
+static enum member_kind find_name(const struct archive_source *archive, ckpt_str name, size_t *at,
+                                  size_t *count)
 {
     enum member_kind kind = MEMBER_NONE;
-    size_t i = *at = find_first(c, name, false);
-    for (; i < c->n && str_eq(c->members[i].name, name); i++) {
-        enum member_kind next = c->members[i].kind;
+    size_t i = *at = find_first(archive, name, false);
+    for (; i < archive->n && str_eq(archive->members[i].name, name); i++) {
+        enum member_kind next = archive->members[i].kind;
         kind = kind == MEMBER_NONE || (kind == MEMBER_FOLDER && next == kind) ? next : MEMBER_OTHER;
     }
-    *n = i - *at;
+    *count = i - *at;
     return kind;
 }
 
 /* is_in_other - returns true if a folder that NAME is in is a link or a file in the archive. */
-static bool is_in_other(const struct archive_source *c, ckpt_str name)
+static bool is_in_other(const struct archive_source *archive, ckpt_str name)
 {
     size_t at, n;
     for (ckpt_str folder = str_folder(name); folder.len; folder = str_folder(folder)) {
         folder.len--;
-        enum member_kind kind = find_name(c, folder, &at, &n);
+        enum member_kind kind = find_name(archive, folder, &at, &n);
         if (kind != MEMBER_NONE && kind != MEMBER_FOLDER)
             return true;
     }
     return false;
 }
 
-/* get_name - sets *NAME, in C's arena, to the normalized name in PATH; .ptr NULL: no memory. False: PATH is
- * not in the archive. */
-static bool get_name(const struct archive_source *c, const char *path, ckpt_str *name)
+/* get_name - sets *NAME, in ARCHIVE's arena, to the normalized name in PATH; .ptr NULL: no memory. False:
+ * PATH is not in the archive. */
+static bool get_name(const struct archive_source *archive, const char *path, ckpt_str *name)
 {
     ckpt_str all = str_c(path);
     *name = str_of("", 0);
-    return str_starts(all, c->prefix) && normalize(c->a, str_skip(all, c->prefix.len), name);
+    return str_starts(all, archive->prefix) &&
+           normalize(archive->a, str_skip(all, archive->prefix.len), name);
 }
 
-static enum member_kind find(const struct archive_source *c, ckpt_str name, size_t *at, size_t *n)
+static enum member_kind find(const struct archive_source *archive, ckpt_str name, size_t *at, size_t *count)
 {
     ckpt_str below;
-    enum member_kind kind = find_name(c, name, at, n);
-    if (kind == MEMBER_NONE && (!name.len || is_below(c, find_first(c, name, true), name, &below)))
+    enum member_kind kind = find_name(archive, name, at, count);
+    if (kind == MEMBER_NONE &&
+        (!name.len || is_below(archive, find_first(archive, name, true), name, &below)))
         kind = MEMBER_FOLDER;
-    return kind != MEMBER_NONE && is_in_other(c, name) ? MEMBER_OTHER : kind;
+    return kind != MEMBER_NONE && is_in_other(archive, name) ? MEMBER_OTHER : kind;
 }
 
 enum member_kind members_find(const source *archive, const char *path)
@@ -368,14 +373,15 @@ enum member_kind members_find(const source *archive, const char *path)
     return get_name(c, path, &name) && name.ptr ? find(c, name, &at, &n) : MEMBER_NONE;
 }
 
-/* fail_other - fails because NAME, the name of N members, is MEMBER_OTHER. */
-static ckpt_status fail_other(const struct archive_source *c, ckpt_str name, size_t n, ckpt_error *err)
+/* fail_other - fails because NAME, the name of COUNT members, is MEMBER_OTHER. */
+static ckpt_status fail_other(const struct archive_source *archive, ckpt_str name, size_t count,
+                              ckpt_error *err)
 {
-    if (n > 1)
+    if (count > 1)
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%zu members} are called \"%.*s\", {=one} is allowed",
-                    n, STR_ARG(name));
+                    count, STR_ARG(name));
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                is_in_other(c, name)
+                is_in_other(archive, name)
                     ? "\"%.*s\" is in {a member that is a link}, not in {=a folder}\n%s"
                     : "\"%.*s\" is {a link or device} in the archive; {=a regular file} was expected\n%s",
                 STR_ARG(name), "if you trust the archive, unpack it and read its folder");
@@ -383,40 +389,40 @@ static ckpt_status fail_other(const struct archive_source *c, ckpt_str name, siz
 
 /* -------------------------------------------------------------------------- open */
 
-/* new_spool_for - returns a spool for N bytes that are unpacked. NULL: *ERR has the reason. */
-static spool *new_spool_for(struct archive_source *c, uint64_t n, ckpt_error *err)
+/* new_spool_for - returns a spool for COUNT bytes that are unpacked. NULL: *ERR has the reason. */
+static spool *new_spool_for(struct archive_source *archive, uint64_t count, ckpt_error *err)
 {
     const char *dir;
     spool *made;
-    if (n <= MAX_IN_MEMORY - c->in_memory) {
-        c->in_memory += n;
-        made = spool_new_in_memory(n);
+    if (count <= MAX_IN_MEMORY - archive->in_memory) {
+        archive->in_memory += count;
+        made = spool_new_in_memory(count);
     } else {
-        if (c->fd < 0 && (c->fd = fd_temp(&dir)) < 0) {
+        if (archive->fd < 0 && (archive->fd = fd_temp(&dir)) < 0) {
             (void)fail_errno(err, CKPT_NO_OFFSET,
                              "cannot create a temporary file in %s\nset TMPDIR to a writable folder", dir);
             return NULL;
         }
-        made = spool_new_at(c->fd, c->in_file, n);
-        c->in_file += n;
+        made = spool_new_at(archive->fd, archive->in_file, count);
+        archive->in_file += count;
     }
     if (!made)
         (void)fail_memory(err);
     return made;
 }
 
-/* unpack_member - sets *OUT to the bytes of the compressed entry E, read from PACKED. */
-static ckpt_status unpack_member(struct archive_source *c, const struct zip_entry *e, source *packed,
-                                 source **out, ckpt_error *err)
+/* unpack_member - sets *OUT to the bytes of the compressed entry ENTRY, read from PACKED. */
+static ckpt_status unpack_member(struct archive_source *archive, const struct zip_entry *entry,
+                                 source *packed, source **out, ckpt_error *err)
 {
-    uint64_t left = c->max_unpacked - members_unpacked(&c->as_source);
+    uint64_t left = archive->max_unpacked - members_unpacked(&archive->as_source);
     uint32_t crc = 0;
-    if (e->usize > left)
-        return fail(err, CKPT_ELIMIT, source_pos(c->z->src, e->header_offset),
+    if (entry->usize > left)
+        return fail(err, CKPT_ELIMIT, source_pos(archive->z->src, entry->header_offset),
                     "it unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} more are allowed\n"
                     "unpack the archive first",
-                    e->usize, left);
-    spool *to = new_spool_for(c, e->usize, err);
+                    entry->usize, left);
+    spool *to = new_spool_for(archive, entry->usize, err);
     if (!to)
         return err->status;
     ckpt_status st = spool_copy(to, packed, 0, packed->size, err);
@@ -426,11 +432,11 @@ static ckpt_status unpack_member(struct archive_source *c, const struct zip_entr
     }
     *out = spool_source(to);
     st = source_crc(*out, 0, (*out)->size, CRC_32, &crc, err);
-    if (st == CKPT_OK && !c->z->crc_none && crc != e->crc)
-        st = fail(err, CKPT_ECHECKSUM, source_pos(c->z->src, e->header_offset),
+    if (st == CKPT_OK && !archive->z->crc_none && crc != entry->crc)
+        st = fail(err, CKPT_ECHECKSUM, source_pos(archive->z->src, entry->header_offset),
                   "its CRC-32 is {%08x}, the central directory records {=%08x}\n"
                   "the file is damaged; fetch it again",
-                  crc, e->crc);
+                  crc, entry->crc);
     if (st != CKPT_OK)
         source_unref(*out);
     return st;
@@ -445,37 +451,38 @@ bool members_have_checksums(const source *archive)
 }
 
 /* check_stored - compares MEMBER, which is stored, or lists it to be compared before values are read. */
-static ckpt_status check_stored(struct archive_source *c, source *member, ckpt_error *err)
+static ckpt_status check_stored(struct archive_source *archive, source *member, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
-    if (c->skips_check)
+    if (archive->skips_check)
         return CKPT_OK;
-    pthread_mutex_lock(&c->lock);
-    if (c->is_checked)
+    pthread_mutex_lock(&archive->lock);
+    if (archive->is_checked)
         st = source_check(member, err);
-    else if (!ARENA_PUSH(c->a, c, unchecked, &member))
+    else if (!ARENA_PUSH(archive->a, archive, unchecked, &member))
         st = fail_memory(err);
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&archive->lock);
     return st;
 }
 
-static ckpt_status open_zip_member(struct archive_source *c, size_t i, source **out, ckpt_error *err)
+static ckpt_status open_zip_member(struct archive_source *archive, size_t index, source **out,
+                                   ckpt_error *err)
 {
-    const struct zip_entry *e = &c->z->entries[i];
+    const struct zip_entry *e = &archive->z->entries[index];
     source *member;
-    CKPT_TRY(zip_open_member(c->z, i, &member, err));
+    CKPT_TRY(zip_open_member(archive->z, index, &member, err));
     ckpt_status st = source_locate(member, err);
     if (st == CKPT_OK)
-        st = e->method == ZIP_STORED ? source_slice(c->bytes, e->data_offset, e->usize, out, err)
-                                     : unpack_member(c, e, member, out, err);
-    if (st == CKPT_OK && e->method == ZIP_STORED && (st = check_stored(c, member, err)) != CKPT_OK)
+        st = e->method == ZIP_STORED ? source_slice(archive->bytes, e->data_offset, e->usize, out, err)
+                                     : unpack_member(archive, e, member, out, err);
+    if (st == CKPT_OK && e->method == ZIP_STORED && (st = check_stored(archive, member, err)) != CKPT_OK)
         source_unref(*out);
-    source_unref(member); /* the member itself is C's until the archive is closed */
+    source_unref(member); /* the member itself is ARCHIVE's until the archive is closed */
     return st;
 }
 
-/* wrap_member - sets *OUT to a source of BYTES (taken over), a member of C. */
-static ckpt_status wrap_member(struct archive_source *c, source *bytes, source **out, ckpt_error *err)
+/* wrap_member - sets *OUT to a source of BYTES (taken over), a member of ARCHIVE. */
+static ckpt_status wrap_member(struct archive_source *archive, source *bytes, source **out, ckpt_error *err)
 {
     struct member_source *s = malloc(sizeof *s);
     if (!s) {
@@ -488,17 +495,17 @@ static ckpt_status wrap_member(struct archive_source *c, source *bytes, source *
                             .serializes_reads = bytes->serializes_reads,
                             .block_size = bytes->block_size};
     s->bytes = bytes;
-    s->archive = source_ref(&c->as_source);
+    s->archive = source_ref(&archive->as_source);
     *out = &s->as_source;
     return CKPT_OK;
 }
 
 /* open_name - sets *OUT to the file NAME, which is normalized. */
-static ckpt_status open_name(struct archive_source *c, ckpt_str name, source **out, ckpt_error *err)
+static ckpt_status open_name(struct archive_source *archive, ckpt_str name, source **out, ckpt_error *err)
 {
     size_t at, n;
     source *bytes;
-    enum member_kind kind = find(c, name, &at, &n);
+    enum member_kind kind = find(archive, name, &at, &n);
     if (kind == MEMBER_NONE)
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no member of the archive is called \"%.*s\"",
                     STR_ARG(name));
@@ -506,11 +513,12 @@ static ckpt_status open_name(struct archive_source *c, ckpt_str name, source **o
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "\"%.*s\" is {a folder} in the archive; {=a regular file} was expected", STR_ARG(name));
     if (kind == MEMBER_OTHER)
-        return fail_other(c, name, n, err);
-    size_t entry = c->members[at].entry;
-    ckpt_status st = c->z ? open_zip_member(c, entry, &bytes, err)
-                          : source_slice(c->bytes, c->tar[entry].data, c->tar[entry].size, &bytes, err);
-    return st == CKPT_OK ? wrap_member(c, bytes, out, err) : prefix_where_if_failed(st, name, err);
+        return fail_other(archive, name, n, err);
+    size_t entry = archive->members[at].entry;
+    ckpt_status st = archive->z ? open_zip_member(archive, entry, &bytes, err)
+                                : source_slice(archive->bytes, archive->tar[entry].data,
+                                               archive->tar[entry].size, &bytes, err);
+    return st == CKPT_OK ? wrap_member(archive, bytes, out, err) : prefix_where_if_failed(st, name, err);
 }
 
 ckpt_status members_open_file(source *archive, const char *path, source **out, ckpt_error *err)
@@ -525,45 +533,48 @@ ckpt_status members_open_file(source *archive, const char *path, source **out, c
 
 /* -------------------------------------------------------------------------- list */
 
-static bool is_last(const ckpt_str *list, size_t n, ckpt_str name) { return n && str_eq(list[n - 1], name); }
-
-static int compare_names(const void *a, const void *b)
+static bool is_last(const ckpt_str *list, size_t count, ckpt_str name)
 {
-    return str_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
+    return count && str_eq(list[count - 1], name);
 }
 
-/* remove_duplicates - sorts the *N names of LIST and keeps one of each. */
-static void remove_duplicates(ckpt_str *list, size_t *n)
+static int compare_names(const void *left, const void *right)
+{
+    return str_compare(*(const ckpt_str *)left, *(const ckpt_str *)right);
+}
+
+/* remove_duplicates - sorts the *COUNT names of LIST and keeps one of each. */
+static void remove_duplicates(ckpt_str *list, size_t *count)
 {
     size_t kept = 0;
-    if (*n)
-        qsort(list, *n, sizeof *list, compare_names);
-    for (size_t i = 0; i < *n; i++)
+    if (*count)
+        qsort(list, *count, sizeof *list, compare_names);
+    for (size_t i = 0; i < *count; i++)
         if (!is_last(list, kept, list[i]))
             list[kept++] = list[i];
-    *n = kept;
+    *count = kept;
 }
 
 ckpt_status members_list(const source *archive, const char *path, arena *a, bool (*match)(ckpt_str name),
-                         ckpt_str **out, size_t *n, ckpt_error *err)
+                         ckpt_str **out, size_t *count, ckpt_error *err)
 {
     const struct archive_source *c = (const struct archive_source *)archive;
     ckpt_str folder, below, name;
     size_t at, nsame, cap = 0;
     *out = NULL;
-    *n = 0;
+    *count = 0;
     bool inside = get_name(c, path, &folder);
     CKPT_TRY_ALLOC(folder.ptr, err);
     if (!inside || find(c, folder, &at, &nsame) != MEMBER_FOLDER)
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "{no folder} of this name in {=the archive}");
     for (size_t i = find_first(c, folder, true); is_below(c, i, folder, &below); i++) {
         ckpt_str word = take_word(&below);
-        if (is_last(*out, *n, word) || !match(word))
+        if (is_last(*out, *count, word) || !match(word))
             continue;
         name = arena_str(a, word);
-        CKPT_TRY_ALLOC(name.ptr && arena_push(a, out, n, &cap, &name, sizeof name), err);
+        CKPT_TRY_ALLOC(name.ptr && arena_push(a, out, count, &cap, &name, sizeof name), err);
     }
-    remove_duplicates(*out, n);
+    remove_duplicates(*out, count);
     return CKPT_OK;
 }
 

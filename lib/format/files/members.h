@@ -20,15 +20,15 @@ ckpt_status members_open(source *bytes, const char *path, uint64_t max_unpacked,
                          ckpt_error *err);
 /* members_unpacked - returns how many bytes the members that were opened have unpacked to. */
 uint64_t members_unpacked(const source *archive);
-/* members_is_archive - returns true if members_open made S, which may be NULL. */
-bool members_is_archive(const source *s);
-/* members_archive_of - returns the archive that S (may be NULL) is a member of, or S if it is an archive
+/* members_is_archive - returns true if members_open made SRC, which may be NULL. */
+bool members_is_archive(const source *src);
+/* members_archive_of - returns the archive that SRC (may be NULL) is a member of, or SRC if it is an archive
  * itself, without a new reference; NULL: neither. */
-source *members_archive_of(source *s);
+source *members_archive_of(source *src);
 /* members_count, members_name - the regular files among the members, in the order of the bytes of their
  * names. */
 size_t members_count(const source *archive);
-ckpt_str members_name(const source *archive, size_t i);
+ckpt_str members_name(const source *archive, size_t index);
 /* members_find - returns what PATH is in ARCHIVE. A folder may have no member of its own. */
 enum member_kind members_find(const source *archive, const char *path);
 /* members_open_file - sets *OUT to the file PATH in ARCHIVE. Offsets of its errors count from its begin.
@@ -42,7 +42,7 @@ bool members_have_checksums(const source *archive);
 /* members_list - lists the names in the folder PATH that MATCH accepts, each once, in the order of their
  * bytes. Allocates from A. CKPT_ENOTFOUND: there is no such folder. */
 ckpt_status members_list(const source *archive, const char *path, arena *a, bool (*match)(ckpt_str name),
-                         ckpt_str **out, size_t *n, ckpt_error *err);
+                         ckpt_str **out, size_t *count, ckpt_error *err);
 /* members_folder_has - returns true if the folder PATH has a name that matches GLOB. */
 bool members_folder_has(const source *archive, const char *path, const char *glob);
 /* members_folder_of - returns the start of PATH, a file in ARCHIVE, up to the last '/' of its name, or up to

@@ -10,9 +10,9 @@
 
 #define MAX_PARTS_DEPTH 8u /* parts in parts: a folder, its shards, archives in these */
 
-static bool is_same_file(const struct stat *a, const struct stat *b)
+static bool is_same_file(const struct stat *left, const struct stat *right)
 {
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+    return left->st_dev == right->st_dev && left->st_ino == right->st_ino;
 }
 
 /* ------------------------------------------------------------------------- visit */
@@ -22,27 +22,28 @@ struct visitor {
     void *user;
 };
 
-static ckpt_status visit_path(const struct visitor *v, const char *path, ckpt_error *err)
+static ckpt_status visit_path(const struct visitor *visitor, const char *path, ckpt_error *err)
 {
     struct stat st;
     if (path && stat(path, &st) == 0)
-        return v->visit(v->user, &st, err);
+        return visitor->visit(visitor->user, &st, err);
     if (!path || errno == ENOENT || errno == ENOTDIR)
         return CKPT_OK;
     return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again"), path, err);
 }
 
-static ckpt_status visit_files(const struct visitor *v, const ckpt_file *f, unsigned depth, ckpt_error *err)
+static ckpt_status visit_files(const struct visitor *visitor, const ckpt_file *f, unsigned depth,
+                               ckpt_error *err)
 {
     const source *src = f->src ? f->src : f->archive;
     const struct stat *opened = src ? source_opened_stat(src) : NULL;
     if (opened) /* the path may be a prefix, as of TensorFlow, or name another file by now */
-        CKPT_TRY(v->visit(v->user, opened, err));
-    CKPT_TRY(visit_path(v, f->path, err));
+        CKPT_TRY(visitor->visit(visitor->user, opened, err));
+    CKPT_TRY(visit_path(visitor, f->path, err));
     for (size_t i = 0; i < f->nread_paths; i++)
-        CKPT_TRY(visit_path(v, f->read_paths[i], err));
+        CKPT_TRY(visit_path(visitor, f->read_paths[i], err));
     for (size_t i = 0; depth < MAX_PARTS_DEPTH && i < f->nparts; i++)
-        CKPT_TRY(visit_files(v, f->parts[i], depth + 1, err));
+        CKPT_TRY(visit_files(visitor, f->parts[i], depth + 1, err));
     return CKPT_OK;
 }
 
@@ -93,7 +94,7 @@ bool own_files_contain_path(const ckpt_file *f, const char *path)
 
 /* -------------------------------------------------------------------------- names */
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char character) { return character >= '0' && character <= '9'; }
 
 /* has_rank_number - returns true for names that a rank gives to its file, such as mp_rank_00_model_states.pt,
  * zero_pp_rank_0_mp_rank_00_optim_states.pt, model_world_size_2_rank_0.pt and layer_01-model_states.pt. */
@@ -109,22 +110,24 @@ static bool has_rank_number(ckpt_str name)
     return false;
 }
 
-/* are_of_one_set - returns true if A and B, names of files of one folder, are those of files of one set. */
-static bool are_of_one_set(ckpt_str a, ckpt_str b)
+/* are_of_one_set - returns true if LEFT and RIGHT, names of files of one folder, are those of files of one
+ * set. */
+static bool are_of_one_set(ckpt_str left, ckpt_str right)
 {
     struct shard_name x, y;
-    if (shard_name_parse(a, &x) && shard_name_parse(b, &y))
+    if (shard_name_parse(left, &x) && shard_name_parse(right, &y))
         return x.count == y.count && str_eq(x.stem, y.stem) && str_eq(x.ext, y.ext);
-    return has_rank_number(a) && names_differ_in_numbers(a, b);
+    return has_rank_number(left) && names_differ_in_numbers(left, right);
 }
 
-/* are_same_folder - returns true if the files A and B are in one folder, or if that cannot be checked. */
-static bool are_same_folder(ckpt_str a, ckpt_str b)
+/* are_same_folder - returns true if the files LEFT and RIGHT are in one folder, or if that cannot be
+ * checked. */
+static bool are_same_folder(ckpt_str left, ckpt_str right)
 {
     struct stat sa, sb;
-    char *folder_a = a.len ? strndup(a.ptr, a.len) : strdup("."), *folder_b = NULL;
+    char *folder_a = left.len ? strndup(left.ptr, left.len) : strdup("."), *folder_b = NULL;
     if (folder_a)
-        folder_b = b.len ? strndup(b.ptr, b.len) : strdup(".");
+        folder_b = right.len ? strndup(right.ptr, right.len) : strdup(".");
     bool differ = folder_b &&
                   (stat(folder_a, &sa) != 0 || stat(folder_b, &sb) != 0 || !is_same_file(&sa, &sb));
     free(folder_a);
@@ -144,12 +147,12 @@ static ckpt_status refuse(const char *path, ckpt_error *err)
 
 /* is_other_of_set - returns true if PATH, which exists, is a file of the set in which the single file F is
  * one, or the file of a rank in the folder F. */
-static bool is_other_of_set(const ckpt_file *f, const struct search *s, const char *path)
+static bool is_other_of_set(const ckpt_file *f, const struct search *search, const char *path)
 {
     ckpt_str a = str_c(f->path), b = str_c(path);
     if (!f->src && f->folder)
         return has_rank_number(str_after_last(b, '/')) && are_same_folder(str_c(f->folder), str_folder(b));
-    return f->src && !s->has_others && !s->found &&
+    return f->src && !search->has_others && !search->found &&
            are_of_one_set(str_after_last(a, '/'), str_after_last(b, '/')) &&
            are_same_folder(str_folder(a), str_folder(b));
 }

@@ -42,84 +42,85 @@ struct flax_output {
 
 /* ------------------------------------------------------------------------ tensors */
 
-static const char *find_dtype(const struct flat_writer *w, const struct flat_item *x)
+static const char *find_dtype(const struct flat_writer *writer, const struct flat_item *item)
 {
-    const ckpt_tensor t = flat_get_tensor(w, x);
-    return flax_dtype_name(&t, plan_dtype(w->p, x->row));
+    const ckpt_tensor t = flat_get_tensor(writer, item);
+    return flax_dtype_name(&t, plan_dtype(writer->p, item->row));
 }
 
-static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
+static const char *find_unfit_reason(const struct flat_writer *writer, const struct flat_item *item)
 {
     uint64_t nbytes;
-    const ckpt_tensor t = flat_get_tensor(w, x);
+    const ckpt_tensor t = flat_get_tensor(writer, item);
     if (t.ndim > NPY_DIMENSIONS)
         return "has more dimensions than numpy allows";
-    if (!find_dtype(w, x))
+    if (!find_dtype(writer, item))
         return "has a type that flax lacks";
     if (!flax_size(t.shape, t.ndim, MAX_ELEMENT_BYTES, &nbytes))
         return "has a larger size than numpy allows";
-    return plan_nbytes(w->p, x->row, &nbytes) && nbytes <= MAX_ARRAY_BYTES ? NULL
-                                                                           : "has more than 2^30 bytes";
+    return plan_nbytes(writer->p, item->row, &nbytes) && nbytes <= MAX_ARRAY_BYTES
+               ? NULL
+               : "has more than 2^30 bytes";
 }
 
-static uint32_t find_item(const struct flax_output *output, const ckpt_value *v)
+static uint32_t find_item(const struct flax_output *output, const ckpt_value *value)
 {
-    return v->type == CKPT_V_TENSOR ? output->item_of[value_row(v)] : MAP_NONE;
+    return value->type == CKPT_V_TENSOR ? output->item_of[value_row(value)] : MAP_NONE;
 }
 
-static ckpt_status put_array(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
+static ckpt_status put_array(struct flat_writer *writer, const ckpt_value *value, ckpt_error *err)
 {
-    struct flax_output *output = w->user;
-    uint32_t i = find_item(output, v);
-    struct flat_item *x = &w->items[i];
-    const ckpt_tensor t = flat_get_tensor(w, x);
-    bool is_scalar = output->keeps_graph && flax_is_scalar(w->p->file, v);
-    flax_put_array(&output->skeleton, &t, find_dtype(w, x), flat_item_nbytes(w, x), is_scalar);
-    CKPT_TRY(flat_lay_out_item(w, x, 1, err));
+    struct flax_output *output = writer->user;
+    uint32_t i = find_item(output, value);
+    struct flat_item *x = &writer->items[i];
+    const ckpt_tensor t = flat_get_tensor(writer, x);
+    bool is_scalar = output->keeps_graph && flax_is_scalar(writer->p->file, value);
+    flax_put_array(&output->skeleton, &t, find_dtype(writer, x), flat_item_nbytes(writer, x), is_scalar);
+    CKPT_TRY(flat_lay_out_item(writer, x, 1, err));
     output->item_order[output->nitems++] = i;
     return checked_add(x->begin, output->skeleton.len, &x->begin) ? CKPT_OK : flat_fail_too_large(err);
 }
 
 /* ----------------------------------------------------------------------- the tree */
 
-/* add_item - adds X at its path in T, whose keys are texts. An item without a path is the root, and the only
- * item: a second one would have the same name, which is empty. */
-static ckpt_status add_item(struct flat_writer *w, struct nested *t, const struct flat_item *x,
+/* add_item - adds ITEM at its path in NESTED, whose keys are texts. An item without a path is the root, and
+ * the only item: a second one would have the same name, which is empty. */
+static ckpt_status add_item(struct flat_writer *writer, struct nested *nested, const struct flat_item *item,
                             ckpt_error *err)
 {
-    struct flax_output *output = w->user;
-    const struct table *table = &w->p->file->table;
-    uint32_t n = table_npath_of(table, x->row) - w->p->root_depth;
-    ckpt_path_elem *path = arena_array(t->a, n, sizeof *path);
-    ckpt_value *v = value_new(t->a, CKPT_V_TENSOR, 0);
+    struct flax_output *output = writer->user;
+    const struct table *table = &writer->p->file->table;
+    uint32_t n = table_npath_of(table, item->row) - writer->p->root_depth;
+    ckpt_path_elem *path = arena_array(nested->a, n, sizeof *path);
+    ckpt_value *v = value_new(nested->a, CKPT_V_TENSOR, 0);
     bool changed;
     CKPT_TRY_ALLOC(path && v, err);
-    (void)plan_edit_path(w->p, x->row, path, &changed);
-    value_set_row(v, x->row);
+    (void)plan_edit_path(writer->p, item->row, path, &changed);
+    value_set_row(v, item->row);
     for (uint32_t k = 0; k < n; k++)
         if (path[k].is_int) {
-            path[k] = (ckpt_path_elem){.str = arena_printf(t->a, "%lld", (long long)path[k].num)};
+            path[k] = (ckpt_path_elem){.str = arena_printf(nested->a, "%lld", (long long)path[k].num)};
             CKPT_TRY_ALLOC(path[k].str.ptr, err);
         }
     if (n == 0)
         output->root = v;
-    ckpt_status st = n ? nested_put(t, path, n, v, err) : CKPT_OK;
+    ckpt_status st = n ? nested_put(nested, path, n, v, err) : CKPT_OK;
     return st != CKPT_EFORMAT
                ? st
                : fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                       "\"%.*s\" would be {above or below another tensor}; a name is {=a map or "
                       "a tensor}",
-                      STR_ARG(x->name));
+                      STR_ARG(item->name));
 }
 
 /* make_tree - sets the root of the output to maps of tensors, which it makes from the paths of the items. */
-static ckpt_status make_tree(struct flat_writer *w, ckpt_error *err)
+static ckpt_status make_tree(struct flat_writer *writer, ckpt_error *err)
 {
-    struct flax_output *output = w->user;
+    struct flax_output *output = writer->user;
     struct nested t;
-    ckpt_status st = nested_begin(&t, w->p->a, 0) ? CKPT_OK : fail_memory(err);
-    for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
-        st = add_item(w, &t, &w->items[i], err);
+    ckpt_status st = nested_begin(&t, writer->p->a, 0) ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < writer->n; i++)
+        st = add_item(writer, &t, &writer->items[i], err);
     if (st == CKPT_OK && !output->root)
         output->root = nested_root(&t);
     nested_end(&t);
@@ -128,34 +129,38 @@ static ckpt_status make_tree(struct flat_writer *w, ckpt_error *err)
 
 /* ---------------------------------------------------------------------- entries */
 
-/* is_left_out - returns true if V, entry I of the container F, is not written. */
-static bool is_left_out(const struct flax_output *output, const struct flax_frame *f, uint32_t i,
-                        const ckpt_value *v)
+/* is_left_out - returns true if VALUE, entry INDEX of the container FRAME, is not written. */
+static bool is_left_out(const struct flax_output *output, const struct flax_frame *frame, uint32_t index,
+                        const ckpt_value *value)
 {
-    bool dropped = f->edit && i < f->edit->n && f->edit->dropped[i];
-    return dropped || (v->type == CKPT_V_TENSOR && find_item(output, v) == MAP_NONE);
+    bool dropped = frame->edit && index < frame->edit->n && frame->edit->dropped[index];
+    return dropped || (value->type == CKPT_V_TENSOR && find_item(output, value) == MAP_NONE);
 }
 
-/* get_entry - returns entry I of F, or NULL after the last, and sets *KEY to its key (NULL in a list). */
-static const ckpt_value *get_entry(const struct flax_frame *f, uint32_t i, const ckpt_value **key)
+/* get_entry - returns entry INDEX of FRAME, or NULL after the last, and sets *KEY to its key (NULL in a
+ * list). */
+static const ckpt_value *get_entry(const struct flax_frame *frame, uint32_t index, const ckpt_value **key)
 {
     uint32_t n;
-    const value_pair *pairs = value_pairs(f->node, &n);
-    *key = i < n ? pairs[i].key : NULL;
-    return i < n ? pairs[i].val : f->node->type == CKPT_V_LIST ? value_item(f->node, i) : NULL;
+    const value_pair *pairs = value_pairs(frame->node, &n);
+    *key = index < n ? pairs[index].key : NULL;
+    return index < n                          ? pairs[index].val
+           : frame->node->type == CKPT_V_LIST ? value_item(frame->node, index)
+                                              : NULL;
 }
 
-/* get_new_name - returns the new key of entry I of the container F or, in a list, the text that replaces the
- * entry. .ptr NULL: it is unchanged. */
-static ckpt_str get_new_name(const struct flax_frame *f, uint32_t i)
+/* get_new_name - returns the new key of entry INDEX of the container FRAME or, in a list, the text that
+ * replaces the entry. .ptr NULL: it is unchanged. */
+static ckpt_str get_new_name(const struct flax_frame *frame, uint32_t index)
 {
-    return f->edit && i < f->edit->n ? f->edit->names[i] : str_of(NULL, 0);
+    return frame->edit && index < frame->edit->n ? frame->edit->names[index] : str_of(NULL, 0);
 }
 
-static ckpt_status enter_container(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
+static ckpt_status enter_container(struct flat_writer *writer, const ckpt_value *value, ckpt_error *err)
 {
-    struct flax_output *output = w->user;
-    struct flax_frame f = {.node = v, .edit = output->keeps_graph ? plan_find_edit(w->p, v) : NULL};
+    struct flax_output *output = writer->user;
+    struct flax_frame f = {.node = value,
+                           .edit = output->keeps_graph ? plan_find_edit(writer->p, value) : NULL};
     const ckpt_value *key, *entry;
     uint32_t n = 0, texts = 0;
     if (output->depth == FLAX_MAX_DEPTH)
@@ -165,7 +170,7 @@ static ckpt_status enter_container(struct flat_writer *w, const ckpt_value *v, c
             n++;
             texts += key && (key->type == CKPT_V_STR || get_new_name(&f, i).ptr);
         }
-    if (v->type == CKPT_V_LIST)
+    if (value->type == CKPT_V_LIST)
         msgpack_put_array(&output->skeleton, n);
     else
         msgpack_put_map(&output->skeleton, n);
@@ -176,22 +181,22 @@ static ckpt_status enter_container(struct flat_writer *w, const ckpt_value *v, c
     return CKPT_OK;
 }
 
-/* put_value - appends V or, if V is a container, its beginning. */
-static ckpt_status put_value(struct flat_writer *w, const ckpt_value *v, ckpt_error *err)
+/* put_value - appends VALUE or, if VALUE is a container, its beginning. */
+static ckpt_status put_value(struct flat_writer *writer, const ckpt_value *value, ckpt_error *err)
 {
-    struct flax_output *output = w->user;
-    if (v->type == CKPT_V_DICT || v->type == CKPT_V_LIST)
-        return enter_container(w, v, err);
-    if (v->type == CKPT_V_TENSOR)
-        return put_array(w, v, err);
-    flax_put_value(&output->skeleton, v);
+    struct flax_output *output = writer->user;
+    if (value->type == CKPT_V_DICT || value->type == CKPT_V_LIST)
+        return enter_container(writer, value, err);
+    if (value->type == CKPT_V_TENSOR)
+        return put_array(writer, value, err);
+    flax_put_value(&output->skeleton, value);
     return CKPT_OK;
 }
 
 /* write_next - writes the next entry of the innermost container, or leaves it after its last entry. */
-static ckpt_status write_next(struct flat_writer *w, ckpt_error *err)
+static ckpt_status write_next(struct flat_writer *writer, ckpt_error *err)
 {
-    struct flax_output *output = w->user;
+    struct flax_output *output = writer->user;
     struct flax_frame *f = &output->stack[output->depth - 1];
     uint32_t i = f->next++;
     const ckpt_value *key, *v = get_entry(f, i, &key);
@@ -202,68 +207,69 @@ static ckpt_status write_next(struct flat_writer *w, ckpt_error *err)
     if (name.ptr)
         msgpack_put_text(&output->skeleton, name);
     else if (key)
-        CKPT_TRY(put_value(w, key, err));
-    return key || !name.ptr ? put_value(w, v, err) : CKPT_OK; /* in a list, NAME replaces V */
+        CKPT_TRY(put_value(writer, key, err));
+    return key || !name.ptr ? put_value(writer, v, err) : CKPT_OK; /* in a list, NAME replaces V */
 }
 
 /* check_beginning - fails unless a reader would recognize the output, whose beginning may have been
  * dropped. */
-static ckpt_status check_beginning(const struct flat_writer *w, ckpt_error *err)
+static ckpt_status check_beginning(const struct flat_writer *writer, ckpt_error *err)
 {
-    const struct flax_output *output = w->user;
-    const char *path = w->job->path;
+    const struct flax_output *output = writer->user;
+    const char *path = writer->job->path;
     if (flax_is_recognized(path ? path : "", output->skeleton.data, output->skeleton.len))
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "what is left begins with {neither} {=a key nor an array}, and would not be recognized");
 }
 
-static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
+static ckpt_status lay_out(struct flat_writer *writer, ckpt_error *err)
 {
-    struct flax_output *output = w->user;
-    size_t nrows = w->p->file->table.nrows;
-    output->item_of = arena_array(w->p->a, nrows, sizeof *output->item_of);
-    output->item_order = arena_array(w->p->a, w->n, sizeof *output->item_order);
+    struct flax_output *output = writer->user;
+    size_t nrows = writer->p->file->table.nrows;
+    output->item_of = arena_array(writer->p->a, nrows, sizeof *output->item_of);
+    output->item_order = arena_array(writer->p->a, writer->n, sizeof *output->item_order);
     CKPT_TRY_ALLOC(output->item_of && output->item_order, err);
     for (size_t i = 0; i < nrows; i++)
         output->item_of[i] = MAP_NONE;
-    for (size_t i = 0; i < w->n; i++)
-        output->item_of[w->items[i].row] = (uint32_t)i;
+    for (size_t i = 0; i < writer->n; i++)
+        output->item_of[writer->items[i].row] = (uint32_t)i;
     if (output->keeps_graph)
-        output->root = w->p->root;
+        output->root = writer->p->root;
     else
-        CKPT_TRY(make_tree(w, err));
-    CKPT_TRY(put_value(w, output->root, err));
+        CKPT_TRY(make_tree(writer, err));
+    CKPT_TRY(put_value(writer, output->root, err));
     while (output->depth)
-        CKPT_TRY(write_next(w, err));
+        CKPT_TRY(write_next(writer, err));
     CKPT_TRY_ALLOC(buf_ok(&output->skeleton), err);
-    CKPT_TRY(check_beginning(w, err));
-    return checked_add(w->nbytes, output->skeleton.len, &w->size) ? CKPT_OK : flat_fail_too_large(err);
+    CKPT_TRY(check_beginning(writer, err));
+    return checked_add(writer->nbytes, output->skeleton.len, &writer->size) ? CKPT_OK
+                                                                            : flat_fail_too_large(err);
 }
 
 /* ------------------------------------------------------------------------ bytes */
 
-static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
+static ckpt_status put_contents(struct flat_writer *writer, sink *out, ckpt_error *err)
 {
-    const struct flax_output *output = w->user;
+    const struct flax_output *output = writer->user;
     uint64_t elements = 0; /* bytes of elements that are skipped so far */
     size_t at = 0;         /* bytes of SKELETON that are written so far */
     for (size_t i = 0; i < output->nitems; i++) {
-        const struct flat_item *x = &w->items[output->item_order[i]];
+        const struct flat_item *x = &writer->items[output->item_order[i]];
         size_t end = (size_t)(x->begin - elements);
         CKPT_TRY(sink_write(out, output->skeleton.data + at, end - at, err));
-        CKPT_TRY(sink_skip(out, flat_item_nbytes(w, x), err));
-        elements += flat_item_nbytes(w, x);
+        CKPT_TRY(sink_skip(out, flat_item_nbytes(writer, x), err));
+        elements += flat_item_nbytes(writer, x);
         at = end;
     }
     size_t left = output->skeleton.len - at;
     CKPT_TRY(sink_write(out, output->skeleton.data + at, left, err));
-    return flat_copy_items(w, out, err);
+    return flat_copy_items(writer, out, err);
 }
 
-static bool keeps_graph(const struct flat_writer *w)
+static bool keeps_graph(const struct flat_writer *writer)
 {
-    const struct flax_output *output = w->user;
+    const struct flax_output *output = writer->user;
     return output->keeps_graph;
 }
 

@@ -8,9 +8,9 @@
 
 #define GGUF_ALIGNMENT 32u /* unless the pair general.alignment has a different one */
 
-/* gguf_check_name - fails if ggml cannot read NAME, the name that T is to have. FROM_GGUF: T comes from a
- * GGUF; NAME may then be no UTF-8, and may be too long if the present name of T is too long. */
-ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *t, bool from_gguf, ckpt_error *err);
+/* gguf_check_name - fails if ggml cannot read NAME, the name that TENSOR is to have. FROM_GGUF: TENSOR comes
+ * from a GGUF; NAME may then be no UTF-8, and may be too long if the present name of TENSOR is too long. */
+ckpt_status gguf_check_name(ckpt_str name, const ckpt_tensor *tensor, bool from_gguf, ckpt_error *err);
 /* gguf_in_place, gguf_undoes, gguf_write_metadata, gguf_write - in_place, undoes, write_metadata and write of
  * struct format. */
 ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);

@@ -7,32 +7,33 @@
 
 #define FIXED_SIZE 16u /* magic, version and number of tensors, which stay the same */
 
-static ckpt_status put_pairs(const struct gguf_file *edited, buf *b, ckpt_error *err)
+static ckpt_status put_pairs(const struct gguf_file *edited, buf *out, ckpt_error *err)
 {
     if (edited->header.big_endian || edited->header.version == 1)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "the file is {%s}; only {=little-endian files of version 2 or 3} are edited in place",
                     edited->header.big_endian ? "big-endian" : "of version 1");
-    buf_u64le(b, edited->n);
+    buf_u64le(out, edited->n);
     for (size_t i = 0; i < edited->n; i++)
-        CKPT_TRY(gguf_put_pair(edited, &edited->pairs[i], b, err));
+        CKPT_TRY(gguf_put_pair(edited, &edited->pairs[i], out, err));
     return CKPT_OK;
 }
 
-/* pad_header - pads B, a header without its first FIXED_SIZE bytes, up to where the data of GGUF begin. */
-static ckpt_status pad_header(const struct gguf_file *gguf, buf *b, ckpt_error *err)
+/* pad_header - pads OUT, a header without its first FIXED_SIZE bytes, up to where the data of GGUF begin. */
+static ckpt_status pad_header(const struct gguf_file *gguf, buf *out, ckpt_error *err)
 {
-    uint64_t end = FIXED_SIZE + (uint64_t)b->len, room = gguf->header.data_offset - FIXED_SIZE, filled = end;
+    uint64_t end = FIXED_SIZE + (uint64_t)out->len, room = gguf->header.data_offset - FIXED_SIZE,
+             filled = end;
     bool fits = (!gguf->header.ntensors || gguf_round_up(&filled, gguf->header.alignment)) &&
                 filled == gguf->header.data_offset;
-    if (buf_ok(b) && !fits)
+    if (buf_ok(out) && !fits)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "the new header has %" PRIu64 " bytes, the old one %" PRIu64
                     ": all data would have to move",
                     end, gguf->header.header_end);
-    while (buf_ok(b) && b->len < room)
-        buf_byte(b, 0);
-    return buf_ok(b) ? CKPT_OK : fail_memory(err);
+    while (buf_ok(out) && out->len < room)
+        buf_byte(out, 0);
+    return buf_ok(out) ? CKPT_OK : fail_memory(err);
 }
 
 /* An edit in place replaces one range, which ends where the data begin, and moves no tensor. So does its
@@ -46,7 +47,7 @@ bool gguf_undoes(const ckpt_file *old, const ckpt_file *current, source *now, co
            (!current || table_same_places(&old->table, &current->table));
 }
 
-static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *gguf, buf *b, ckpt_error *err)
+static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *gguf, buf *out, ckpt_error *err)
 {
     const struct table *t = &p->file->table;
     for (size_t i = 0; i < p->nentries; i++) {
@@ -54,7 +55,7 @@ static ckpt_status put_tensors(const ckpt_plan *p, const struct gguf_file *gguf,
         const ckpt_tensor x = table_tensor(t, e->row);
         CKPT_TRY(gguf_check_name(e->name, &x, true, err));
         /* the reader found each storage after the header */
-        gguf_put_tensor(b, e->name, &x, (ckpt_dtype)x.dtype,
+        gguf_put_tensor(out, e->name, &x, (ckpt_dtype)x.dtype,
                         t->storages[x.storage].off - gguf->header.data_offset);
     }
     return CKPT_OK;
@@ -88,14 +89,14 @@ static const struct gguf_pair *find_pair(const struct gguf_file *gguf, ckpt_str 
     return NULL;
 }
 
-/* make_pair - makes the next pair of EDITED from X; the caller counts it. WAS is the pair with the key of X
- * in the file; NULL: the file has none, and EDITED must not have one. */
-static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf_pair *was,
+/* make_pair - makes the next pair of EDITED from PAIR; the caller counts it. WAS is the pair with the key of
+ * PAIR in the file; NULL: the file has none, and EDITED must not have one. */
+static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *pair, const struct gguf_pair *was,
                              struct gguf_file *edited, ckpt_error *err)
 {
-    ckpt_str key = x->key;
+    ckpt_str key = pair->key;
     uint32_t type = was ? was->type : GGUF_STRING, element = was ? was->element_type : 0;
-    CKPT_TRY(metadata_check_text(x, err));
+    CKPT_TRY(metadata_check_text(pair, err));
     if (!was)
         gguf_take_type(&key, &type, &element);
     if (key.len == 0 || key.len > GGUF_KEY_MAX)
@@ -104,23 +105,23 @@ static ckpt_status make_pair(ckpt_file *f, const ckpt_pair *x, const struct gguf
     if (!was && find_pair(edited, key))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" has a type already: leave out {:TYPE}",
                     STR_ARG(key));
-    return gguf_make_pair(f->a, key, type, element, x->text, &edited->pairs[edited->n], err);
+    return gguf_make_pair(f->a, key, type, element, pair->text, &edited->pairs[edited->n], err);
 }
 
-/* edit_pair - adds X to EDITED. A pair of the file with the same key and text stays unchanged; one with
+/* edit_pair - adds PAIR to EDITED. A pair of the file with the same key and text stays unchanged; one with
  * the same key and a different text keeps its type. *NEXT is the pair of the file that is compared first. */
-static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *x, size_t *next, struct gguf_file *edited,
+static ckpt_status edit_pair(ckpt_file *f, const ckpt_pair *pair, size_t *next, struct gguf_file *edited,
                              ckpt_error *err)
 {
     const struct gguf_file *gguf = f->container;
-    bool is_next = *next < gguf->n && str_eq(gguf->pairs[*next].key, x->key);
-    const struct gguf_pair *old_pair = is_next ? &gguf->pairs[*next] : find_pair(gguf, x->key);
+    bool is_next = *next < gguf->n && str_eq(gguf->pairs[*next].key, pair->key);
+    const struct gguf_pair *old_pair = is_next ? &gguf->pairs[*next] : find_pair(gguf, pair->key);
     ckpt_pair old;
     *next = old_pair ? (size_t)(old_pair - gguf->pairs) + 1 : *next;
-    if (old_pair && ckpt_metadata_at(f, *next - 1, &old) && str_eq(old.text, x->text))
+    if (old_pair && ckpt_metadata_at(f, *next - 1, &old) && str_eq(old.text, pair->text))
         edited->pairs[edited->n] = *old_pair;
     else
-        CKPT_TRY(make_pair(f, x, old_pair, edited, err));
+        CKPT_TRY(make_pair(f, pair, old_pair, edited, err));
     edited->n++;
     return CKPT_OK;
 }
@@ -155,16 +156,16 @@ static ckpt_status edit_pairs(ckpt_file *f, const struct metadata_job *job, stru
 
 /* make_header - makes the header for an edit in place: the pairs of EDITED, and the tensor infos as they
  * are. */
-static ckpt_status make_header(const struct gguf_file *original, const struct gguf_file *edited, buf *b,
+static ckpt_status make_header(const struct gguf_file *original, const struct gguf_file *edited, buf *out,
                                ckpt_error *err)
 {
     uint64_t from = original->n ? original->pairs[original->n - 1].end_offset
                                 : FIXED_SIZE + 8, /* 8: the number of pairs */
         n = original->header.header_end - from;
-    CKPT_TRY(put_pairs(edited, b, err));
-    unsigned char *infos = buf_extend(b, (size_t)n);
+    CKPT_TRY(put_pairs(edited, out, err));
+    unsigned char *infos = buf_extend(out, (size_t)n);
     CKPT_TRY(infos ? source_read(original->header.src, from, infos, (size_t)n, err) : fail_memory(err));
-    return pad_header(edited, b, err);
+    return pad_header(edited, out, err);
 }
 
 /* write_copy - writes a copy of F with the pairs in f->container, and sets job->length. */

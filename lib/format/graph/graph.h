@@ -60,16 +60,17 @@ struct tensor_description {
     unsigned ncomponents;
 };
 
-/* graph_offset - returns the file offset of the opcode that made node V. */
-uint64_t graph_offset(const struct graph *g, const ckpt_value *v);
-/* graph_fail - fails with CKPT_EFORMAT at node V. */
-ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...) CKPT_PRINTF(3, 4);
-/* graph_fail_expected - fails at V with the message "MUST_BE {=EXPECTED}, found {FOUND}". If FOUND is NULL,
- * it is shown as "nothing". */
-ckpt_status graph_fail_expected(struct graph *g, const ckpt_value *v, const char *must_be,
+/* graph_offset - returns the file offset of the opcode that made node VALUE. */
+uint64_t graph_offset(const struct graph *graph, const ckpt_value *value);
+/* graph_fail - fails with CKPT_EFORMAT at node VALUE. */
+ckpt_status graph_fail(struct graph *graph, const ckpt_value *value, const char *fmt, ...) CKPT_PRINTF(3, 4);
+/* graph_fail_expected - fails at VALUE with the message "MUST_BE {=EXPECTED}, found {FOUND}". If FOUND is
+ * NULL, it is shown as "nothing". */
+ckpt_status graph_fail_expected(struct graph *graph, const ckpt_value *value, const char *must_be,
                                 const char *expected, const ckpt_value *found);
-/* graph_read_sizes - sets *OUT to the *N integers >= 0 in V (tuple, list, torch.Size). Errors call V WHAT. */
-ckpt_status graph_read_sizes(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
+/* graph_read_sizes - sets *OUT to the *COUNT integers >= 0 in VALUE (tuple, list, torch.Size). Errors call
+ * VALUE WHAT. */
+ckpt_status graph_read_sizes(struct graph *graph, const ckpt_value *value, const char *what, uint32_t *count,
                              const uint64_t **out);
 
 #endif

@@ -26,156 +26,163 @@
 
 #define PROTOCOL_VERSION 1001
 
-static ckpt_status add_pid(struct legacy_stream *l, struct torch_pid *pid)
+static ckpt_status add_pid(struct legacy_stream *legacy_stream, struct torch_pid *pid)
 {
-    if (map_get(l->storage_of_key, pid->key) != MAP_NONE)
+    if (map_get(legacy_stream->storage_of_key, pid->key) != MAP_NONE)
         return CKPT_OK;
-    CKPT_TRY(torch_pid_copy_key(l->f->a, pid, l->err));
+    CKPT_TRY(torch_pid_copy_key(legacy_stream->f->a, pid, legacy_stream->err));
     const struct legacy_storage s = {.pid = *pid};
-    bool ok = map_put(l->storage_of_key, pid->key, (uint32_t)l->nstorages, NULL) &&
-              arena_push(l->f->a, &l->storages, &l->nstorages, &l->cap_storages, &s, sizeof s);
-    return ok ? CKPT_OK : fail_memory(l->err);
+    bool ok = map_put(legacy_stream->storage_of_key, pid->key, (uint32_t)legacy_stream->nstorages, NULL) &&
+              arena_push(legacy_stream->f->a, &legacy_stream->storages, &legacy_stream->nstorages,
+                         &legacy_stream->cap_storages, &s, sizeof s);
+    return ok ? CKPT_OK : fail_memory(legacy_stream->err);
 }
 
-static ckpt_status collect_pids(struct legacy_stream *l)
+static ckpt_status collect_pids(struct legacy_stream *legacy_stream)
 {
-    for (size_t i = 0; i < l->facts->npersids; i++) {
+    for (size_t i = 0; i < legacy_stream->facts->npersids; i++) {
         struct torch_pid pid;
-        if (torch_pid_parse(l->facts->persids[i], &pid))
-            CKPT_TRY(add_pid(l, &pid));
+        if (torch_pid_parse(legacy_stream->facts->persids[i], &pid))
+            CKPT_TRY(add_pid(legacy_stream, &pid));
     }
     return CKPT_OK;
 }
 
-/* compute_storage_size - sets s->nbytes. COUNT is the number of elements that the stream states at AT. */
-static ckpt_status compute_storage_size(struct legacy_stream *l, struct legacy_storage *s, uint64_t count,
-                                        uint64_t at)
+/* compute_storage_size - sets storage->nbytes. COUNT is the number of elements that the stream states at
+ * AT. */
+static ckpt_status compute_storage_size(struct legacy_stream *legacy_stream, struct legacy_storage *storage,
+                                        uint64_t count, uint64_t at)
 {
-    uint64_t stated = s->pid.numel;
-    if (s->pid.dtype == CKPT_DT_NONE)
-        return fail(l->err, CKPT_EFORMAT, at,
-                    "storage \"%.*s\" has {class \"%.*s\"}, which is none of {=torch's}", STR_ARG(s->pid.key),
-                    STR_ARG(s->pid.klass));
-    if (count != stated && l->f->salvage) /* the pickle was valid, so COUNT is the one that is damaged */
+    uint64_t stated = storage->pid.numel;
+    if (storage->pid.dtype == CKPT_DT_NONE)
+        return fail(legacy_stream->err, CKPT_EFORMAT, at,
+                    "storage \"%.*s\" has {class \"%.*s\"}, which is none of {=torch's}",
+                    STR_ARG(storage->pid.key), STR_ARG(storage->pid.klass));
+    if (count != stated &&
+        legacy_stream->f->salvage) /* the pickle was valid, so COUNT is the one that is damaged */
         count = stated;
     if (count != stated)
-        return fail(l->err, CKPT_EFORMAT, at,
+        return fail(legacy_stream->err, CKPT_EFORMAT, at,
                     "storage \"%.*s\" has {%llu elements}, its persistent id states {=%llu}",
-                    STR_ARG(s->pid.key), (unsigned long long)count, (unsigned long long)stated);
-    return torch_storage_bytes(s->pid.dtype, count, &s->nbytes)
+                    STR_ARG(storage->pid.key), (unsigned long long)count, (unsigned long long)stated);
+    return torch_storage_bytes(storage->pid.dtype, count, &storage->nbytes)
                ? CKPT_OK
-               : fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" of {%llu elements} does not fit {=64 bits}",
-                      STR_ARG(s->pid.key), (unsigned long long)count);
+               : fail(legacy_stream->err, CKPT_EFORMAT, at,
+                      "storage \"%.*s\" of {%llu elements} does not fit {=64 bits}",
+                      STR_ARG(storage->pid.key), (unsigned long long)count);
 }
 
 /* locate_storage - locates storage KEY, which begins with its count of elements at *POS. Moves *POS to its
  * end. */
-static ckpt_status locate_storage(struct legacy_stream *l, const ckpt_value *key, uint64_t *pos)
+static ckpt_status locate_storage(struct legacy_stream *legacy_stream, const ckpt_value *key, uint64_t *pos)
 {
     ckpt_str text;
     unsigned char count_bytes[8];
     char shown[64];
-    uint64_t at = source_pos(l->src, *pos);
-    uint32_t i = value_text(key, &text) ? map_get(l->storage_of_key, text) : MAP_NONE;
+    uint64_t at = source_pos(legacy_stream->src, *pos);
+    uint32_t i = value_text(key, &text) ? map_get(legacy_stream->storage_of_key, text) : MAP_NONE;
     if (i == MAP_NONE) {
         value_text_or_type(key, 4, shown, sizeof shown);
-        return fail(l->err, CKPT_EFORMAT, at,
+        return fail(legacy_stream->err, CKPT_EFORMAT, at,
                     "the list of storages must name {=those of the main pickle}, found {%s}", shown);
     }
-    struct legacy_storage *s = &l->storages[i];
+    struct legacy_storage *s = &legacy_stream->storages[i];
     if (s->is_present)
-        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" comes {twice}, {=once} is allowed",
-                    STR_ARG(text));
-    CKPT_TRY(source_read(l->src, *pos, count_bytes, sizeof count_bytes, l->err));
+        return fail(legacy_stream->err, CKPT_EFORMAT, at,
+                    "storage \"%.*s\" comes {twice}, {=once} is allowed", STR_ARG(text));
+    CKPT_TRY(source_read(legacy_stream->src, *pos, count_bytes, sizeof count_bytes, legacy_stream->err));
     uint64_t count = load_u64le(count_bytes);
     s->off = *pos + sizeof count_bytes;
-    CKPT_TRY(compute_storage_size(l, s, count, at));
-    if (!range_within(s->off, s->nbytes, l->src->size))
-        return fail(l->err, CKPT_ETRUNCATED, at,
+    CKPT_TRY(compute_storage_size(legacy_stream, s, count, at));
+    if (!range_within(s->off, s->nbytes, legacy_stream->src->size))
+        return fail(legacy_stream->err, CKPT_ETRUNCATED, at,
                     "storage \"%.*s\" needs {=%llu bytes}, the file has {%llu} left\n"
                     "the download or the save stopped early: get the file again",
                     STR_ARG(text), (unsigned long long)s->nbytes,
-                    (unsigned long long)(l->src->size - s->off));
+                    (unsigned long long)(legacy_stream->src->size - s->off));
     s->is_present = true;
     *pos = s->off + s->nbytes;
     return CKPT_OK;
 }
 
-static ckpt_status locate_storages(struct legacy_stream *l, const ckpt_value *keys, uint64_t pos)
+static ckpt_status locate_storages(struct legacy_stream *legacy_stream, const ckpt_value *keys, uint64_t pos)
 {
     char type[64];
     if (keys->type != CKPT_V_LIST)
-        return fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
+        return fail(legacy_stream->err, CKPT_EFORMAT, source_pos(legacy_stream->src, pos),
                     "the fifth pickle is {a %s}, it must be {=the list of storage keys}",
                     ckpt_value_type_name(keys, type, sizeof type));
     for (uint32_t i = 0; i < value_count(keys); i++) {
-        ckpt_status st = locate_storage(l, value_item(keys, i), &pos);
-        if (st == CKPT_ETRUNCATED && l->f->salvage)
+        ckpt_status st = locate_storage(legacy_stream, value_item(keys, i), &pos);
+        if (st == CKPT_ETRUNCATED && legacy_stream->f->salvage)
             return CKPT_OK; /* nothing follows; tensors that use a missing storage are reported as lost */
-        CKPT_TRY(file_report_fault(l->f, st, l->err));
+        CKPT_TRY(file_report_fault(legacy_stream->f, st, legacy_stream->err));
         if (st != CKPT_OK) /* the storages after a faulty one cannot be located */
             return CKPT_OK;
     }
-    if (pos >= l->src->size || l->src != l->f->src)
+    if (pos >= legacy_stream->src->size || legacy_stream->src != legacy_stream->f->src)
         return CKPT_OK;
-    if (l->f->salvage)
-        salvage_note_stray(l->f, l->src->size - pos, "storage");
-    if (!l->f->check)
+    if (legacy_stream->f->salvage)
+        salvage_note_stray(legacy_stream->f, legacy_stream->src->size - pos, "storage");
+    if (!legacy_stream->f->check)
         return CKPT_OK;
-    (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
+    (void)fail(legacy_stream->err, CKPT_EFORMAT, source_pos(legacy_stream->src, pos),
                "{%llu unreferenced bytes} follow {=the last storage}",
-               (unsigned long long)(l->src->size - pos));
-    return file_report_fault_as(l->f, CHECK_STRAY, CKPT_EFORMAT, l->err);
+               (unsigned long long)(legacy_stream->src->size - pos));
+    return file_report_fault_as(legacy_stream->f, CHECK_STRAY, CKPT_EFORMAT, legacy_stream->err);
 }
 
 /* read_one_pickle - reads one of the five pickles, which WHAT names in errors. Adds its facts to the file
- * unless l->embedded: torch.load runs all five. IS_MAIN: it is the main pickle, whose facts l->facts gets. */
-static ckpt_status read_one_pickle(struct legacy_stream *l, const char *what, bool is_main, uint64_t *pos,
-                                   ckpt_value **out)
+ * unless legacy_stream->embedded: torch.load runs all five. IS_MAIN: it is the main pickle, whose facts
+ * legacy_stream->facts gets. */
+static ckpt_status read_one_pickle(struct legacy_stream *legacy_stream, const char *what, bool is_main,
+                                   uint64_t *pos, ckpt_value **out)
 {
-    struct pickle_facts *facts = is_main ? l->facts : NULL;
-    if (!l->embedded)
-        facts = file_add_pickle(l->f, str_of("", 0));
-    if (!l->embedded && !facts)
-        return fail_memory(l->err);
+    struct pickle_facts *facts = is_main ? legacy_stream->facts : NULL;
+    if (!legacy_stream->embedded)
+        facts = file_add_pickle(legacy_stream->f, str_of("", 0));
+    if (!legacy_stream->embedded && !facts)
+        return fail_memory(legacy_stream->err);
     if (is_main)
-        l->facts = facts;
-    ckpt_status st = pickle_read(l->f->a, l->src, *pos, l->src->size, facts, out, pos, l->err);
-    return prefix_where_if_failed(st, str_c(what), l->err);
+        legacy_stream->facts = facts;
+    ckpt_status st = pickle_read(legacy_stream->f->a, legacy_stream->src, *pos, legacy_stream->src->size,
+                                 facts, out, pos, legacy_stream->err);
+    return prefix_where_if_failed(st, str_c(what), legacy_stream->err);
 }
 
-static ckpt_status fail_version(const struct legacy_stream *l, const ckpt_value *v)
+static ckpt_status fail_version(const struct legacy_stream *legacy_stream, const ckpt_value *value)
 {
     char shown[64];
-    value_text_or_type(v, 4, shown, sizeof shown);
-    ckpt_status st = fail(l->err, CKPT_EFORMAT, source_pos(l->src, value_offset(v)),
+    value_text_or_type(value, 4, shown, sizeof shown);
+    ckpt_status st = fail(legacy_stream->err, CKPT_EFORMAT,
+                          source_pos(legacy_stream->src, value_offset(value)),
                           "it is {%s}, torch writes {=%d}", shown, PROTOCOL_VERSION);
-    return prefix_where_if_failed(st, STR_LIT("protocol version"), l->err);
+    return prefix_where_if_failed(st, STR_LIT("protocol version"), legacy_stream->err);
 }
 
-ckpt_status legacy_stream_read(struct legacy_stream *l)
+ckpt_status legacy_stream_read(struct legacy_stream *legacy_stream)
 {
     uint64_t pos = 0;
     int64_t version;
     ckpt_value *v, *keys;
-    CKPT_TRY(read_one_pickle(l, "magic number", false, &pos, &v));
-    CKPT_TRY(read_one_pickle(l, "protocol version", false, &pos, &v));
+    CKPT_TRY(read_one_pickle(legacy_stream, "magic number", false, &pos, &v));
+    CKPT_TRY(read_one_pickle(legacy_stream, "protocol version", false, &pos, &v));
     if (!value_integer(v, &version) || version != PROTOCOL_VERSION)
-        return fail_version(l, v);
-    CKPT_TRY(read_one_pickle(l, "system information", false, &pos, &v));
-    CKPT_TRY(read_one_pickle(l, "main pickle", true, &pos, &l->root));
-    CKPT_TRY(read_one_pickle(l, "storage keys", false, &pos, &keys));
-    l->storage_of_key = map_new(l->facts->npersids);
-    if (!l->storage_of_key)
-        return fail_memory(l->err);
-    CKPT_TRY(collect_pids(l));
-    ckpt_status st = locate_storages(l, keys, pos);
+        return fail_version(legacy_stream, v);
+    CKPT_TRY(read_one_pickle(legacy_stream, "system information", false, &pos, &v));
+    CKPT_TRY(read_one_pickle(legacy_stream, "main pickle", true, &pos, &legacy_stream->root));
+    CKPT_TRY(read_one_pickle(legacy_stream, "storage keys", false, &pos, &keys));
+    legacy_stream->storage_of_key = map_new(legacy_stream->facts->npersids);
+    if (!legacy_stream->storage_of_key)
+        return fail_memory(legacy_stream->err);
+    CKPT_TRY(collect_pids(legacy_stream));
+    ckpt_status st = locate_storages(legacy_stream, keys, pos);
     if (st != CKPT_OK)
-        error_add_position(l->err, source_pos(l->src, pos), STR_LIT("storages"));
+        error_add_position(legacy_stream->err, source_pos(legacy_stream->src, pos), STR_LIT("storages"));
     return st;
 }
 
-ckpt_status legacy_stream_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
+ckpt_status legacy_stream_find_storage(void *user, const struct torch_pid *pid, struct storage *storage,
                                        ckpt_error *err)
 {
     struct legacy_stream *l = user;
@@ -183,13 +190,13 @@ ckpt_status legacy_stream_find_storage(void *user, const struct torch_pid *pid, 
     if (i == MAP_NONE || !l->storages[i].is_present)
         return fail(err, CKPT_ETRUNCATED, l->f->salvage ? l->src->size : CKPT_NO_OFFSET,
                     "{=storage \"%.*s\"} is {not in the stream}", STR_ARG(pid->key));
-    s->src = source_ref(l->src);
-    s->off = l->storages[i].off;
-    s->nbytes = l->storages[i].nbytes;
+    storage->src = source_ref(l->src);
+    storage->off = l->storages[i].off;
+    storage->nbytes = l->storages[i].nbytes;
     return CKPT_OK;
 }
 
-ckpt_status legacy_stream_read_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err)
+ckpt_status legacy_stream_read_storage(ckpt_file *f, source *bytes, struct storage *storage, ckpt_error *err)
 {
     struct pickle_facts facts = {0};
     struct legacy_stream l = {.f = f, .src = bytes, .err = err, .facts = &facts, .embedded = true};
@@ -199,10 +206,10 @@ ckpt_status legacy_stream_read_storage(ckpt_file *f, source *bytes, struct stora
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                   "torch.storage._load_from_bytes is given a stream of {another object} than {=a storage}");
     if (st == CKPT_OK)
-        st = legacy_stream_find_storage(&l, &pid, s, err);
+        st = legacy_stream_find_storage(&l, &pid, storage, err);
     if (st == CKPT_OK) {
-        s->dtype = (uint8_t)pid.dtype;
-        st = table_set_location(&f->table, s, pid.location) ? CKPT_OK : fail_memory(err);
+        storage->dtype = (uint8_t)pid.dtype;
+        st = table_set_location(&f->table, storage, pid.location) ? CKPT_OK : fail_memory(err);
     }
     map_free(l.storage_of_key);
     return st;

@@ -26,14 +26,15 @@ struct legacy_stream {
     ckpt_error *err;
 };
 
-/* legacy_stream_read - reads the pickles of L, and locates its storages. */
-ckpt_status legacy_stream_read(struct legacy_stream *l);
-/* legacy_stream_find_storage - sets *S to the storage PID of the struct legacy_stream USER; for
+/* legacy_stream_read - reads the pickles of LEGACY_STREAM, and locates its storages. */
+ckpt_status legacy_stream_read(struct legacy_stream *legacy_stream);
+/* legacy_stream_find_storage - sets *STORAGE to the storage PID of the struct legacy_stream USER; for
  * graph_input.find_storage. */
-ckpt_status legacy_stream_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
+ckpt_status legacy_stream_find_storage(void *user, const struct torch_pid *pid, struct storage *storage,
                                        ckpt_error *err);
 /* legacy_stream_read_storage - reads BYTES, the argument of torch.storage._load_from_bytes: a stream whose
- * main pickle is one storage. Sets src (takes a reference), off, dtype, numel, nbytes and location of S. */
-ckpt_status legacy_stream_read_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err);
+ * main pickle is one storage. Sets src (takes a reference), off, dtype, numel, nbytes and location of
+ * STORAGE. */
+ckpt_status legacy_stream_read_storage(ckpt_file *f, source *bytes, struct storage *storage, ckpt_error *err);
 
 #endif

@@ -18,15 +18,15 @@ struct mesh {
     uint64_t shape[MAX_MESH_DIMS], coordinate[MAX_MESH_DIMS];
 };
 
-/* get_state - returns the state of V, a tensor of a subclass or a Parameter that holds one. */
-static const ckpt_value *get_state(const ckpt_value *v)
+/* get_state - returns the state of VALUE, a tensor of a subclass or a Parameter that holds one. */
+static const ckpt_value *get_state(const ckpt_value *value)
 {
-    for (int i = 0; i < MAX_WRAPPERS && v; i++) {
-        if (str_starts(value_name(value_class(v)), STR_LIT("_rebuild_from_type")))
+    for (int i = 0; i < MAX_WRAPPERS && value; i++) {
+        if (str_starts(value_name(value_class(value)), STR_LIT("_rebuild_from_type")))
             break;
-        v = value_arg(v, 0);
+        value = value_arg(value, 0);
     }
-    return value_arg(v, 3);
+    return value_arg(value, 3);
 }
 
 /* read_axis_size - sets *OUT to the size of a _MeshLayout's AXIS: the product of its shape (int or tuple). */
@@ -44,30 +44,30 @@ static bool read_axis_size(const ckpt_value *axis, uint64_t *out)
 }
 
 /* read_mesh - reads the mesh of the DTensorSpec SPEC; false: it has no mesh, or one of an unknown form. */
-static bool read_mesh(const ckpt_value *spec, struct mesh *m)
+static bool read_mesh(const ckpt_value *spec, struct mesh *this_mesh)
 {
     const ckpt_value *mesh = object_attr(spec, "mesh"),
                      *coordinates = object_attr(mesh, "_coordinate_on_dim"),
                      *axes = object_attr(object_attr(mesh, "_layout"), "axes"),
                      *sizes = value_arg(object_attr(mesh, "mesh"), 2); /* size of the tensor "mesh" */
     uint32_t n = axes ? value_count(axes) : value_count(sizes);
-    m->ndim = n;
+    this_mesh->ndim = n;
     if (!coordinates || !(axes || sizes) || n > MAX_MESH_DIMS || value_count(coordinates) != n)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        bool has_size = axes ? read_axis_size(value_item(axes, i), &m->shape[i])
-                             : value_size(value_item(sizes, i), &m->shape[i]);
-        if (!has_size || !value_size(value_item(coordinates, i), &m->coordinate[i]) ||
-            m->coordinate[i] >= m->shape[i])
+        bool has_size = axes ? read_axis_size(value_item(axes, i), &this_mesh->shape[i])
+                             : value_size(value_item(sizes, i), &this_mesh->shape[i]);
+        if (!has_size || !value_size(value_item(coordinates, i), &this_mesh->coordinate[i]) ||
+            this_mesh->coordinate[i] >= this_mesh->shape[i])
             return false;
     }
     return true;
 }
 
-/* narrow_to_shard - replaces the range [*OFFSET, +*SIZE) with the shard NUMBER of its N shards. */
-static void narrow_to_shard(uint64_t n, uint64_t number, uint64_t *offset, uint64_t *size)
+/* narrow_to_shard - replaces the range [*OFFSET, +*SIZE) with the shard NUMBER of its NBYTES shards. */
+static void narrow_to_shard(uint64_t nbytes, uint64_t number, uint64_t *offset, uint64_t *size)
 {
-    uint64_t shard_size = *size / n + (*size % n != 0);
+    uint64_t shard_size = *size / nbytes + (*size % nbytes != 0);
     bool is_past_end = shard_size && number > *size / shard_size;
     uint64_t start = is_past_end ? *size : number * shard_size;
     start = start < *size ? start : *size;
@@ -75,29 +75,30 @@ static void narrow_to_shard(uint64_t n, uint64_t number, uint64_t *offset, uint6
     *size = *size - start < shard_size ? *size - start : shard_size;
 }
 
-/* apply_placement - narrows OFFSET and SIZE by P, the placement for dimension I of the mesh M. Applies only
- * Shards, or in the STRIDED_PASS, which must come last, only _StridedShards. False: P is unknown. */
-static bool apply_placement(const ckpt_tensor *t, const ckpt_value *p, const struct mesh *m, uint32_t i,
-                            bool strided_pass, uint64_t *offset, uint64_t *size)
+/* apply_placement - narrows OFFSET and SIZE by VALUE, the placement for dimension INDEX of the mesh MESH.
+ * Applies only Shards, or in the STRIDED_PASS, which must come last, only _StridedShards. False: VALUE is
+ * unknown. */
+static bool apply_placement(const ckpt_tensor *tensor, const ckpt_value *value, const struct mesh *mesh,
+                            uint32_t index, bool strided_pass, uint64_t *offset, uint64_t *size)
 {
-    ckpt_str name = value_name(value_class(p));
+    ckpt_str name = value_name(value_class(value));
     bool is_strided = str_is(name, "_StridedShard");
     int64_t dim;
     if (str_is(name, "Replicate"))
         return true;
-    if (!(str_is(name, "Shard") || is_strided) || !value_integer(object_attr(p, "dim"), &dim))
+    if (!(str_is(name, "Shard") || is_strided) || !value_integer(object_attr(value, "dim"), &dim))
         return false;
-    dim += dim < 0 ? (int64_t)t->ndim : 0;
-    if (dim < 0 || dim >= (int64_t)t->ndim)
+    dim += dim < 0 ? (int64_t)tensor->ndim : 0;
+    if (dim < 0 || dim >= (int64_t)tensor->ndim)
         return false;
     if (is_strided == strided_pass)
-        narrow_to_shard(m->shape[i], m->coordinate[i], &offset[dim], &size[dim]);
+        narrow_to_shard(mesh->shape[index], mesh->coordinate[index], &offset[dim], &size[dim]);
     return true;
 }
 
-static ckpt_status refuse_placement(const ckpt_value *p, ckpt_error *err)
+static ckpt_status refuse_placement(const ckpt_value *value, ckpt_error *err)
 {
-    ckpt_str name = value_name(value_class(p));
+    ckpt_str name = value_name(value_class(value));
     if (str_find(name, STR_LIT("Partial"), 0) != SIZE_MAX)
         return fail(
             err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
@@ -106,15 +107,15 @@ static ckpt_status refuse_placement(const ckpt_value *p, ckpt_error *err)
                 "placement {%.*s} is unknown, {=Shard and Replicate} are known", STR_ARG(name));
 }
 
-/* get_dtensor_range - sets OFFSET and SIZE to the range of T that the rank of SPEC holds. */
-static ckpt_status get_dtensor_range(const ckpt_value *spec, const ckpt_tensor *t, uint64_t *offset,
+/* get_dtensor_range - sets OFFSET and SIZE to the range of TENSOR that the rank of SPEC holds. */
+static ckpt_status get_dtensor_range(const ckpt_value *spec, const ckpt_tensor *tensor, uint64_t *offset,
                                      uint64_t *size, ckpt_error *err)
 {
     struct mesh m;
     const ckpt_value *placements = object_attr(spec, "placements");
     uint32_t n = placements ? value_count(placements) : 0;
-    for (uint32_t i = 0; i < t->ndim; i++)
-        size[i] = t->shape[i];
+    for (uint32_t i = 0; i < tensor->ndim; i++)
+        size[i] = tensor->shape[i];
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str name = value_name(value_class(value_item(placements, i)));
         if (str_find(name, STR_LIT("Partial"), 0) != SIZE_MAX)
@@ -126,16 +127,16 @@ static ckpt_status get_dtensor_range(const ckpt_value *spec, const ckpt_tensor *
             "a DTensor has {no mesh} with {=the coordinates of its rank}: its parts cannot be put together");
     for (int strided_pass = 0; strided_pass < 2; strided_pass++)
         for (uint32_t i = 0; i < n; i++)
-            if (!apply_placement(t, value_item(placements, i), &m, i, strided_pass != 0, offset, size))
+            if (!apply_placement(tensor, value_item(placements, i), &m, i, strided_pass != 0, offset, size))
                 return refuse_placement(value_item(placements, i), err);
     return CKPT_OK;
 }
 
-static bool read_sizes(const ckpt_value *v, uint32_t n, uint64_t *out)
+static bool read_sizes(const ckpt_value *value, uint32_t count, uint64_t *out)
 {
-    bool ok = v && value_count(v) == n;
-    for (uint32_t i = 0; ok && i < n; i++)
-        ok = value_size(value_item(v, i), &out[i]);
+    bool ok = value && value_count(value) == count;
+    for (uint32_t i = 0; ok && i < count; i++)
+        ok = value_size(value_item(value, i), &out[i]);
     return ok;
 }
 

@@ -13,11 +13,11 @@
 #include "format/graph/unrecoverable_objects.h"
 #include "format/graph/walk.h"
 
-/* has_argument_items - returns true if the arguments of CALL V are its items, as in a namedtuple. */
-static bool has_argument_items(const ckpt_value *v)
+/* has_argument_items - returns true if the arguments of CALL VALUE are its items, as in a namedtuple. */
+static bool has_argument_items(const ckpt_value *value)
 {
-    enum value_call_kind kind = value_call_kind_of(v);
-    return v->u.call.args->type == CKPT_V_TUPLE &&
+    enum value_call_kind kind = value_call_kind_of(value);
+    return value->u.call.args->type == CKPT_V_TUPLE &&
            (kind == CALL_NEWOBJ || kind == CALL_OBJ || kind == CALL_INST);
 }
 
@@ -51,20 +51,20 @@ struct lost_search {
     ckpt_error *err;
 };
 
-/* add_node - if V can hold or name a storage, adds it as a node, and the edge from x->parent to it; the
+/* add_node - if VALUE can hold or name a storage, adds it as a node, and the edge from x->parent to it; the
  * callback of graph_visit_children. False: out of memory. */
-static bool add_node(void *user, const ckpt_value *v)
+static bool add_node(void *user, const ckpt_value *value)
 {
     struct lost_search *x = user;
     uint32_t i;
-    if (!v || (!value_is_sequence(v) && v->type != CKPT_V_DICT && v->type != CKPT_V_CALL &&
-               v->type != CKPT_V_PERSID))
+    if (!value || (!value_is_sequence(value) && value->type != CKPT_V_DICT && value->type != CKPT_V_CALL &&
+                   value->type != CKPT_V_PERSID))
         return true;
-    v = file_replacement_of(x->f, v);
+    value = file_replacement_of(x->f, value);
     if (x->nnodes >= MAP_NONE || x->nedges >= MAP_NONE ||
-        !map_put_num(x->number_of, ptr_key(v), (uint32_t)x->nnodes, &i))
+        !map_put_num(x->number_of, ptr_key(value), (uint32_t)x->nnodes, &i))
         return false;
-    const struct node node = {.v = v, .first_edge = MAP_NONE, .lost_storage = MAP_NONE};
+    const struct node node = {.v = value, .first_edge = MAP_NONE, .lost_storage = MAP_NONE};
     if (i == MAP_NONE && !arena_push(x->a, &x->nodes, &x->nnodes, &x->cap_nodes, &node, sizeof node))
         return false;
     if (x->parent == MAP_NONE)
@@ -75,183 +75,187 @@ static bool add_node(void *user, const ckpt_value *v)
     return arena_push(x->a, &x->edges, &x->nedges, &x->cap_edges, &edge, sizeof edge);
 }
 
-/* find_lost_storage - returns the index of the lost storage that V names. MAP_NONE: V is no persistent id, or
- * its storage is not lost. */
-static uint32_t find_lost_storage(const ckpt_file *f, const ckpt_value *v)
+/* find_lost_storage - returns the index of the lost storage that VALUE names. MAP_NONE: VALUE is no
+ * persistent id, or its storage is not lost. */
+static uint32_t find_lost_storage(const ckpt_file *f, const ckpt_value *value)
 {
     struct torch_pid pid;
     const map *keys = f->storages.by_key;
-    uint32_t i = keys && torch_pid_parse(v, &pid) ? map_get(keys, pid.key) : MAP_NONE;
+    uint32_t i = keys && torch_pid_parse(value, &pid) ? map_get(keys, pid.key) : MAP_NONE;
     return i != MAP_NONE && storage_loss(&f->table.storages[i]) ? i : MAP_NONE;
 }
 
 /* find_lost_nodes - makes the nodes and edges of the graph, and sets lost_storage of each node. */
-static ckpt_status find_lost_nodes(struct lost_search *x)
+static ckpt_status find_lost_nodes(struct lost_search *search)
 {
     uint32_t *waiting, n = 0;
-    x->parent = MAP_NONE;
-    bool ok = add_node(x, x->f->root);
-    for (size_t i = 0; ok && i < x->nnodes; i++) {
-        x->parent = (uint32_t)i;
-        ok = graph_visit_children(x->nodes[i].v, add_node, x);
+    search->parent = MAP_NONE;
+    bool ok = add_node(search, search->f->root);
+    for (size_t i = 0; ok && i < search->nnodes; i++) {
+        search->parent = (uint32_t)i;
+        ok = graph_visit_children(search->nodes[i].v, add_node, search);
     }
-    waiting = ok ? arena_array(x->a, x->nnodes, sizeof *waiting) : NULL;
+    waiting = ok ? arena_array(search->a, search->nnodes, sizeof *waiting) : NULL;
     if (!waiting)
-        return fail_memory(x->err);
-    for (uint32_t i = 0; i < x->nnodes; i++)
-        if ((x->nodes[i].lost_storage = find_lost_storage(x->f, x->nodes[i].v)) != MAP_NONE)
+        return fail_memory(search->err);
+    for (uint32_t i = 0; i < search->nnodes; i++)
+        if ((search->nodes[i].lost_storage = find_lost_storage(search->f, search->nodes[i].v)) != MAP_NONE)
             waiting[n++] = i;
     while (n) {
-        const struct node *from = &x->nodes[waiting[--n]];
-        for (uint32_t e = from->first_edge; e != MAP_NONE; e = x->edges[e].next_edge) {
-            struct node *parent = &x->nodes[x->edges[e].parent];
+        const struct node *from = &search->nodes[waiting[--n]];
+        for (uint32_t e = from->first_edge; e != MAP_NONE; e = search->edges[e].next_edge) {
+            struct node *parent = &search->nodes[search->edges[e].parent];
             if (parent->lost_storage != MAP_NONE)
                 continue;
             parent->lost_storage = from->lost_storage;
-            waiting[n++] = x->edges[e].parent;
+            waiting[n++] = search->edges[e].parent;
         }
     }
     return CKPT_OK;
 }
 
-static uint32_t get_node_number(const struct lost_search *x, const ckpt_value *v)
+static uint32_t get_node_number(const struct lost_search *search, const ckpt_value *value)
 {
-    return v ? map_get_num(x->number_of, ptr_key(file_replacement_of(x->f, v))) : MAP_NONE;
+    return value ? map_get_num(search->number_of, ptr_key(file_replacement_of(search->f, value))) : MAP_NONE;
 }
 
-static bool reaches_lost_storage(const struct lost_search *x, const ckpt_value *v)
+static bool reaches_lost_storage(const struct lost_search *search, const ckpt_value *value)
 {
-    uint32_t i = get_node_number(x, v);
-    return i != MAP_NONE && x->nodes[i].lost_storage != MAP_NONE;
+    uint32_t i = get_node_number(search, value);
+    return i != MAP_NONE && search->nodes[i].lost_storage != MAP_NONE;
 }
 
-static bool is_row(const ckpt_file *f, const ckpt_value *v)
+static bool is_row(const ckpt_file *f, const ckpt_value *value)
 {
-    return value_row(v) < f->table.nrows && table_value_of(&f->table, value_row(v)) == v;
+    return value_row(value) < f->table.nrows && table_value_of(&f->table, value_row(value)) == value;
 }
 
-static ckpt_status make_path_element(struct lost_search *x, struct step s, ckpt_path_elem *out)
+static ckpt_status make_path_element(struct lost_search *search, struct step step, ckpt_path_elem *out)
 {
     uint32_t n;
-    const value_pair *pairs = value_pairs(s.node, &n);
+    const value_pair *pairs = value_pairs(step.node, &n);
     if (n)
-        return path_elem_from_key(x->f->a, pairs[s.index].key, out, x->err);
-    *out = (ckpt_path_elem){.is_int = true, .num = s.index};
+        return path_elem_from_key(search->f->a, pairs[step.index].key, out, search->err);
+    *out = (ckpt_path_elem){.is_int = true, .num = step.index};
     return CKPT_OK;
 }
 
-/* add_lost_row - adds a lost row for V, the entry S of container PARENT, because storage LOST is lost. */
-static ckpt_status add_lost_row(struct lost_search *x, uint32_t parent, struct step s, const ckpt_value *v,
-                                uint32_t lost)
+/* add_lost_row - adds a lost row for VALUE, the entry STEP of container PARENT, because storage LOST is
+ * lost. */
+static ckpt_status add_lost_row(struct lost_search *search, uint32_t parent, struct step step,
+                                const ckpt_value *value, uint32_t lost)
 {
-    arena *a = x->f->a;
-    uint32_t depth = x->containers[parent].depth + 1;
+    arena *a = search->f->a;
+    uint32_t depth = search->containers[parent].depth + 1;
     ckpt_path_elem *path = arena_array(a, depth, sizeof *path);
     struct step *steps = arena_array(a, depth, sizeof *steps);
     if (!path || !steps)
-        return fail_memory(x->err);
+        return fail_memory(search->err);
     for (uint32_t k = depth; COUNT_DOWN(k);) {
-        CKPT_TRY(make_path_element(x, s, &path[k]));
-        steps[k] = s;
-        s = x->containers[parent].step;
-        parent = x->containers[parent].parent;
+        CKPT_TRY(make_path_element(search, step, &path[k]));
+        steps[k] = step;
+        step = search->containers[parent].step;
+        parent = search->containers[parent].parent;
     }
     struct row r = {.steps = steps};
     r.t.path = path;
     r.t.npath = depth;
-    r.t.value = v;
+    r.t.value = value;
     r.t.kind = CKPT_OPAQUE;
     r.t.dtype = CKPT_DT_NONE;
     r.t.part_of = CKPT_NO_TENSOR;
     r.t.storage = lost;
-    return table_add_row(&x->f->table, &r, NULL, x->err);
+    return table_add_row(&search->f->table, &r, NULL, search->err);
 }
 
-/* can_drop_entries - returns true if V is a container in which lost storages can be reached through entries
- * only, and not from the class of a call, say. Then V can be written without these entries. */
-static bool can_drop_entries(const struct lost_search *x, const ckpt_value *v)
+/* can_drop_entries - returns true if VALUE is a container in which lost storages can be reached through
+ * entries only, and not from the class of a call, say. Then VALUE can be written without these entries. */
+static bool can_drop_entries(const struct lost_search *search, const ckpt_value *value)
 {
-    if (v->type == CKPT_V_DICT || v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE)
+    if (value->type == CKPT_V_DICT || value->type == CKPT_V_LIST || value->type == CKPT_V_TUPLE)
         return true;
-    if (v->type != CKPT_V_CALL || reaches_lost_storage(x, v->u.call.callable) ||
-        (reaches_lost_storage(x, v->u.call.args) && !has_argument_items(v)))
+    if (value->type != CKPT_V_CALL || reaches_lost_storage(search, value->u.call.callable) ||
+        (reaches_lost_storage(search, value->u.call.args) && !has_argument_items(value)))
         return false;
-    const struct value_extra *m = value_extra_of(v);
-    if (reaches_lost_storage(x, m->kwargs) || (m->npairs && m->nitems)) /* no class of Python has both */
+    const struct value_extra *m = value_extra_of(value);
+    if (reaches_lost_storage(search, m->kwargs) || (m->npairs && m->nitems)) /* no class of Python has both */
         return false;
     for (uint32_t i = 0; i < m->nstates; i++)
-        if (reaches_lost_storage(x, m->states[i]) &&
-            (m->states[i]->type != CKPT_V_DICT || graph_hides_attributes(v->u.call.callable)))
+        if (reaches_lost_storage(search, m->states[i]) &&
+            (m->states[i]->type != CKPT_V_DICT || graph_hides_attributes(value->u.call.callable)))
             return false;
     return true;
 }
 
-static ckpt_status add_container(struct lost_search *x, uint32_t node, uint32_t parent, uint32_t depth,
-                                 struct step s)
+static ckpt_status add_container(struct lost_search *search, uint32_t node, uint32_t parent, uint32_t depth,
+                                 struct step step)
 {
-    const struct container c = {node, parent, depth, s};
-    x->nodes[node].is_entered = true;
-    return arena_push(x->a, &x->containers, &x->ncontainers, &x->cap_containers, &c, sizeof c)
+    const struct container c = {node, parent, depth, step};
+    search->nodes[node].is_entered = true;
+    return arena_push(search->a, &search->containers, &search->ncontainers, &search->cap_containers, &c,
+                      sizeof c)
                ? CKPT_OK
-               : fail_memory(x->err);
+               : fail_memory(search->err);
 }
 
-static ckpt_status visit_entry(struct lost_search *x, uint32_t parent, struct step s, const ckpt_value *v)
+static ckpt_status visit_entry(struct lost_search *search, uint32_t parent, struct step step,
+                               const ckpt_value *value)
 {
-    uint32_t i = get_node_number(x, v), depth = x->containers[parent].depth + 1;
-    if (i == MAP_NONE || x->nodes[i].lost_storage == MAP_NONE)
+    uint32_t i = get_node_number(search, value), depth = search->containers[parent].depth + 1;
+    if (i == MAP_NONE || search->nodes[i].lost_storage == MAP_NONE)
         return CKPT_OK;
-    const struct node *node = &x->nodes[i];
-    if (is_row(x->f, v) || is_row(x->f, node->v)) {
-        x->f->losses.of_row[is_row(x->f, v) ? value_row(v) : value_row(node->v)] = true;
+    const struct node *node = &search->nodes[i];
+    if (is_row(search->f, value) || is_row(search->f, node->v)) {
+        search->f->losses.of_row[is_row(search->f, value) ? value_row(value) : value_row(node->v)] = true;
         return CKPT_OK;
     }
-    if (depth >= x->f->limits.max_depth || !can_drop_entries(x, node->v))
-        return add_lost_row(x, parent, s, v, node->lost_storage);
-    return node->is_entered ? CKPT_OK : add_container(x, i, parent, depth, s);
+    if (depth >= search->f->limits.max_depth || !can_drop_entries(search, node->v))
+        return add_lost_row(search, parent, step, value, node->lost_storage);
+    return node->is_entered ? CKPT_OK : add_container(search, i, parent, depth, step);
 }
 
-static ckpt_status visit_entries(struct lost_search *x, uint32_t parent, const ckpt_value *v)
+static ckpt_status visit_entries(struct lost_search *search, uint32_t parent, const ckpt_value *value)
 {
     uint32_t n;
-    const value_pair *pairs = value_pairs(v, &n);
-    bool is_call = v->type == CKPT_V_CALL;
-    ckpt_value *const *items = is_call                ? value_extra_of(v)->items
-                               : value_is_sequence(v) ? v->u.seq.items
-                                                      : NULL;
-    uint32_t count = is_call ? value_extra_of(v)->nitems : value_is_sequence(v) ? v->u.seq.n : 0;
+    const value_pair *pairs = value_pairs(value, &n);
+    bool is_call = value->type == CKPT_V_CALL;
+    ckpt_value *const *items = is_call                    ? value_extra_of(value)->items
+                               : value_is_sequence(value) ? value->u.seq.items
+                                                          : NULL;
+    uint32_t count = is_call ? value_extra_of(value)->nitems : value_is_sequence(value) ? value->u.seq.n : 0;
     for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(visit_entry(x, parent, (struct step){v, i}, pairs[i].val));
+        CKPT_TRY(visit_entry(search, parent, (struct step){value, i}, pairs[i].val));
     for (uint32_t i = 0; i < count && !n; i++)
-        CKPT_TRY(visit_entry(x, parent, (struct step){v, i}, items[i]));
+        CKPT_TRY(visit_entry(search, parent, (struct step){value, i}, items[i]));
     return CKPT_OK;
 }
 
 /* visit_container - visits the entries of container NUMBER, and those of its arguments and attributes. */
-static ckpt_status visit_container(struct lost_search *x, uint32_t number)
+static ckpt_status visit_container(struct lost_search *search, uint32_t number)
 {
-    const ckpt_value *v = x->nodes[x->containers[number].node].v;
-    CKPT_TRY(visit_entries(x, number, v));
+    const ckpt_value *v = search->nodes[search->containers[number].node].v;
+    CKPT_TRY(visit_entries(search, number, v));
     if (v->type != CKPT_V_CALL)
         return CKPT_OK;
     const struct value_extra *m = value_extra_of(v);
     if (has_argument_items(v))
-        CKPT_TRY(visit_entries(x, number, v->u.call.args));
+        CKPT_TRY(visit_entries(search, number, v->u.call.args));
     for (uint32_t i = 0; i < m->nstates; i++)
-        if (reaches_lost_storage(x, m->states[i]))
-            CKPT_TRY(visit_entries(x, number, m->states[i]));
+        if (reaches_lost_storage(search, m->states[i]))
+            CKPT_TRY(visit_entries(search, number, m->states[i]));
     return CKPT_OK;
 }
 
-static ckpt_status find_objects(struct lost_search *x)
+static ckpt_status find_objects(struct lost_search *search)
 {
-    CKPT_TRY(find_lost_nodes(x));
-    uint32_t root = get_node_number(x, x->f->root);
-    if (root == MAP_NONE || x->nodes[root].lost_storage == MAP_NONE || !can_drop_entries(x, x->nodes[root].v))
+    CKPT_TRY(find_lost_nodes(search));
+    uint32_t root = get_node_number(search, search->f->root);
+    if (root == MAP_NONE || search->nodes[root].lost_storage == MAP_NONE ||
+        !can_drop_entries(search, search->nodes[root].v))
         return CKPT_OK; /* nothing is lost, or the writer will report that the root cannot be written */
-    CKPT_TRY(add_container(x, root, MAP_NONE, 0, (struct step){NULL, 0}));
-    for (uint32_t p = 0; p < x->ncontainers; p++)
-        CKPT_TRY(visit_container(x, p));
+    CKPT_TRY(add_container(search, root, MAP_NONE, 0, (struct step){NULL, 0}));
+    for (uint32_t p = 0; p < search->ncontainers; p++)
+        CKPT_TRY(visit_container(search, p));
     return CKPT_OK;
 }
 

@@ -53,147 +53,152 @@ struct walker {
 
 /* --------------------------------------------------------------- work list */
 
-static ckpt_status push_pending(struct walker *w, const struct pending_node *p)
+static ckpt_status push_pending(struct walker *walker, const struct pending_node *pending)
 {
-    return arena_push(NULL, &w->pending, &w->npending, &w->cap_pending, p, sizeof *p) ? CKPT_OK
-                                                                                      : fail_memory(w->g.err);
+    return arena_push(NULL, &walker->pending, &walker->npending, &walker->cap_pending, pending,
+                      sizeof *pending)
+               ? CKPT_OK
+               : fail_memory(walker->g.err);
 }
 
-/* push_children - appends P, which stands for N nodes, to those to visit; refuses more nodes than the limit
- * on tensors. */
-static ckpt_status push_children(struct walker *w, const struct pending_node *p, uint32_t n)
+/* push_children - appends PENDING, which stands for COUNT nodes, to those to visit; refuses more nodes than
+ * the limit on tensors. */
+static ckpt_status push_children(struct walker *walker, const struct pending_node *pending, uint32_t count)
 {
-    uint64_t max = w->g.f->limits.max_tensors;
-    if (w->npending >= max || n > max - w->npending)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the file has {more} than {=%llu values}",
+    uint64_t max = walker->g.f->limits.max_tensors;
+    if (walker->npending >= max || count > max - walker->npending)
+        return fail(walker->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the file has {more} than {=%llu values}",
                     (unsigned long long)max);
-    return push_pending(w, p);
+    return push_pending(walker, pending);
 }
 
-static ckpt_status push_child(struct walker *w, const struct pending_node *p)
+static ckpt_status push_child(struct walker *walker, const struct pending_node *pending)
 {
-    return push_children(w, p, 1);
+    return push_children(walker, pending, 1);
 }
 
 /* take_pending - removes the next node from the list. */
-static struct pending_node take_pending(struct walker *w)
+static struct pending_node take_pending(struct walker *walker)
 {
     uint32_t n;
-    struct pending_node *last = &w->pending[w->npending - 1], p = *last;
+    struct pending_node *last = &walker->pending[walker->npending - 1], p = *last;
     if (p.v || ++last->step.index == p.end)
-        w->npending--;
+        walker->npending--;
     if (!p.v)
         p.v = p.has_key ? value_pairs(p.step.node, &n)[p.step.index].val
                         : value_item(p.step.node, p.step.index);
     return p;
 }
 
-static bool has_children(const struct walker *w) { return w->npending > w->first_child; }
+static bool has_children(const struct walker *walker) { return walker->npending > walker->first_child; }
 
-/* open_node - sets the flag VALUE_ON_PATH of P, and adds an entry that clears it. Nodes are taken from the
- * end of the list, so this entry goes before the children of P, and the children are reversed. */
-static ckpt_status open_node(struct walker *w, const struct pending_node *p)
+/* open_node - sets the flag VALUE_ON_PATH of PENDING, and adds an entry that clears it. Nodes are taken from
+ * the end of the list, so this entry goes before the children of PENDING, and the children are reversed. */
+static ckpt_status open_node(struct walker *walker, const struct pending_node *pending)
 {
-    struct pending_node exit_entry = *p;
+    struct pending_node exit_entry = *pending;
     exit_entry.is_exit = true;
-    ((ckpt_value *)(uintptr_t)p->v)->flags |= VALUE_ON_PATH;
-    CKPT_TRY(push_pending(w, &exit_entry));
-    for (size_t i = w->first_child, j = w->npending - 1; i < j; i++, j--) {
-        struct pending_node t = w->pending[i];
-        w->pending[i] = w->pending[j];
-        w->pending[j] = t;
+    ((ckpt_value *)(uintptr_t)pending->v)->flags |= VALUE_ON_PATH;
+    CKPT_TRY(push_pending(walker, &exit_entry));
+    for (size_t i = walker->first_child, j = walker->npending - 1; i < j; i++, j--) {
+        struct pending_node t = walker->pending[i];
+        walker->pending[i] = walker->pending[j];
+        walker->pending[j] = t;
     }
     return CKPT_OK;
 }
 
-static ckpt_status make_path_element(struct walker *w, const struct pending_node *p, ckpt_path_elem *out)
+static ckpt_status make_path_element(struct walker *walker, const struct pending_node *pending,
+                                     ckpt_path_elem *out)
 {
     uint32_t n;
-    if (p->has_key)
-        return path_elem_from_key(w->g.f->a, value_pairs(p->step.node, &n)[p->step.index].key, out, w->g.err);
-    *out = p->name ? (ckpt_path_elem){.str = str_c(p->name)}
-                   : (ckpt_path_elem){.is_int = true, .num = p->step.index - p->first_item};
+    if (pending->has_key)
+        return path_elem_from_key(
+            walker->g.f->a, value_pairs(pending->step.node, &n)[pending->step.index].key, out, walker->g.err);
+    *out = pending->name ? (ckpt_path_elem){.str = str_c(pending->name)}
+                         : (ckpt_path_elem){.is_int = true, .num = pending->step.index - pending->first_item};
     return CKPT_OK;
 }
 
 /* push_entries - pushes the entries of NODE from FIRST up to END: pairs if they have keys, else items. */
-static ckpt_status push_entries(struct walker *w, const struct pending_node *p, struct step first,
+static ckpt_status push_entries(struct walker *walker, const struct pending_node *pending, struct step first,
                                 uint32_t end, bool has_key, bool tensors_only)
 {
     struct pending_node c = {.step = first,
                              .end = end,
                              .first_item = first.index,
                              .has_key = has_key,
-                             .depth = p->depth + 1,
-                             .part_of = p->part_of,
+                             .depth = pending->depth + 1,
+                             .part_of = pending->part_of,
                              .tensors_only = tensors_only};
-    return first.index < end ? push_children(w, &c, end - first.index) : CKPT_OK;
+    return first.index < end ? push_children(walker, &c, end - first.index) : CKPT_OK;
 }
 
-static ckpt_status push_mapping_entries(struct walker *w, const struct pending_node *p,
+static ckpt_status push_mapping_entries(struct walker *walker, const struct pending_node *pending,
                                         const ckpt_value *node, bool tensors_only)
 {
     uint32_t n;
     (void)value_pairs(node, &n);
-    return push_entries(w, p, (struct step){node, 0}, n, true, tensors_only);
+    return push_entries(walker, pending, (struct step){node, 0}, n, true, tensors_only);
 }
 
 /* push_items - pushes the items of NODE, a sequence or CALL, from index FIRST on. */
-static ckpt_status push_items(struct walker *w, const struct pending_node *p, const ckpt_value *node,
-                              uint32_t first)
+static ckpt_status push_items(struct walker *walker, const struct pending_node *pending,
+                              const ckpt_value *node, uint32_t first)
 {
     uint32_t n = node->type == CKPT_V_CALL ? value_extra_of(node)->nitems : value_count(node);
-    return push_entries(w, p, (struct step){node, first}, n, false, p->tensors_only);
+    return push_entries(walker, pending, (struct step){node, first}, n, false, pending->tensors_only);
 }
 
 /* -------------------------------------------------------------------- rows */
 
-static ckpt_status add_leaf(struct walker *w, const struct pending_node *p)
+static ckpt_status add_leaf(struct walker *walker, const struct pending_node *pending)
 {
-    if (p->tensors_only)
+    if (pending->tensors_only)
         return CKPT_OK;
-    const ckpt_value **containers = arena_array(w->g.f->a, p->depth, sizeof *containers);
-    ckpt_path_elem *path = arena_array(w->g.f->a, p->depth, sizeof *path);
+    const ckpt_value **containers = arena_array(walker->g.f->a, pending->depth, sizeof *containers);
+    ckpt_path_elem *path = arena_array(walker->g.f->a, pending->depth, sizeof *path);
     if (!path || !containers)
-        return fail_memory(w->g.err);
-    if (p->depth) {
-        memcpy(path, w->path, p->depth * sizeof *path);
-        memcpy(containers, w->ancestors, p->depth * sizeof *containers);
+        return fail_memory(walker->g.err);
+    if (pending->depth) {
+        memcpy(path, walker->path, pending->depth * sizeof *path);
+        memcpy(containers, walker->ancestors, pending->depth * sizeof *containers);
     }
-    CKPT_TRY(file_add_leaf(w->g.f, path, p->depth, p->v, w->g.err));
-    w->g.f->leaves[w->g.f->nleaves - 1].containers = containers;
+    CKPT_TRY(file_add_leaf(walker->g.f, path, pending->depth, pending->v, walker->g.err));
+    walker->g.f->leaves[walker->g.f->nleaves - 1].containers = containers;
     return CKPT_OK;
 }
 
-static ckpt_status add_row(struct walker *w, const struct pending_node *p, struct tensor_description *m,
-                           uint32_t *index)
+static ckpt_status add_row(struct walker *walker, const struct pending_node *pending,
+                           struct tensor_description *description, uint32_t *index)
 {
-    struct row *r = &m->row;
-    r->t.path = w->path;
-    r->t.npath = p->depth;
-    r->steps = w->steps;
-    if (p->depth == 1 && !w->path[0].is_int)
-        r->t.name = w->path[0].str; /* the reader of the pickle put a NUL after it */
-    r->t.part_of = p->part_of;
-    CKPT_TRY(file_add_row(w->g.f, r, index, w->g.err));
-    ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
+    struct row *r = &description->row;
+    r->t.path = walker->path;
+    r->t.npath = pending->depth;
+    r->steps = walker->steps;
+    if (pending->depth == 1 && !walker->path[0].is_int)
+        r->t.name = walker->path[0].str; /* the reader of the pickle put a NUL after it */
+    r->t.part_of = pending->part_of;
+    CKPT_TRY(file_add_row(walker->g.f, r, index, walker->g.err));
+    ckpt_value *v = (ckpt_value *)(uintptr_t)pending->v;
     if (value_row(v) == CKPT_NO_TENSOR)
         value_set_row(v, *index);
     return CKPT_OK;
 }
 
 /* push_state - pushes the attributes in the dict STATE. A state of another type is pushed as one child. */
-static ckpt_status push_state(struct walker *w, const struct pending_node *p, const ckpt_value *state)
+static ckpt_status push_state(struct walker *walker, const struct pending_node *pending,
+                              const ckpt_value *state)
 {
     struct pending_node c = {.v = state,
                              .name = "__setstate__",
-                             .depth = p->depth + 1,
-                             .part_of = p->part_of,
-                             .tensors_only = p->tensors_only};
+                             .depth = pending->depth + 1,
+                             .part_of = pending->part_of,
+                             .tensors_only = pending->tensors_only};
     if (!state || state->type == CKPT_V_NONE)
         return CKPT_OK;
-    return state->type == CKPT_V_DICT ? push_mapping_entries(w, p, state, p->tensors_only)
-                                      : push_child(w, &c);
+    return state->type == CKPT_V_DICT ? push_mapping_entries(walker, pending, state, pending->tensors_only)
+                                      : push_child(walker, &c);
 }
 
 static bool state_holds_components(uint32_t kind)
@@ -201,54 +206,56 @@ static bool state_holds_components(uint32_t kind)
     return kind == CKPT_WRAPPER || kind == CKPT_DTENSOR || kind == CKPT_SHARDED || kind == CKPT_NESTED_JAGGED;
 }
 
-/* push_tensor_attributes - pushes the attributes that Python code set on tensor P and on those it wraps. */
-static ckpt_status push_tensor_attributes(struct walker *w, const struct pending_node *p)
+/* push_tensor_attributes - pushes the attributes that Python code set on tensor PENDING and on those it
+ * wraps. */
+static ckpt_status push_tensor_attributes(struct walker *walker, const struct pending_node *pending)
 {
-    const ckpt_value *state, *v = p->v;
+    const ckpt_value *state, *v = pending->v;
     while (v) {
-        v = torch_wrapped_tensor(&w->g, v, &state);
+        v = torch_wrapped_tensor(&walker->g, v, &state);
         if (!state)
             continue;
         bool is_pair = state->type == CKPT_V_TUPLE && value_count(state) == 2; /* __dict__, slots */
-        CKPT_TRY(push_state(w, p, is_pair ? value_item(state, 0) : state));
-        CKPT_TRY(push_state(w, p, is_pair ? value_item(state, 1) : NULL));
+        CKPT_TRY(push_state(walker, pending, is_pair ? value_item(state, 0) : state));
+        CKPT_TRY(push_state(walker, pending, is_pair ? value_item(state, 1) : NULL));
     }
     return CKPT_OK;
 }
 
-static ckpt_status visit_tensor(struct walker *w, const struct pending_node *p, struct tensor_description *m)
+static ckpt_status visit_tensor(struct walker *walker, const struct pending_node *pending,
+                                struct tensor_description *description)
 {
     uint32_t index;
-    CKPT_TRY(add_row(w, p, m, &index));
-    for (unsigned i = 0; i < m->ncomponents; i++) {
-        const struct pending_node component = {.v = m->components[i].value,
-                                               .name = m->components[i].name,
-                                               .depth = p->depth + 1,
+    CKPT_TRY(add_row(walker, pending, description, &index));
+    for (unsigned i = 0; i < description->ncomponents; i++) {
+        const struct pending_node component = {.v = description->components[i].value,
+                                               .name = description->components[i].name,
+                                               .depth = pending->depth + 1,
                                                .part_of = index,
                                                .tensors_only = true,
                                                .is_component = true};
         if (component.v)
-            CKPT_TRY(push_child(w, &component));
+            CKPT_TRY(push_child(walker, &component));
     }
-    if (!p->is_component && !state_holds_components(m->row.t.kind))
-        CKPT_TRY(push_tensor_attributes(w, p));
-    return has_children(w) ? open_node(w, p) : CKPT_OK;
+    if (!pending->is_component && !state_holds_components(description->row.t.kind))
+        CKPT_TRY(push_tensor_attributes(walker, pending));
+    return has_children(walker) ? open_node(walker, pending) : CKPT_OK;
 }
 
 /* ---------------------------------------------------------------- nn.Module */
 
-static bool is_mapping(const ckpt_value *v)
+static bool is_mapping(const ckpt_value *value)
 {
     uint32_t n;
-    return v && (v->type == CKPT_V_DICT || (value_pairs(v, &n) && n) ||
-                 value_calls(v, "collections", "OrderedDict", 0));
+    return value && (value->type == CKPT_V_DICT || (value_pairs(value, &n) && n) ||
+                     value_calls(value, "collections", "OrderedDict", 0));
 }
 
-/* is_module - returns true if V has the attributes that every nn.Module has had since torch 0.1. */
-static bool is_module(const ckpt_value *v)
+/* is_module - returns true if VALUE has the attributes that every nn.Module has had since torch 0.1. */
+static bool is_module(const ckpt_value *value)
 {
-    return v->type == CKPT_V_CALL && is_mapping(object_attr(v, "_parameters")) &&
-           is_mapping(object_attr(v, "_buffers")) && is_mapping(object_attr(v, "_modules"));
+    return value->type == CKPT_V_CALL && is_mapping(object_attr(value, "_parameters")) &&
+           is_mapping(object_attr(value, "_buffers")) && is_mapping(object_attr(value, "_modules"));
 }
 
 static bool set_contains(const ckpt_value *set, ckpt_str name)
@@ -262,20 +269,20 @@ static bool set_contains(const ckpt_value *set, ckpt_str name)
     return false;
 }
 
-static ckpt_status move_pairs_to_call(struct walker *w, ckpt_value *v);
+static ckpt_status move_pairs_to_call(struct walker *walker, ckpt_value *value);
 
-/* get_module_dict - sets *PAIRS and *N to the entries of the dict that is attribute ATTR of MODULE. */
-static ckpt_status get_module_dict(struct walker *w, const ckpt_value *module, const char *attr,
-                                   const value_pair **pairs, uint32_t *n)
+/* get_module_dict - sets *PAIRS and *COUNT to the entries of the dict that is attribute ATTR of MODULE. */
+static ckpt_status get_module_dict(struct walker *walker, const ckpt_value *module, const char *attr,
+                                   const value_pair **pairs, uint32_t *count)
 {
     ckpt_value *dict = (ckpt_value *)(uintptr_t)object_attr(module, attr);
     if (dict->type == CKPT_V_CALL)
-        CKPT_TRY(move_pairs_to_call(w, dict));
-    *pairs = value_pairs(dict, n);
+        CKPT_TRY(move_pairs_to_call(walker, dict));
+    *pairs = value_pairs(dict, count);
     return CKPT_OK;
 }
 
-static ckpt_status add_module_entries(struct walker *w, const ckpt_value *module, const char *attr,
+static ckpt_status add_module_entries(struct walker *walker, const ckpt_value *module, const char *attr,
                                       ckpt_str prefix, ckpt_value *out)
 {
     uint32_t n;
@@ -283,23 +290,23 @@ static ckpt_status add_module_entries(struct walker *w, const ckpt_value *module
     const ckpt_value *non_persistent = strcmp(attr, "_buffers") == 0
                                            ? object_attr(module, "_non_persistent_buffers_set")
                                            : NULL;
-    CKPT_TRY(get_module_dict(w, module, attr, &pairs, &n));
+    CKPT_TRY(get_module_dict(walker, module, attr, &pairs, &n));
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || pairs[i].val->type == CKPT_V_NONE ||
             set_contains(non_persistent, name))
             continue;
-        if (!torch_put_entry(w->g.f->a, out, prefix, name, torch_parameter_data(pairs[i].val)))
-            return fail_memory(w->g.err);
+        if (!torch_put_entry(walker->g.f->a, out, prefix, name, torch_parameter_data(pairs[i].val)))
+            return fail_memory(walker->g.err);
     }
     return CKPT_OK;
 }
 
-bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name, ckpt_value *v)
+bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name, ckpt_value *value)
 {
     ckpt_str full = ARENA_CONCAT(a, prefix, name);
     ckpt_value *key = full.ptr ? value_str(a, full) : NULL;
-    return key && value_put(a, dict, key, v);
+    return key && value_put(a, dict, key, value);
 }
 
 ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *parent,
@@ -312,52 +319,52 @@ ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const str
 }
 
 /* push_submodules - appends the submodules of PARENT to LIST, last first. */
-static ckpt_status push_submodules(struct walker *w, const struct torch_module *parent,
+static ckpt_status push_submodules(struct walker *walker, const struct torch_module *parent,
                                    struct torch_modules *list)
 {
     uint32_t count;
     const value_pair *pairs;
-    CKPT_TRY(get_module_dict(w, parent->object, "_modules", &pairs, &count));
-    if (parent->depth >= w->g.f->limits.max_depth)
-        return fail(w->g.err, CKPT_ELIMIT, graph_offset(&w->g, parent->object),
+    CKPT_TRY(get_module_dict(walker, parent->object, "_modules", &pairs, &count));
+    if (parent->depth >= walker->g.f->limits.max_depth)
+        return fail(walker->g.err, CKPT_ELIMIT, graph_offset(&walker->g, parent->object),
                     "modules are nested {deeper} than {=%u}", parent->depth);
     for (uint32_t i = count; COUNT_DOWN(i);) {
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || !is_module(pairs[i].val))
             continue;
-        if (list->n >= w->g.f->limits.max_tensors)
-            return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the model has {more} than {=%zu modules}",
-                        list->n);
-        CKPT_TRY(torch_push_submodule(w->g.f->a, list, parent, name, pairs[i].val, w->g.err));
+        if (list->n >= walker->g.f->limits.max_tensors)
+            return fail(walker->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                        "the model has {more} than {=%zu modules}", list->n);
+        CKPT_TRY(torch_push_submodule(walker->g.f->a, list, parent, name, pairs[i].val, walker->g.err));
     }
     return CKPT_OK;
 }
 
 /* make_state_dict - sets *OUT to the OrderedDict that MODULE.state_dict() would return. */
-static ckpt_status make_state_dict(struct walker *w, const ckpt_value *module, ckpt_value **out)
+static ckpt_status make_state_dict(struct walker *walker, const ckpt_value *module, ckpt_value **out)
 {
     struct torch_modules list = {.n = 0};
     struct torch_module m = {.object = module, .prefix = {"", 0}};
-    *out = value_ordered_dict(w->g.f->a);
+    *out = value_ordered_dict(walker->g.f->a);
     if (!*out)
-        return fail_memory(w->g.err);
+        return fail_memory(walker->g.err);
     for (;; m = list.modules[--list.n]) {
-        CKPT_TRY(add_module_entries(w, m.object, "_parameters", m.prefix, *out));
-        CKPT_TRY(add_module_entries(w, m.object, "_buffers", m.prefix, *out));
-        CKPT_TRY(push_submodules(w, &m, &list));
+        CKPT_TRY(add_module_entries(walker, m.object, "_parameters", m.prefix, *out));
+        CKPT_TRY(add_module_entries(walker, m.object, "_buffers", m.prefix, *out));
+        CKPT_TRY(push_submodules(walker, &m, &list));
         if (!list.n)
             break;
     }
-    return file_set_replacement(w->g.f, module, *out) ? CKPT_OK : fail_memory(w->g.err);
+    return file_set_replacement(walker->g.f, module, *out) ? CKPT_OK : fail_memory(walker->g.err);
 }
 
-static ckpt_status visit_module(struct walker *w, const struct pending_node *p)
+static ckpt_status visit_module(struct walker *walker, const struct pending_node *pending)
 {
-    ckpt_value *dict = (ckpt_value *)(uintptr_t)file_replacement_of(w->g.f, p->v);
-    if (dict == p->v)
-        CKPT_TRY(make_state_dict(w, p->v, &dict));
-    CKPT_TRY(push_mapping_entries(w, p, dict, p->tensors_only));
-    return open_node(w, p);
+    ckpt_value *dict = (ckpt_value *)(uintptr_t)file_replacement_of(walker->g.f, pending->v);
+    if (dict == pending->v)
+        CKPT_TRY(make_state_dict(walker, pending->v, &dict));
+    CKPT_TRY(push_mapping_entries(walker, pending, dict, pending->tensors_only));
+    return open_node(walker, pending);
 }
 
 /* ----------------------------------------------------------------- objects */
@@ -374,199 +381,201 @@ bool graph_hides_attributes(const ckpt_value *klass)
     return false;
 }
 
-/* push_attribute_dict - pushes the entries of DICT, which are attributes of P. Omits _metadata: it describes
- * the keys of a state dict. */
-static ckpt_status push_attribute_dict(struct walker *w, const struct pending_node *p, const ckpt_value *dict,
-                                       bool tensors_only)
+/* push_attribute_dict - pushes the entries of DICT, which are attributes of PENDING. Omits _metadata: it
+ * describes the keys of a state dict. */
+static ckpt_status push_attribute_dict(struct walker *walker, const struct pending_node *pending,
+                                       const ckpt_value *dict, bool tensors_only)
 {
     uint32_t n;
     ckpt_str key;
     const value_pair *pairs = value_pairs(dict, &n);
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &key) || !str_is(key, "_metadata"))
-            CKPT_TRY(push_entries(w, p, (struct step){dict, i}, i + 1, true, tensors_only));
+            CKPT_TRY(push_entries(walker, pending, (struct step){dict, i}, i + 1, true, tensors_only));
     }
     return CKPT_OK;
 }
 
 /* push_attributes - pushes the attributes that BUILD sets: a dict, or a pair (dict or None, slots). */
-static ckpt_status push_attributes(struct walker *w, const struct pending_node *p)
+static ckpt_status push_attributes(struct walker *walker, const struct pending_node *pending)
 {
-    const ckpt_value *state = value_state(p->v);
-    bool tensors_only = p->tensors_only || graph_hides_attributes(view_class(p->v));
+    const ckpt_value *state = value_state(pending->v);
+    bool tensors_only = pending->tensors_only || graph_hides_attributes(view_class(pending->v));
     if (!state)
         return CKPT_OK;
     if (state->type != CKPT_V_TUPLE)
-        return push_attribute_dict(w, p, state, tensors_only);
+        return push_attribute_dict(walker, pending, state, tensors_only);
     for (uint32_t i = 0; i < value_count(state) && i < 2; i++)
-        CKPT_TRY(push_attribute_dict(w, p, value_item(state, i), tensors_only));
+        CKPT_TRY(push_attribute_dict(walker, pending, value_item(state, i), tensors_only));
     return CKPT_OK;
 }
 
-/* move_pairs_to_call - if V is a call OrderedDict([(key, value), …]), makes these pairs the first entries
- * of the node V. In all other mappings they are that already. */
-static ckpt_status move_pairs_to_call(struct walker *w, ckpt_value *v)
+/* move_pairs_to_call - if VALUE is a call OrderedDict([(key, value), …]), makes these pairs the first
+ * entries of the node VALUE. In all other mappings they are that already. */
+static ckpt_status move_pairs_to_call(struct walker *walker, ckpt_value *value)
 {
-    const ckpt_value *pair_list = view_ordered_dict_argument(v);
+    const ckpt_value *pair_list = view_ordered_dict_argument(value);
     if (!pair_list)
         return CKPT_OK;
     uint32_t n = value_count(pair_list);
-    value_pair *pairs = arena_array(w->g.f->a, n, sizeof *pairs);
+    value_pair *pairs = arena_array(walker->g.f->a, n, sizeof *pairs);
     if (!pairs)
-        return fail_memory(w->g.err);
+        return fail_memory(walker->g.err);
     for (uint32_t i = 0; i < n; i++) {
         const ckpt_value *kv = value_item(pair_list, i);
         pairs[i] = (value_pair){value_item(kv, 0), value_item(kv, 1)};
         if (!pairs[i].key || !pairs[i].val)
-            return graph_fail(&w->g, v, "item {%u} of an OrderedDict's argument must be {=a pair}", i);
+            return graph_fail(&walker->g, value, "item {%u} of an OrderedDict's argument must be {=a pair}",
+                              i);
     }
-    v->u.call.args = value_tuple(w->g.f->a, 0, NULL);
-    bool ok = v->u.call.args && value_put_first(w->g.f->a, v, pairs, n);
-    return ok ? CKPT_OK : fail_memory(w->g.err);
+    value->u.call.args = value_tuple(walker->g.f->a, 0, NULL);
+    bool ok = value->u.call.args && value_put_first(walker->g.f->a, value, pairs, n);
+    return ok ? CKPT_OK : fail_memory(walker->g.err);
 }
 
-static ckpt_status push_content(struct walker *w, const struct pending_node *p, const ckpt_value *content)
+static ckpt_status push_content(struct walker *walker, const struct pending_node *pending,
+                                const ckpt_value *content)
 {
     if (content->type == CKPT_V_DICT)
-        return push_mapping_entries(w, p, content, p->tensors_only);
-    return content->type == CKPT_V_LIST ? push_items(w, p, content, 0) : CKPT_OK;
+        return push_mapping_entries(walker, pending, content, pending->tensors_only);
+    return content->type == CKPT_V_LIST ? push_items(walker, pending, content, 0) : CKPT_OK;
 }
 
-static ckpt_status visit_object(struct walker *w, const struct pending_node *p)
+static ckpt_status visit_object(struct walker *walker, const struct pending_node *pending)
 {
-    ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
+    ckpt_value *v = (ckpt_value *)(uintptr_t)pending->v;
     const struct value_call *c = &v->u.call;
-    CKPT_TRY(move_pairs_to_call(w, v));
+    CKPT_TRY(move_pairs_to_call(walker, v));
     const struct value_extra *extra = value_extra_of(v); /* not earlier: move_pairs_to_call may make it */
-    struct pending_node inner = *p;
+    struct pending_node inner = *pending;
     inner.v = view_content(v);
     if (inner.v)
         v->flags |= VALUE_WRAPS;
     else if (str_is(value_name(c->callable), "Shard")) /* of a ShardedTensor */
         inner.v = object_attr(v, "tensor");
     if (inner.v)
-        return push_pending(w, &inner);
+        return push_pending(walker, &inner);
     const struct creation made = creation_of(v);
     if (extra->npairs)
-        CKPT_TRY(push_mapping_entries(w, p, v, p->tensors_only));
+        CKPT_TRY(push_mapping_entries(walker, pending, v, pending->tensors_only));
     else if (made.content)
-        CKPT_TRY(push_content(w, p, made.content));
-    CKPT_TRY(push_items(w, p, v, 0));
+        CKPT_TRY(push_content(walker, pending, made.content));
+    CKPT_TRY(push_items(walker, pending, v, 0));
     if (made.by_new && !made.kwargs && made.args && made.args->type == CKPT_V_TUPLE)
-        CKPT_TRY(push_items(w, p, made.args, made.first_arg));
-    bool is_container = has_children(w);
-    CKPT_TRY(push_attributes(w, p));
+        CKPT_TRY(push_items(walker, pending, made.args, made.first_arg));
+    bool is_container = has_children(walker);
+    CKPT_TRY(push_attributes(walker, pending));
     if (!is_container)
-        CKPT_TRY(add_leaf(w, p));
-    return has_children(w) ? open_node(w, p) : CKPT_OK;
+        CKPT_TRY(add_leaf(walker, pending));
+    return has_children(walker) ? open_node(walker, pending) : CKPT_OK;
 }
 
-static ckpt_status visit_container(struct walker *w, const struct pending_node *p)
+static ckpt_status visit_container(struct walker *walker, const struct pending_node *pending)
 {
-    const ckpt_value *v = p->v;
+    const ckpt_value *v = pending->v;
     if (v->type == CKPT_V_DICT)
-        CKPT_TRY(push_mapping_entries(w, p, v, p->tensors_only));
+        CKPT_TRY(push_mapping_entries(walker, pending, v, pending->tensors_only));
     else
-        CKPT_TRY(push_items(w, p, v, 0));
-    return has_children(w) ? open_node(w, p) : add_leaf(w, p);
+        CKPT_TRY(push_items(walker, pending, v, 0));
+    return has_children(walker) ? open_node(walker, pending) : add_leaf(walker, pending);
 }
 
-static ckpt_status visit_node(struct walker *w, const struct pending_node *p)
+static ckpt_status visit_node(struct walker *walker, const struct pending_node *pending)
 {
     struct tensor_description m;
-    const ckpt_value *v = p->v;
+    const ckpt_value *v = pending->v;
     if (v->flags & VALUE_ON_PATH)
-        return add_leaf(w, p); /* a cycle */
+        return add_leaf(walker, pending); /* a cycle */
     switch (v->type) {
     case CKPT_V_LIST:
         m.is_tensor = false;
-        if (p->is_component)
-            CKPT_TRY(graph_describe_numbers(&w->g, v, &m));
-        return m.is_tensor ? visit_tensor(w, p, &m) : visit_container(w, p);
+        if (pending->is_component)
+            CKPT_TRY(graph_describe_numbers(&walker->g, v, &m));
+        return m.is_tensor ? visit_tensor(walker, pending, &m) : visit_container(walker, pending);
     case CKPT_V_DICT:
-    case CKPT_V_TUPLE: return visit_container(w, p);
+    case CKPT_V_TUPLE: return visit_container(walker, pending);
     case CKPT_V_CALL:
     case CKPT_V_PERSID:
     case CKPT_V_TENSOR:
-        CKPT_TRY(graph_describe(&w->g, v, &m));
+        CKPT_TRY(graph_describe(&walker->g, v, &m));
         if (m.is_tensor)
-            return visit_tensor(w, p, &m);
+            return visit_tensor(walker, pending, &m);
         if (v->type != CKPT_V_CALL)
-            return add_leaf(w, p);
-        return is_module(v) ? visit_module(w, p) : visit_object(w, p);
-    default: return add_leaf(w, p);
+            return add_leaf(walker, pending);
+        return is_module(v) ? visit_module(walker, pending) : visit_object(walker, pending);
+    default: return add_leaf(walker, pending);
     }
 }
 
-static ckpt_status reserve_path(struct walker *w, uint32_t depth)
+static ckpt_status reserve_path(struct walker *walker, uint32_t depth)
 {
-    if (depth > w->g.f->limits.max_depth)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values are nested {deeper} than {=%u}",
-                    w->g.f->limits.max_depth);
-    if (depth < w->cap_path)
+    if (depth > walker->g.f->limits.max_depth)
+        return fail(walker->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values are nested {deeper} than {=%u}",
+                    walker->g.f->limits.max_depth);
+    if (depth < walker->cap_path)
         return CKPT_OK;
     uint32_t cap = depth * 2 + 2;
-    ckpt_path_elem *path = realloc(w->path, cap * sizeof *path);
+    ckpt_path_elem *path = realloc(walker->path, cap * sizeof *path);
     if (path)
-        w->path = path;
-    struct step *steps = realloc(w->steps, cap * sizeof *steps);
+        walker->path = path;
+    struct step *steps = realloc(walker->steps, cap * sizeof *steps);
     if (steps)
-        w->steps = steps;
-    const ckpt_value **ancestors = realloc(w->ancestors, cap * sizeof *ancestors);
+        walker->steps = steps;
+    const ckpt_value **ancestors = realloc(walker->ancestors, cap * sizeof *ancestors);
     if (ancestors)
-        w->ancestors = ancestors;
+        walker->ancestors = ancestors;
     if (!path || !steps || !ancestors)
-        return fail_memory(w->g.err);
-    w->cap_path = cap;
+        return fail_memory(walker->g.err);
+    walker->cap_path = cap;
     return CKPT_OK;
 }
 
-static void add_path_context(struct walker *w, const struct pending_node *p)
+static void add_path_context(struct walker *walker, const struct pending_node *pending)
 {
-    ckpt_str name = path_join(w->g.f->a, w->path, p->depth);
+    ckpt_str name = path_join(walker->g.f->a, walker->path, pending->depth);
     if (name.ptr && name.len)
-        error_add_where(w->g.err, "%.*s", STR_ARG(name));
+        error_add_where(walker->g.err, "%.*s", STR_ARG(name));
 }
 
-static ckpt_status run_walk(struct walker *w)
+static ckpt_status run_walk(struct walker *walker)
 {
-    while (w->npending) {
-        struct pending_node p = take_pending(w);
+    while (walker->npending) {
+        struct pending_node p = take_pending(walker);
         if (p.is_exit) {
             ((ckpt_value *)(uintptr_t)p.v)->flags &= (uint8_t)~VALUE_ON_PATH;
             continue;
         }
-        CKPT_TRY(reserve_path(w, p.depth));
-        w->first_child = w->npending;
+        CKPT_TRY(reserve_path(walker, p.depth));
+        walker->first_child = walker->npending;
         ckpt_status st = CKPT_OK;
         if (p.step.node || p.name) { /* all but the root */
-            w->steps[p.depth - 1] = p.step;
-            st = make_path_element(w, &p, &w->path[p.depth - 1]);
+            walker->steps[p.depth - 1] = p.step;
+            st = make_path_element(walker, &p, &walker->path[p.depth - 1]);
         }
-        w->ancestors[p.depth] = p.v;
+        walker->ancestors[p.depth] = p.v;
         if (st == CKPT_OK)
-            st = visit_node(w, &p);
+            st = visit_node(walker, &p);
         if (st != CKPT_OK) {
-            if (!w->g.err->where[0])
-                add_path_context(w, &p);
-            error_add_position(w->g.err, graph_offset(&w->g, p.v), w->g.input->pickle_name);
-            CKPT_TRY(file_report_fault(w->g.f, st, w->g.err));
-            w->npending = w->first_child;
+            if (!walker->g.err->where[0])
+                add_path_context(walker, &p);
+            error_add_position(walker->g.err, graph_offset(&walker->g, p.v), walker->g.input->pickle_name);
+            CKPT_TRY(file_report_fault(walker->g.f, st, walker->g.err));
+            walker->npending = walker->first_child;
         }
     }
     return CKPT_OK;
 }
 
 /* end_walk - clears VALUE_ON_PATH, which a walk that stopped early has left set, and frees the lists. */
-static void end_walk(struct walker *w)
+static void end_walk(struct walker *walker)
 {
-    for (size_t i = 0; i < w->npending; i++)
-        if (w->pending[i].is_exit)
-            ((ckpt_value *)(uintptr_t)w->pending[i].v)->flags &= (uint8_t)~VALUE_ON_PATH;
-    free(w->pending);
-    free(w->path);
-    free(w->steps);
-    free(w->ancestors);
+    for (size_t i = 0; i < walker->npending; i++)
+        if (walker->pending[i].is_exit)
+            ((ckpt_value *)(uintptr_t)walker->pending[i].v)->flags &= (uint8_t)~VALUE_ON_PATH;
+    free(walker->pending);
+    free(walker->path);
+    free(walker->steps);
+    free(walker->ancestors);
 }
 
 ckpt_status graph_walk(ckpt_file *f, ckpt_value *root, const struct graph_input *input, ckpt_error *err)

@@ -27,7 +27,7 @@ struct torch_modules {
 /* torch_push_submodule - appends OBJECT, the submodule NAME of PARENT, to LIST, which is allocated in A. */
 ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const struct torch_module *parent,
                                  ckpt_str name, const ckpt_value *object, ckpt_error *err);
-/* torch_put_entry - adds V to the state dict DICT under the key PREFIX + NAME. False: no memory. */
-bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name, ckpt_value *v);
+/* torch_put_entry - adds VALUE to the state dict DICT under the key PREFIX + NAME. False: no memory. */
+bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name, ckpt_value *value);
 
 #endif

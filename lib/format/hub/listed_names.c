@@ -46,16 +46,17 @@ static ckpt_str next_part(ckpt_str *path)
     return part;
 }
 
-static bool is_same_path(ckpt_str a, ckpt_str b)
+static bool is_same_path(ckpt_str left, ckpt_str right)
 {
-    while (a.len || b.len)
-        if (!str_eq(next_part(&a), next_part(&b)))
+    while (left.len || right.len)
+        if (!str_eq(next_part(&left), next_part(&right)))
             return false;
     return true;
 }
 
-/* visit_index - does what V is for with INDEX, which may list the file NAME. */
-static ckpt_status visit_index(const struct index_visit *v, const char *index, ckpt_str name, ckpt_error *err)
+/* visit_index - does what VISIT is for with INDEX, which may list the file NAME. */
+static ckpt_status visit_index(const struct index_visit *visit, const char *index, ckpt_str name,
+                               ckpt_error *err)
 {
     source *src = NULL;
     CKPT_TRY(source_file_open(index, &src, err));
@@ -64,7 +65,7 @@ static ckpt_status visit_index(const struct index_visit *v, const char *index, c
     char *text = a ? arena_alloc(a, n) : NULL;
     ckpt_status st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
     if (st == CKPT_OK)
-        st = v->read(v->user, a, str_of(text, n), name, err);
+        st = visit->read(visit->user, a, str_of(text, n), name, err);
     source_unref(src);
     arena_free(a);
     return st;
@@ -78,7 +79,7 @@ static ckpt_str join(arena *a, ckpt_str folder, const char *name)
 
 /* visit_folder - does visit_index for all files in FOLDER that MATCH accepts. A folder that is not there, or
  * that may not be listed, has none. */
-static ckpt_status visit_folder(arena *a, const struct index_visit *v, ckpt_str folder,
+static ckpt_status visit_folder(arena *a, const struct index_visit *visit, ckpt_str folder,
                                 bool (*match)(ckpt_str name), ckpt_str name, ckpt_error *err)
 {
     ckpt_str *names = NULL;
@@ -92,13 +93,13 @@ static ckpt_status visit_folder(arena *a, const struct index_visit *v, ckpt_str 
         const char *index = join(a, folder, names[i].ptr).ptr;
         CKPT_TRY_ALLOC(index, err);
         if (can_be_read(index))
-            CKPT_TRY(name_file_if_failed(visit_index(v, index, name, err), index, err));
+            CKPT_TRY(name_file_if_failed(visit_index(visit, index, name, err), index, err));
     }
     return CKPT_OK;
 }
 
 /* visit_parent - does visit_folder for the folder above FOLDER, which has the file NAME. */
-static ckpt_status visit_parent(arena *a, const struct index_visit *v, ckpt_str folder, ckpt_str name,
+static ckpt_status visit_parent(arena *a, const struct index_visit *visit, ckpt_str folder, ckpt_str name,
                                 ckpt_error *err)
 {
     char *path = realpath(folder.ptr, NULL);
@@ -107,7 +108,7 @@ static ckpt_status visit_parent(arena *a, const struct index_visit *v, ckpt_str 
     ckpt_str parent = join(a, folder, "../");
     ckpt_str in_parent = ARENA_CONCAT(a, str_after_last(str_c(path), '/'), STR_LIT("/"), name);
     free(path);
-    return parent.ptr && in_parent.ptr ? visit_folder(a, v, parent, is_index_name, in_parent, err)
+    return parent.ptr && in_parent.ptr ? visit_folder(a, visit, parent, is_index_name, in_parent, err)
                                        : fail_memory(err);
 }
 
@@ -120,11 +121,11 @@ struct written_file {
     bool replaces_other; /* a file of unknown names, not the input, is replaced */
 };
 
-/* will_lack - returns true if F has the tensor KEY now, and will not have it. */
-static bool will_lack(const struct written_file *f, ckpt_str key)
+/* will_lack - returns true if FILE has the tensor KEY now, and will not have it. */
+static bool will_lack(const struct written_file *file, ckpt_str key)
 {
-    return map_get(f->names, key) == MAP_NONE &&
-           (f->replaces_other || file_find_tensor(f->p->file, key) != CKPT_NO_TENSOR);
+    return map_get(file->names, key) == MAP_NONE &&
+           (file->replaces_other || file_find_tensor(file->p->file, key) != CKPT_NO_TENSOR);
 }
 
 /* check_map - fails if the index TEXT lists, in the file NAME, a tensor that the file USER will lack. */

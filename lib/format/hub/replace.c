@@ -70,16 +70,17 @@ static ckpt_status check_exists(const char *path, struct stat *st, bool *exists,
 
 /* ------------------------------------------------------------------ the index */
 
-static ckpt_status add_shard_name(struct replaced *r, map *named, ckpt_str name, ckpt_error *err)
+static ckpt_status add_shard_name(struct replaced *replaced, map *named, ckpt_str name, ckpt_error *err)
 {
     uint32_t before;
     CKPT_TRY_ALLOC(map_put(named, name, 0, &before), err);
-    bool ok = before != MAP_NONE || ARENA_PUSH(r->a, r, names, &name);
+    bool ok = before != MAP_NONE || ARENA_PUSH(replaced->a, replaced, names, &name);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* read_old_index - sets *OUT to the text of PATH, empty if that is no index; adds its shards to r->names. */
-static ckpt_status read_old_index(struct replaced *r, const char *path, map *named, ckpt_str *out,
+/* read_old_index - sets *OUT to the text of PATH, empty if that is no index; adds its shards to
+ * replaced->names. */
+static ckpt_status read_old_index(struct replaced *replaced, const char *path, map *named, ckpt_str *out,
                                   ckpt_error *err)
 {
     source *src = NULL;
@@ -89,13 +90,13 @@ static ckpt_status read_old_index(struct replaced *r, const char *path, map *nam
     bool found_map = false;
     CKPT_TRY(source_file_open(path, &src, err));
     size_t n = src->size < MAX_INDEX_BYTES / 4 ? (size_t)src->size : 0;
-    char *text = arena_alloc(r->a, n);
+    char *text = arena_alloc(replaced->a, n);
     ckpt_status st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
     source_unref(src);
     CKPT_TRY(st);
-    json_init(&j, str_of(text, n), 0, r->a, &why);
+    json_init(&j, str_of(text, n), 0, replaced->a, &why);
     while (shards_find_next_file(&j, &found_map, &key))
-        CKPT_TRY(add_shard_name(r, named, j.str, err));
+        CKPT_TRY(add_shard_name(replaced, named, j.str, err));
     if (why.status == CKPT_ENOMEM) /* any other fault: the index is used up to there */
         return fail_memory(err);
     *out = str_of(text, found_map ? n : 0);
@@ -104,56 +105,57 @@ static ckpt_status read_old_index(struct replaced *r, const char *path, map *nam
 
 /* read_leftover_index - adds the names in the index of a set that was replaced, but not completely
  * removed. */
-static ckpt_status read_leftover_index(struct replaced *r, ckpt_error *err)
+static ckpt_status read_leftover_index(struct replaced *replaced, ckpt_error *err)
 {
     struct stat file_stat;
     ckpt_str text;
     bool exists;
-    const char *path = r->files[r->n - 1].second_path;
+    const char *path = replaced->files[replaced->n - 1].second_path;
     CKPT_TRY(check_exists(path, &file_stat, &exists, err));
     if (!exists || !S_ISREG(file_stat.st_mode))
         return CKPT_OK;
-    map *named = map_new(r->n);
-    ckpt_status st = named ? read_old_index(r, path, named, &text, err) : fail_memory(err);
+    map *named = map_new(replaced->n);
+    ckpt_status st = named ? read_old_index(replaced, path, named, &text, err) : fail_memory(err);
     map_free(named);
     return st;
 }
 
-/* make_rewritten_index - appends the text of the old index to B, with second names in place of first ones. */
-static ckpt_status make_rewritten_index(struct replaced *r, buf *b, ckpt_error *err)
+/* make_rewritten_index - appends the text of the old index to OUT, with second names in place of first
+ * ones. */
+static ckpt_status make_rewritten_index(struct replaced *replaced, buf *out, ckpt_error *err)
 {
     ckpt_error why = {0};
     json_scan j;
     ckpt_str key;
     bool found_map = false;
-    size_t copied = 0;            /* bytes of r->index_text that are in B */
-    map *file_of = map_new(r->n); /* first name -> position in r->files */
+    size_t copied = 0;                   /* bytes of replaced->index_text that are in OUT */
+    map *file_of = map_new(replaced->n); /* first name -> position in replaced->files */
     bool ok = file_of != NULL;
-    for (size_t i = 0; ok && i + 1 < r->n; i++)
-        if (r->files[i].has_second_name)
-            ok = map_put(file_of, str_c(r->files[i].base_name), (uint32_t)i, NULL);
-    json_init(&j, r->index_text, 0, r->a, &why);
+    for (size_t i = 0; ok && i + 1 < replaced->n; i++)
+        if (replaced->files[i].has_second_name)
+            ok = map_put(file_of, str_c(replaced->files[i].base_name), (uint32_t)i, NULL);
+    json_init(&j, replaced->index_text, 0, replaced->a, &why);
     while (ok && shards_find_next_file(&j, &found_map, &key)) {
         uint32_t i = map_get(file_of, j.str);
         if (i == MAP_NONE)
             continue;
-        buf_put(b, r->index_text.ptr + copied, j.event_at - copied);
-        json_quote_ascii(b, get_base(r->files[i].second_path));
+        buf_put(out, replaced->index_text.ptr + copied, j.event_at - copied);
+        json_quote_ascii(out, get_base(replaced->files[i].second_path));
         copied = j.pos;
     }
     map_free(file_of);
-    buf_put(b, r->index_text.ptr + copied, r->index_text.len - copied);
-    return ok && why.status != CKPT_ENOMEM && buf_ok(b) ? CKPT_OK : fail_memory(err);
+    buf_put(out, replaced->index_text.ptr + copied, replaced->index_text.len - copied);
+    return ok && why.status != CKPT_ENOMEM && buf_ok(out) ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status rewrite_index(struct replaced *r, ckpt_error *err)
+static ckpt_status rewrite_index(struct replaced *replaced, ckpt_error *err)
 {
-    struct sink_options sink_opts = {.force = true, .no_sync = !r->sync};
+    struct sink_options sink_opts = {.force = true, .no_sync = !replaced->sync};
     buf b;
     buf_init(&b, (size_t)MAX_INDEX_BYTES);
-    ckpt_status st = make_rewritten_index(r, &b, err);
+    ckpt_status st = make_rewritten_index(replaced, &b, err);
     if (st == CKPT_OK)
-        st = sink_write_whole_file(r->files[r->n - 1].path, &sink_opts, buf_view(&b), err);
+        st = sink_write_whole_file(replaced->files[replaced->n - 1].path, &sink_opts, buf_view(&b), err);
     buf_free(&b);
     return st;
 }
@@ -169,78 +171,80 @@ static ckpt_str get_first_name(ckpt_str name)
 }
 
 /* is_shard_name - returns true if NAME is that of a shard in a set with this stem. */
-static bool is_shard_name(const struct replaced *r, ckpt_str name)
+static bool is_shard_name(const struct replaced *replaced, ckpt_str name)
 {
     struct shard_name s;
-    return shard_name_parse(name, &s) && str_eq(s.stem, r->stem) && str_eq(s.ext, r->ext);
+    return shard_name_parse(name, &s) && str_eq(s.stem, replaced->stem) && str_eq(s.ext, replaced->ext);
 }
 
-/* list_old_shards - keeps in r->names only files to remove in step 5, and allocates r->path_buf. */
-static ckpt_status list_old_shards(struct replaced *r, ckpt_error *err)
+/* list_old_shards - keeps in replaced->names only files to remove in step 5, and allocates
+ * replaced->path_buf. */
+static ckpt_status list_old_shards(struct replaced *replaced, ckpt_error *err)
 {
     size_t nkept = 0;
-    size_t longest = r->stem.len + sizeof "-00000-of-00000" + r->ext.len;
-    map *new_names = map_new(r->n);
+    size_t longest = replaced->stem.len + sizeof "-00000-of-00000" + replaced->ext.len;
+    map *new_names = map_new(replaced->n);
     bool ok = new_names != NULL;
-    for (size_t i = 0; ok && i < r->n; i++)
-        ok = map_put(new_names, str_c(r->files[i].base_name), 0, NULL);
-    for (size_t i = 0; ok && i < r->nnames; i++) {
-        ckpt_str name = get_first_name(r->names[i]);
-        if (is_shard_name(r, name) && map_get(new_names, name) == MAP_NONE)
-            r->names[nkept++] = name;
+    for (size_t i = 0; ok && i < replaced->n; i++)
+        ok = map_put(new_names, str_c(replaced->files[i].base_name), 0, NULL);
+    for (size_t i = 0; ok && i < replaced->nnames; i++) {
+        ckpt_str name = get_first_name(replaced->names[i]);
+        if (is_shard_name(replaced, name) && map_get(new_names, name) == MAP_NONE)
+            replaced->names[nkept++] = name;
     }
     map_free(new_names);
-    r->nnames = nkept;
-    r->path_buf = arena_alloc(r->a, r->folder.len + longest + sizeof "." OLD_SUFFIX);
-    CKPT_TRY_ALLOC(ok && r->path_buf, err);
-    memcpy(r->path_buf, r->folder.ptr, r->folder.len);
+    replaced->nnames = nkept;
+    replaced->path_buf = arena_alloc(replaced->a, replaced->folder.len + longest + sizeof "." OLD_SUFFIX);
+    CKPT_TRY_ALLOC(ok && replaced->path_buf, err);
+    memcpy(replaced->path_buf, replaced->folder.ptr, replaced->folder.len);
     return CKPT_OK;
 }
 
 /* --------------------------------------------------------------- second names */
 
-static void remove_second_names(struct replaced *r)
+static void remove_second_names(struct replaced *replaced)
 {
-    for (size_t i = 0; i < r->n; i++) {
-        if (r->files[i].has_second_name)
-            (void)unlink(r->files[i].second_path);
-        r->files[i].has_second_name = false;
+    for (size_t i = 0; i < replaced->n; i++) {
+        if (replaced->files[i].has_second_name)
+            (void)unlink(replaced->files[i].second_path);
+        replaced->files[i].has_second_name = false;
     }
 }
 
-/* keep_old_file - gives the old file of P its second name. */
-static bool keep_old_file(struct replaced_file *p)
+/* keep_old_file - gives the old file of FILE its second name. */
+static bool keep_old_file(struct replaced_file *file)
 {
     struct stat st;
-    (void)unlink(p->second_path);
-    if (lstat(p->path, &st) != 0 || !S_ISREG(st.st_mode)) {
+    (void)unlink(file->second_path);
+    if (lstat(file->path, &st) != 0 || !S_ISREG(st.st_mode)) {
         errno = EXDEV;
         return false;
     }
-    p->has_second_name = linkat(AT_FDCWD, p->path, AT_FDCWD, p->second_path, 0) == 0;
-    return p->has_second_name;
+    file->has_second_name = linkat(AT_FDCWD, file->path, AT_FDCWD, file->second_path, 0) == 0;
+    return file->has_second_name;
 }
 
 /* keep_old_files - gives second names to the old files that the new set replaces. False: errno is why. */
-static bool keep_old_files(struct replaced *r)
+static bool keep_old_files(struct replaced *replaced)
 {
     struct stat st;
-    struct replaced_file *index = &r->files[r->n - 1];
-    for (size_t i = 0; i + 1 < r->n; i++) {
-        struct replaced_file *p = &r->files[i];
-        bool was_kept = map_get(r->listed_names, get_base(p->second_path)) != MAP_NONE; /* by a killed run */
-        r->was_rewritten |= was_kept;
+    struct replaced_file *index = &replaced->files[replaced->n - 1];
+    for (size_t i = 0; i + 1 < replaced->n; i++) {
+        struct replaced_file *p = &replaced->files[i];
+        bool was_kept = map_get(replaced->listed_names, get_base(p->second_path)) !=
+                        MAP_NONE; /* by a killed run */
+        replaced->was_rewritten |= was_kept;
         if (was_kept) {
             p->has_second_name = lstat(p->second_path, &st) == 0;
-        } else if (p->existed && map_get(r->listed_names, str_c(p->base_name)) != MAP_NONE) {
-            r->made_second_names = keep_old_file(p);
-            if (!r->made_second_names)
+        } else if (p->existed && map_get(replaced->listed_names, str_c(p->base_name)) != MAP_NONE) {
+            replaced->made_second_names = keep_old_file(p);
+            if (!replaced->made_second_names)
                 return false;
         }
     }
     /* An index that lists second names gets none: replaced_undo would restore it, then remove those names. */
-    if (!r->was_rewritten)
-        return keep_old_file(index) || !r->made_second_names;
+    if (!replaced->was_rewritten)
+        return keep_old_file(index) || !replaced->made_second_names;
     index->has_second_name = lstat(index->second_path, &st) == 0;
     return true;
 }
@@ -255,85 +259,88 @@ static bool means_no_hard_links(int why)
 /* remove_old_index - removes the old index or, if that is a symbolic link, its target. If possible it is
  * moved to its second name instead, so that a later run finds the files to remove. The second names of shards
  * are removed after the index, because it may list them. */
-static ckpt_status remove_old_index(struct replaced *r, ckpt_error *err)
+static ckpt_status remove_old_index(struct replaced *replaced, ckpt_error *err)
 {
-    const struct replaced_file *index = &r->files[r->n - 1];
+    const struct replaced_file *index = &replaced->files[replaced->n - 1];
     char *path = realpath(index->path, NULL);
-    bool moved = path && r->index_text.len && rename(path, index->second_path) == 0;
+    bool moved = path && replaced->index_text.len && rename(path, index->second_path) == 0;
     bool removed = moved || (path ? unlink(path) == 0 || errno == ENOENT : errno == ENOENT);
     ckpt_status st = removed
                          ? CKPT_OK
                          : fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
     if (moved)
-        r->moved_index_path = path;
+        replaced->moved_index_path = path;
     else
         free(path);
     CKPT_TRY(st);
-    r->files[r->n - 1].has_second_name &= !moved;
-    remove_second_names(r);
+    replaced->files[replaced->n - 1].has_second_name &= !moved;
+    remove_second_names(replaced);
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------------ all */
 
-static void replaced_free(struct replaced *r)
+static void replaced_free(struct replaced *replaced)
 {
-    map_free(r->listed_names);
-    arena_free(r->a);
-    free(r->moved_index_path);
-    free(r);
+    map_free(replaced->listed_names);
+    arena_free(replaced->a);
+    free(replaced->moved_index_path);
+    free(replaced);
 }
 
-static ckpt_status list_files(struct replaced *r, const char *const *paths, ckpt_error *err)
+static ckpt_status list_files(struct replaced *replaced, const char *const *paths, ckpt_error *err)
 {
     struct stat st;
-    r->files = arena_array(r->a, r->n, sizeof *r->files);
-    r->listed_names = map_new(r->n);
-    CKPT_TRY_ALLOC(r->files && r->listed_names, err);
-    for (size_t i = 0; i < r->n; i++) {
-        struct replaced_file *p = &r->files[i];
+    replaced->files = arena_array(replaced->a, replaced->n, sizeof *replaced->files);
+    replaced->listed_names = map_new(replaced->n);
+    CKPT_TRY_ALLOC(replaced->files && replaced->listed_names, err);
+    for (size_t i = 0; i < replaced->n; i++) {
+        struct replaced_file *p = &replaced->files[i];
         ckpt_str base = get_base(paths[i]);
-        r->folder = str_of(paths[i], strlen(paths[i]) - base.len);
-        ckpt_str second = ARENA_CONCAT(r->a, r->folder, STR_LIT("."), base, STR_LIT(OLD_SUFFIX));
-        *p = (struct replaced_file){.path = arena_str(r->a, str_c(paths[i])).ptr, .second_path = second.ptr};
+        replaced->folder = str_of(paths[i], strlen(paths[i]) - base.len);
+        ckpt_str second = ARENA_CONCAT(replaced->a, replaced->folder, STR_LIT("."), base,
+                                       STR_LIT(OLD_SUFFIX));
+        *p = (struct replaced_file){.path = arena_str(replaced->a, str_c(paths[i])).ptr,
+                                    .second_path = second.ptr};
         CKPT_TRY_ALLOC(p->path && p->second_path, err);
-        r->folder.ptr = p->path;
+        replaced->folder.ptr = p->path;
         p->base_name = get_base(p->path).ptr;
         CKPT_TRY(check_exists(p->path, &st, &p->existed, err));
     }
     return CKPT_OK;
 }
 
-static ckpt_status begin_replacing(struct replaced *r, ckpt_error *err)
+static ckpt_status begin_replacing(struct replaced *replaced, ckpt_error *err)
 {
-    bool existed = r->files[r->n - 1].existed;
-    ckpt_status st = read_leftover_index(r, err);
+    bool existed = replaced->files[replaced->n - 1].existed;
+    ckpt_status st = read_leftover_index(replaced, err);
     if (st == CKPT_OK && existed)
-        st = read_old_index(r, r->files[r->n - 1].path, r->listed_names, &r->index_text, err);
+        st = read_old_index(replaced, replaced->files[replaced->n - 1].path, replaced->listed_names,
+                            &replaced->index_text, err);
     if (st == CKPT_OK)
-        st = list_old_shards(r, err);
-    if (st == CKPT_OK && r->index_text.len) {
-        if (keep_old_files(r))
-            st = r->made_second_names ? rewrite_index(r, err) : CKPT_OK;
+        st = list_old_shards(replaced, err);
+    if (st == CKPT_OK && replaced->index_text.len) {
+        if (keep_old_files(replaced))
+            st = replaced->made_second_names ? rewrite_index(replaced, err) : CKPT_OK;
         else if (means_no_hard_links(errno))
-            st = remove_old_index(r, err);
+            st = remove_old_index(replaced, err);
         else
             st = fail_errno(err, CKPT_NO_OFFSET, "cannot keep the set that is to be replaced");
     } else if (st == CKPT_OK && existed) {
-        st = remove_old_index(r, err);
+        st = remove_old_index(replaced, err);
     }
-    return name_file_if_failed(st, r->files[r->n - 1].path, err);
+    return name_file_if_failed(st, replaced->files[replaced->n - 1].path, err);
 }
 
-ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem, const char *ext, bool sync,
-                           struct replaced **out, ckpt_error *err)
+ckpt_status replaced_begin(const char *const *paths, size_t count, const char *stem, const char *ext,
+                           bool sync, struct replaced **out, ckpt_error *err)
 {
     struct replaced *r = calloc(1, sizeof *r);
     if (!r || !(r->a = arena_new(MAX_INDEX_BYTES))) {
         free(r);
         return fail_memory(err);
     }
-    r->n = n;
+    r->n = count;
     r->sync = sync;
     r->stem = arena_str(r->a, str_c(stem));
     r->ext = arena_str(r->a, str_c(ext));
@@ -349,66 +356,68 @@ ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem,
     return st;
 }
 
-/* restore_file - gives the old file of P its first name again. False: that failed. */
-static bool restore_file(const struct replaced_file *p)
+/* restore_file - gives the old file of FILE its first name again. False: that failed. */
+static bool restore_file(const struct replaced_file *file)
 {
     struct stat a, b;
-    if (lstat(p->path, &a) == 0 && lstat(p->second_path, &b) == 0 && a.st_ino == b.st_ino &&
+    if (lstat(file->path, &a) == 0 && lstat(file->second_path, &b) == 0 && a.st_ino == b.st_ino &&
         a.st_dev == b.st_dev)
         return true;
-    return (unlink(p->path) == 0 || errno == ENOENT) && link(p->second_path, p->path) == 0;
+    return (unlink(file->path) == 0 || errno == ENOENT) && link(file->second_path, file->path) == 0;
 }
 
-void replaced_undo(struct replaced *r, size_t placed)
+void replaced_undo(struct replaced *replaced, size_t placed)
 {
-    const struct replaced_file *index = &r->files[r->n - 1];
+    const struct replaced_file *index = &replaced->files[replaced->n - 1];
     bool intact = true;
-    if (placed == r->n)
+    if (placed == replaced->n)
         (void)unlink(index->path);
-    for (size_t i = 0; i + 1 < r->n; i++) {
-        const struct replaced_file *p = &r->files[i];
+    for (size_t i = 0; i + 1 < replaced->n; i++) {
+        const struct replaced_file *p = &replaced->files[i];
         if (p->has_second_name)
             intact = intact && restore_file(p);
         else if (!p->existed && i < placed)
             (void)unlink(p->path);
     }
     /* If nothing was moved into place and no second name is used, only the index has to be restored. */
-    bool can_move_back = !placed && !r->was_rewritten;
-    if (r->moved_index_path && !(can_move_back && rename(index->second_path, r->moved_index_path) == 0))
+    bool can_move_back = !placed && !replaced->was_rewritten;
+    if (replaced->moved_index_path &&
+        !(can_move_back && rename(index->second_path, replaced->moved_index_path) == 0))
         (void)unlink(index->second_path);
     /* Second names stay if a file was not restored, or if the index still lists them. */
-    if (intact && (index->has_second_name ? rename(index->second_path, index->path) == 0 : !r->was_rewritten))
-        remove_second_names(r);
-    replaced_free(r);
+    if (intact &&
+        (index->has_second_name ? rename(index->second_path, index->path) == 0 : !replaced->was_rewritten))
+        remove_second_names(replaced);
+    replaced_free(replaced);
 }
 
-static void remove_both_names(struct replaced *r, ckpt_str name)
+static void remove_both_names(struct replaced *replaced, ckpt_str name)
 {
-    char *at = r->path_buf + r->folder.len;
+    char *at = replaced->path_buf + replaced->folder.len;
     memcpy(at, name.ptr, name.len);
     at[name.len] = '\0';
-    (void)unlink(r->path_buf);
+    (void)unlink(replaced->path_buf);
     *at++ = '.';
     memcpy(at, name.ptr, name.len);
     memcpy(at + name.len, OLD_SUFFIX, sizeof OLD_SUFFIX);
-    (void)unlink(r->path_buf);
+    (void)unlink(replaced->path_buf);
 }
 
-bool replaced_remove_index(const struct replaced *r)
+bool replaced_remove_index(const struct replaced *replaced)
 {
-    const struct replaced_file *index = &r->files[r->n - 1];
+    const struct replaced_file *index = &replaced->files[replaced->n - 1];
     return (!index->has_second_name && rename(index->path, index->second_path) == 0) ||
            unlink(index->path) == 0 || errno == ENOENT;
 }
 
-void replaced_done(struct replaced *r)
+void replaced_done(struct replaced *replaced)
 {
-    if (!r)
+    if (!replaced)
         return;
-    for (size_t i = 0; i + 1 < r->n; i++)
-        (void)unlink(r->files[i].second_path);
-    for (size_t i = 0; i < r->nnames; i++)
-        remove_both_names(r, r->names[i]);
-    (void)unlink(r->files[r->n - 1].second_path);
-    replaced_free(r);
+    for (size_t i = 0; i + 1 < replaced->n; i++)
+        (void)unlink(replaced->files[i].second_path);
+    for (size_t i = 0; i < replaced->nnames; i++)
+        remove_both_names(replaced, replaced->names[i]);
+    (void)unlink(replaced->files[replaced->n - 1].second_path);
+    replaced_free(replaced);
 }

@@ -9,19 +9,19 @@
 /* A set that is being replaced. */
 struct replaced;
 
-/* replaced_begin - gives the files of the old set second names, so that the caller can move the N files at
- * PATHS (shards, then the index) into place. The shards are named STEM-00001-of-00002EXT and so on. If it
+/* replaced_begin - gives the files of the old set second names, so that the caller can move the COUNT files
+ * at PATHS (shards, then the index) into place. The shards are named STEM-00001-of-00002EXT and so on. If it
  * fails, nothing has changed. */
-ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem, const char *ext, bool sync,
-                           struct replaced **out, ckpt_error *err);
+ckpt_status replaced_begin(const char *const *paths, size_t count, const char *stem, const char *ext,
+                           bool sync, struct replaced **out, ckpt_error *err);
 /* replaced_undo - restores the old set after the first PLACED new files were moved into place. New files that
- * replaced no old file are removed. Frees R. */
-void replaced_undo(struct replaced *r, size_t placed);
+ * replaced no old file are removed. Frees REPLACED. */
+void replaced_undo(struct replaced *replaced, size_t placed);
 /* replaced_remove_index - removes the old index after a single file has replaced the set. False: the index
  * still exists; errno is set. */
-bool replaced_remove_index(const struct replaced *r);
-/* replaced_done - removes the files that only the old set has, after all new files are in place. Frees R,
- * which may be NULL. */
-void replaced_done(struct replaced *r);
+bool replaced_remove_index(const struct replaced *replaced);
+/* replaced_done - removes the files that only the old set has, after all new files are in place. Frees
+ * REPLACED, which may be NULL. */
+void replaced_done(struct replaced *replaced);
 
 #endif

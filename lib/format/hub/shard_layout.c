@@ -16,73 +16,75 @@
 #include "format/hub/shards.h"
 #include "format/ties.h"
 
-static ckpt_tensor get_tensor(const struct shard_layout *c, size_t entry)
+static ckpt_tensor get_tensor(const struct shard_layout *layout, size_t entry)
 {
-    return table_tensor(&c->p->file->table, c->entries[entry].row);
+    return table_tensor(&layout->p->file->table, layout->entries[entry].row);
 }
 
-static uint32_t find_head(struct shard_layout *c, uint32_t u)
+static uint32_t find_head(struct shard_layout *layout, uint32_t number)
 {
-    while (c->units[u].parent != u)
-        u = c->units[u].parent = c->units[c->units[u].parent].parent; /* path halving */
-    return u;
+    while (layout->units[number].parent != number)
+        number = layout->units[number].parent =
+            layout->units[layout->units[number].parent].parent; /* path halving */
+    return number;
 }
 
 /* unite_units - joins two groups. The smaller number becomes the head, so that a group is found at its first
  * unit. */
-static void unite_units(struct shard_layout *c, uint32_t a, uint32_t b)
+static void unite_units(struct shard_layout *layout, uint32_t left, uint32_t right)
 {
-    a = find_head(c, a);
-    b = find_head(c, b);
-    if (a < b)
-        c->units[b].parent = a;
+    left = find_head(layout, left);
+    right = find_head(layout, right);
+    if (left < right)
+        layout->units[right].parent = left;
     else
-        c->units[a].parent = b;
+        layout->units[left].parent = right;
 }
 
-/* grow_unit - adds ENTRY to unit U. If OWNER (storage -> unit) has a unit for the storage of ENTRY, joins
- * U with the group of that unit. */
-static ckpt_status grow_unit(struct shard_layout *c, uint32_t u, size_t entry, map *owner, ckpt_error *err)
+/* grow_unit - adds ENTRY to unit NUMBER. If OWNER (storage -> unit) has a unit for the storage of ENTRY,
+ * joins NUMBER with the group of that unit. */
+static ckpt_status grow_unit(struct shard_layout *layout, uint32_t number, size_t entry, map *owner,
+                             ckpt_error *err)
 {
-    const ckpt_tensor t = get_tensor(c, entry);
-    uint32_t row = c->entries[entry].row, other = MAP_NONE;
+    const ckpt_tensor t = get_tensor(layout, entry);
+    uint32_t row = layout->entries[entry].row, other = MAP_NONE;
     uint64_t bytes = 0;
-    bool fits = !t.has_data || t.part_of != CKPT_NO_TENSOR || plan_nbytes(c->p, row, &bytes);
-    c->unit_of[entry] = u;
-    if (c->shares_storages && t.storage != CKPT_NO_STORAGE) {
-        fits = plan_storage_nbytes(c->p, row, &bytes);
-        CKPT_TRY_ALLOC(map_put_num(owner, t.storage, u, &other), err);
+    bool fits = !t.has_data || t.part_of != CKPT_NO_TENSOR || plan_nbytes(layout->p, row, &bytes);
+    layout->unit_of[entry] = number;
+    if (layout->shares_storages && t.storage != CKPT_NO_STORAGE) {
+        fits = plan_storage_nbytes(layout->p, row, &bytes);
+        CKPT_TRY_ALLOC(map_put_num(owner, t.storage, number, &other), err);
     }
     if (other != MAP_NONE) {
-        unite_units(c, u, other);
+        unite_units(layout, number, other);
         return CKPT_OK;
     }
-    fits = fits && checked_add(c->units[u].size, bytes, &c->units[u].size);
-    return fits && checked_add(c->total, bytes, &c->total)
+    fits = fits && checked_add(layout->units[number].size, bytes, &layout->units[number].size);
+    return fits && checked_add(layout->total, bytes, &layout->total)
                ? CKPT_OK
                : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                       "the tensors together have {more} than {=2^64 bytes}");
 }
 
-static uint32_t add_unit(struct shard_layout *c, ckpt_str name)
+static uint32_t add_unit(struct shard_layout *layout, ckpt_str name)
 {
-    c->units[c->nunits] = (struct unit){.name = name, .parent = c->nunits};
-    return c->nunits++;
+    layout->units[layout->nunits] = (struct unit){.name = name, .parent = layout->nunits};
+    return layout->nunits++;
 }
 
-static ckpt_status make_entry_units(struct shard_layout *c, ckpt_error *err)
+static ckpt_status make_entry_units(struct shard_layout *layout, ckpt_error *err)
 {
-    for (size_t i = 0; i < c->n; i++)
-        CKPT_TRY(grow_unit(c, add_unit(c, c->entries[i].name), i, NULL, err));
+    for (size_t i = 0; i < layout->n; i++)
+        CKPT_TRY(grow_unit(layout, add_unit(layout, layout->entries[i].name), i, NULL, err));
     return CKPT_OK;
 }
 
 /* find_root_pair - finds the pair of the root that ENTRY is below, and the key of that pair in the output. */
-static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys, size_t entry, uint32_t *pair,
-                                  ckpt_str *name, ckpt_error *err)
+static ckpt_status find_root_pair(const struct shard_layout *layout, const map *keys, size_t entry,
+                                  uint32_t *pair, ckpt_str *name, ckpt_error *err)
 {
-    const ckpt_plan *p = c->p;
-    const ckpt_tensor t = get_tensor(c, entry);
+    const ckpt_plan *p = layout->p;
+    const ckpt_tensor t = get_tensor(layout, entry);
     const ckpt_path_elem *e = t.npath > p->root_depth ? &t.path[p->root_depth] : NULL;
     const struct edit *edit = plan_find_edit(p, p->root);
     bool deep = t.npath - p->root_depth > 1 && t.part_of == CKPT_NO_TENSOR;
@@ -91,7 +93,7 @@ static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys,
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "\"%.*s\" is %s; an index lists only the tensors of one mapping with keys of text\n"
                     "--root picks the mapping of names to tensors",
-                    STR_ARG(c->entries[entry].name),
+                    STR_ARG(layout->entries[entry].name),
                     deep ? "in a nested container" : "below a key that is no text");
     *name = edit && *pair < edit->n && edit->names[*pair].ptr ? edit->names[*pair] : e->str;
     if (!utf8_check(*name, true, NULL))
@@ -101,29 +103,29 @@ static ckpt_status find_root_pair(const struct shard_layout *c, const map *keys,
 }
 
 /* assign_pair_units - makes a unit for each pair of the root that has a tensor. PAIR_UNITS: pair -> unit. */
-static ckpt_status assign_pair_units(struct shard_layout *c, const map *keys, map *owner,
+static ckpt_status assign_pair_units(struct shard_layout *layout, const map *keys, map *owner,
                                      uint32_t *pair_units, ckpt_error *err)
 {
-    for (size_t i = 0; i < c->n; i++) {
+    for (size_t i = 0; i < layout->n; i++) {
         uint32_t pair;
         ckpt_str name;
-        CKPT_TRY(find_root_pair(c, keys, i, &pair, &name, err));
+        CKPT_TRY(find_root_pair(layout, keys, i, &pair, &name, err));
         if (pair_units[pair] == MAP_NONE)
-            pair_units[pair] = add_unit(c, name);
-        CKPT_TRY(grow_unit(c, pair_units[pair], i, owner, err));
+            pair_units[pair] = add_unit(layout, name);
+        CKPT_TRY(grow_unit(layout, pair_units[pair], i, owner, err));
     }
     return CKPT_OK;
 }
 
 /* drop_pairs - drops the pairs of the root that have no tensor, because an index cannot list them. */
-static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, uint32_t n,
+static ckpt_status drop_pairs(struct shard_layout *layout, const value_pair *pairs, uint32_t count,
                               const uint32_t *pair_units, ckpt_error *err)
 {
-    ckpt_plan *p = c->p;
-    struct edit *edit = plan_find_or_add_edit(p, p->root, n);
+    ckpt_plan *p = layout->p;
+    struct edit *edit = plan_find_or_add_edit(p, p->root, count);
     size_t before = p->report.ndropped;
     CKPT_TRY_ALLOC(edit, err);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         ckpt_path_elem key;
         if (pair_units[i] != MAP_NONE || edit->dropped[i])
             continue;
@@ -134,7 +136,7 @@ static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, u
         CKPT_TRY_ALLOC(pair.name.ptr, err);
         CKPT_TRY(plan_note_dropped(p, &pair, "not a tensor", err));
     }
-    if (p->report.ndropped == before || !c->opts->strict)
+    if (p->report.ndropped == before || !layout->opts->strict)
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\" is not a tensor, nor are %zu others; shards hold named tensors only\n"
@@ -142,12 +144,12 @@ static ckpt_status drop_pairs(struct shard_layout *c, const value_pair *pairs, u
                 STR_ARG(p->report.dropped[before].name), p->report.ndropped - before - 1);
 }
 
-static ckpt_status make_pair_units(struct shard_layout *c, ckpt_error *err)
+static ckpt_status make_pair_units(struct shard_layout *layout, ckpt_error *err)
 {
     uint32_t n = 0;
-    const value_pair *pairs = c->p->root ? value_pairs(c->p->root, &n) : NULL;
-    map *keys = map_new(n), *owner = map_new(c->n);
-    uint32_t *pair_units = arena_array(c->p->a, n, sizeof *pair_units);
+    const value_pair *pairs = layout->p->root ? value_pairs(layout->p->root, &n) : NULL;
+    map *keys = map_new(n), *owner = map_new(layout->n);
+    uint32_t *pair_units = arena_array(layout->p->a, n, sizeof *pair_units);
     ckpt_status st = keys && owner && pair_units ? CKPT_OK : fail_memory(err);
     for (uint32_t i = 0; st == CKPT_OK && i < n; i++) {
         ckpt_str key;
@@ -156,20 +158,21 @@ static ckpt_status make_pair_units(struct shard_layout *c, ckpt_error *err)
             st = fail_memory(err);
     }
     if (st == CKPT_OK)
-        st = assign_pair_units(c, keys, owner, pair_units, err);
+        st = assign_pair_units(layout, keys, owner, pair_units, err);
     if (st == CKPT_OK && n)
-        st = drop_pairs(c, pairs, n, pair_units, err);
+        st = drop_pairs(layout, pairs, n, pair_units, err);
     map_free(keys);
     map_free(owner);
     return st;
 }
 
-static ckpt_status sum_group_sizes(struct shard_layout *c, ckpt_error *err)
+static ckpt_status sum_group_sizes(struct shard_layout *layout, ckpt_error *err)
 {
-    for (uint32_t u = 0; u < c->nunits; u++) {
-        uint32_t head = find_head(c, u);
-        c->units[u].parent = head; /* later searches take one step */
-        if (head != u && !checked_add(c->units[head].size, c->units[u].size, &c->units[head].size))
+    for (uint32_t u = 0; u < layout->nunits; u++) {
+        uint32_t head = find_head(layout, u);
+        layout->units[u].parent = head; /* later searches take one step */
+        if (head != u &&
+            !checked_add(layout->units[head].size, layout->units[u].size, &layout->units[head].size))
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "the tensors together have {more} than {=2^64 bytes}");
     }
@@ -178,54 +181,54 @@ static ckpt_status sum_group_sizes(struct shard_layout *c, ckpt_error *err)
 
 /* assign_shards - numbers a shard when it is closed, so that the shard of a tensor above the limit comes
  * before the open one. */
-static ckpt_status assign_shards(struct shard_layout *c, ckpt_error *err)
+static ckpt_status assign_shards(struct shard_layout *layout, ckpt_error *err)
 {
-    uint64_t max = c->opts->max_shard, open_size = 0;
+    uint64_t max = layout->opts->max_shard, open_size = 0;
     uint32_t open_shard = UINT32_MAX; /* stands for the number of the open shard until that is closed */
     bool is_open = false;
-    CKPT_TRY(sum_group_sizes(c, err));
-    for (uint32_t u = 0, open_begin = 0; u <= c->nunits; u++) {
-        bool is_end = u == c->nunits, is_head = !is_end && c->units[u].parent == u;
-        uint64_t size = is_head ? c->units[u].size : 0;
+    CKPT_TRY(sum_group_sizes(layout, err));
+    for (uint32_t u = 0, open_begin = 0; u <= layout->nunits; u++) {
+        bool is_end = u == layout->nunits, is_head = !is_end && layout->units[u].parent == u;
+        uint64_t size = is_head ? layout->units[u].size : 0;
         if (size > max) {
-            c->units[u].shard = c->nshards++;
+            layout->units[u].shard = layout->nshards++;
             continue;
         }
         bool is_full = size > max - open_size;
         if (is_open && (is_end || is_full)) {
             for (uint32_t k = open_begin; k < u; k++)
-                if (c->units[k].parent == k && c->units[k].shard == open_shard)
-                    c->units[k].shard = c->nshards;
-            c->nshards++;
+                if (layout->units[k].parent == k && layout->units[k].shard == open_shard)
+                    layout->units[k].shard = layout->nshards;
+            layout->nshards++;
             open_begin = u;
             open_size = 0;
             is_open = false;
         }
         if (is_head) {
-            c->units[u].shard = open_shard;
+            layout->units[u].shard = open_shard;
             open_size += size;
             is_open = true;
         }
     }
-    for (uint32_t u = 0; u < c->nunits; u++)
-        c->units[u].shard = c->units[c->units[u].parent].shard;
-    if (c->nshards <= MAX_SHARDS)
+    for (uint32_t u = 0; u < layout->nunits; u++)
+        layout->units[u].shard = layout->units[layout->units[u].parent].shard;
+    if (layout->nshards <= MAX_SHARDS)
         return CKPT_OK;
     return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%u shards of at most %llu bytes; the limit is %u shards",
-                c->nshards, (unsigned long long)max, MAX_SHARDS);
+                layout->nshards, (unsigned long long)max, MAX_SHARDS);
 }
 
-static int compare_names(const void *a, const void *b)
+static int compare_names(const void *left, const void *right)
 {
-    return ckpt_natural_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
+    return ckpt_natural_compare(*(const ckpt_str *)left, *(const ckpt_str *)right);
 }
 
 /* number_input_shards - makes *OUT, which maps the name of each shard of the input to its number, in the
  * order of the names: an index lists them in any order. */
-static ckpt_status number_input_shards(const struct shard_layout *c, map **out, ckpt_error *err)
+static ckpt_status number_input_shards(const struct shard_layout *layout, map **out, ckpt_error *err)
 {
-    const ckpt_file *f = c->p->file;
-    ckpt_str *names = arena_array(c->p->a, f->nparts + 1, sizeof *names);
+    const ckpt_file *f = layout->p->file;
+    ckpt_str *names = arena_array(layout->p->a, f->nparts + 1, sizeof *names);
     *out = map_new(f->nparts);
     if (!names || !*out)
         return fail_memory(err);
@@ -237,61 +240,61 @@ static ckpt_status number_input_shards(const struct shard_layout *c, map **out, 
     return CKPT_OK;
 }
 
-/* find_input_shard - returns the number of the shard that entry I was read from, or MAP_NONE. */
-static uint32_t find_input_shard(const struct shard_layout *c, const map *numbers, size_t i)
+/* find_input_shard - returns the number of the shard that entry INDEX was read from, or MAP_NONE. */
+static uint32_t find_input_shard(const struct shard_layout *layout, const map *numbers, size_t index)
 {
-    const struct table *t = &c->p->file->table;
-    uint32_t storage = get_tensor(c, i).storage;
+    const struct table *t = &layout->p->file->table;
+    uint32_t storage = get_tensor(layout, index).storage;
     const struct storage_extra *extra = storage == CKPT_NO_STORAGE ? NULL : t->storages[storage].extra;
     return extra && extra->file.ptr ? map_get(numbers, str_after_last(extra->file, '/')) : MAP_NONE;
 }
 
 /* close_gaps - numbers the shards that have units from 0 on. */
-static ckpt_status close_gaps(struct shard_layout *c, size_t ninput, ckpt_error *err)
+static ckpt_status close_gaps(struct shard_layout *layout, size_t ninput, ckpt_error *err)
 {
     uint32_t *number = calloc(ninput + 1, sizeof *number);
     CKPT_TRY_ALLOC(number, err);
-    for (uint32_t u = 0; u < c->nunits; u++)
-        number[c->units[u].shard] = 1;
+    for (uint32_t u = 0; u < layout->nunits; u++)
+        number[layout->units[u].shard] = 1;
     for (size_t i = 0; i < ninput; i++)
-        number[i] = number[i] ? c->nshards++ : 0;
-    for (uint32_t u = 0; u < c->nunits; u++)
-        c->units[u].shard = number[c->units[u].shard];
+        number[i] = number[i] ? layout->nshards++ : 0;
+    for (uint32_t u = 0; u < layout->nunits; u++)
+        layout->units[u].shard = number[layout->units[u].shard];
     free(number);
     return CKPT_OK;
 }
 
 /* keep_shards - assigns each group of units to the shard that its head was read from; one without bytes goes
  * to the shard of the unit before it. */
-static ckpt_status keep_shards(struct shard_layout *c, ckpt_error *err)
+static ckpt_status keep_shards(struct shard_layout *layout, ckpt_error *err)
 {
     map *numbers;
     uint32_t last = 0;
-    ckpt_status st = number_input_shards(c, &numbers, err);
+    ckpt_status st = number_input_shards(layout, &numbers, err);
     if (st == CKPT_OK)
-        st = sum_group_sizes(c, err);
-    for (uint32_t u = 0; u < c->nunits; u++)
-        c->units[u].shard = MAP_NONE;
-    for (size_t i = 0; st == CKPT_OK && i < c->n; i++)
-        if (c->units[c->unit_of[i]].shard == MAP_NONE)
-            c->units[c->unit_of[i]].shard = find_input_shard(c, numbers, i);
+        st = sum_group_sizes(layout, err);
+    for (uint32_t u = 0; u < layout->nunits; u++)
+        layout->units[u].shard = MAP_NONE;
+    for (size_t i = 0; st == CKPT_OK && i < layout->n; i++)
+        if (layout->units[layout->unit_of[i]].shard == MAP_NONE)
+            layout->units[layout->unit_of[i]].shard = find_input_shard(layout, numbers, i);
     map_free(numbers);
-    for (uint32_t u = 0; u < c->nunits; u++) {
-        const struct unit *head = &c->units[c->units[u].parent];
+    for (uint32_t u = 0; u < layout->nunits; u++) {
+        const struct unit *head = &layout->units[layout->units[u].parent];
         last = head->shard == MAP_NONE ? last : head->shard;
-        c->units[u].shard = last;
+        layout->units[u].shard = last;
     }
-    return st == CKPT_OK ? close_gaps(c, c->p->file->nparts, err) : st;
+    return st == CKPT_OK ? close_gaps(layout, layout->p->file->nparts, err) : st;
 }
 
 /* drop_ties - takes ties that the format cannot hold out of the plan's mask, until plan_restore. */
-static ckpt_status drop_ties(struct shard_layout *c, ckpt_error *err)
+static ckpt_status drop_ties(struct shard_layout *layout, ckpt_error *err)
 {
-    ckpt_plan *p = c->p;
-    bool *drop = c->shares_storages ? NULL : calloc(p->nentries + 1, sizeof *drop);
-    if (c->shares_storages)
+    ckpt_plan *p = layout->p;
+    bool *drop = layout->shares_storages ? NULL : calloc(p->nentries + 1, sizeof *drop);
+    if (layout->shares_storages)
         return CKPT_OK;
-    ckpt_status st = drop ? ties_resolve(p, c->opts->ties, drop, err) : fail_memory(err);
+    ckpt_status st = drop ? ties_resolve(p, layout->opts->ties, drop, err) : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < p->nentries; i++)
         if (drop[i])
             p->keep[p->entries[i].row] = false;
@@ -301,55 +304,55 @@ static ckpt_status drop_ties(struct shard_layout *c, ckpt_error *err)
 }
 
 /* sort_by_shard - sorts the entries by shard, and sums the sizes of the shards. */
-static ckpt_status sort_by_shard(struct shard_layout *c, ckpt_error *err)
+static ckpt_status sort_by_shard(struct shard_layout *layout, ckpt_error *err)
 {
-    struct plan_entry *sorted = calloc(c->n + 1, sizeof *sorted);
-    uint32_t *next = calloc((size_t)c->nshards + 1, sizeof *next);
-    c->begins = calloc((size_t)c->nshards + 1, sizeof *c->begins);
-    c->sizes = calloc(c->nshards, sizeof *c->sizes);
-    bool ok = sorted && next && c->begins && c->sizes;
-    for (size_t i = 0; ok && i < c->n; i++)
-        c->begins[c->units[c->unit_of[i]].shard + 1]++;
-    for (uint32_t k = 0; ok && k < c->nshards; k++)
-        next[k + 1] = c->begins[k + 1] += c->begins[k];
-    for (size_t i = 0; ok && i < c->n; i++)
-        sorted[next[c->units[c->unit_of[i]].shard]++] = c->entries[i];
-    for (uint32_t u = 0; ok && u < c->nunits; u++)
-        if (c->units[u].parent == u) /* a head has the sum of its group, and all sums are at most 2^64 */
-            c->sizes[c->units[u].shard] += c->units[u].size;
+    struct plan_entry *sorted = calloc(layout->n + 1, sizeof *sorted);
+    uint32_t *next = calloc((size_t)layout->nshards + 1, sizeof *next);
+    layout->begins = calloc((size_t)layout->nshards + 1, sizeof *layout->begins);
+    layout->sizes = calloc(layout->nshards, sizeof *layout->sizes);
+    bool ok = sorted && next && layout->begins && layout->sizes;
+    for (size_t i = 0; ok && i < layout->n; i++)
+        layout->begins[layout->units[layout->unit_of[i]].shard + 1]++;
+    for (uint32_t k = 0; ok && k < layout->nshards; k++)
+        next[k + 1] = layout->begins[k + 1] += layout->begins[k];
+    for (size_t i = 0; ok && i < layout->n; i++)
+        sorted[next[layout->units[layout->unit_of[i]].shard]++] = layout->entries[i];
+    for (uint32_t u = 0; ok && u < layout->nunits; u++)
+        if (layout->units[u].parent == u) /* a head has the sum of its group, and all sums are at most 2^64 */
+            layout->sizes[layout->units[u].shard] += layout->units[u].size;
     free(next);
     if (!ok) {
         free(sorted);
         return fail_memory(err);
     }
-    free(c->entries);
-    c->entries = sorted;
+    free(layout->entries);
+    layout->entries = sorted;
     return CKPT_OK;
 }
 
 ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares_storages,
-                           struct shard_layout *c, ckpt_error *err)
+                           struct shard_layout *layout, ckpt_error *err)
 {
-    *c = (struct shard_layout){.p = p, .opts = opts, .shares_storages = shares_storages};
-    CKPT_TRY(drop_ties(c, err));
-    c->n = p->nentries;
-    c->entries = calloc(c->n + 1, sizeof *c->entries);
-    c->units = calloc(c->n + 1, sizeof *c->units);
-    c->unit_of = calloc(c->n + 1, sizeof *c->unit_of);
-    CKPT_TRY_ALLOC(c->entries && c->units && c->unit_of, err);
-    memcpy(c->entries, p->entries, c->n * sizeof *c->entries);
-    CKPT_TRY(shares_storages ? make_pair_units(c, err) : make_entry_units(c, err));
-    CKPT_TRY(opts->keep_shards ? keep_shards(c, err) : assign_shards(c, err));
-    if (c->nshards == 0) /* no tensor: one empty file */
-        c->nshards = 1;
-    return sort_by_shard(c, err);
+    *layout = (struct shard_layout){.p = p, .opts = opts, .shares_storages = shares_storages};
+    CKPT_TRY(drop_ties(layout, err));
+    layout->n = p->nentries;
+    layout->entries = calloc(layout->n + 1, sizeof *layout->entries);
+    layout->units = calloc(layout->n + 1, sizeof *layout->units);
+    layout->unit_of = calloc(layout->n + 1, sizeof *layout->unit_of);
+    CKPT_TRY_ALLOC(layout->entries && layout->units && layout->unit_of, err);
+    memcpy(layout->entries, p->entries, layout->n * sizeof *layout->entries);
+    CKPT_TRY(shares_storages ? make_pair_units(layout, err) : make_entry_units(layout, err));
+    CKPT_TRY(opts->keep_shards ? keep_shards(layout, err) : assign_shards(layout, err));
+    if (layout->nshards == 0) /* no tensor: one empty file */
+        layout->nshards = 1;
+    return sort_by_shard(layout, err);
 }
 
-void shard_layout_free(struct shard_layout *c)
+void shard_layout_free(struct shard_layout *layout)
 {
-    free(c->entries);
-    free(c->units);
-    free(c->unit_of);
-    free(c->begins);
-    free(c->sizes);
+    free(layout->entries);
+    free(layout->units);
+    free(layout->unit_of);
+    free(layout->begins);
+    free(layout->sizes);
 }

@@ -31,7 +31,7 @@ struct shard_layout {
  * has no shared storages: then removes ties from the mask of P and ignores values that are not tensors. The
  * caller calls shard_layout_free even on failure. */
 ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares_storages,
-                           struct shard_layout *c, ckpt_error *err);
-void shard_layout_free(struct shard_layout *c);
+                           struct shard_layout *layout, ckpt_error *err);
+void shard_layout_free(struct shard_layout *layout);
 
 #endif

@@ -35,48 +35,48 @@
 
 /* ----------------------------------------------------------------- probe */
 
-/* find_weight_map - moves J from the beginning of an index to the value of the key "weight_map", an object.
- * False: there is none, or J has an error. */
-static bool find_weight_map(json_scan *j)
+/* find_weight_map - moves SCAN from the beginning of an index to the value of the key "weight_map", an
+ * object. False: there is none, or SCAN has an error. */
+static bool find_weight_map(json_scan *scan)
 {
-    (void)json_next(j); /* the root object */
-    while (json_next(j) == JSON_KEY) {
-        bool is_map = str_is(j->str, "weight_map");
-        enum json_event e = json_next(j);
+    (void)json_next(scan); /* the root object */
+    while (json_next(scan) == JSON_KEY) {
+        bool is_map = str_is(scan->str, "weight_map");
+        enum json_event e = json_next(scan);
         if (is_map && e == JSON_OBJECT)
             return true;
-        if (json_skip(j, e) != CKPT_OK)
+        if (json_skip(scan, e) != CKPT_OK)
             return false;
     }
     return false;
 }
 
-bool shards_find_next_file(json_scan *j, bool *found_map, ckpt_str *key)
+bool shards_find_next_file(json_scan *scan, bool *found_map, ckpt_str *key)
 {
-    *found_map = *found_map || find_weight_map(j);
-    if (!*found_map || json_next(j) != JSON_KEY)
+    *found_map = *found_map || find_weight_map(scan);
+    if (!*found_map || json_next(scan) != JSON_KEY)
         return false;
-    *key = j->str;
-    return json_next(j) == JSON_STRING;
+    *key = scan->str;
+    return json_next(scan) == JSON_STRING;
 }
 
 /* has_weight_map - returns true if there is a weight_map, or if memory runs out: reading reports that. */
-static bool has_weight_map(const char *text, size_t n)
+static bool has_weight_map(const char *text, size_t nbytes)
 {
     ckpt_error ignored;
     json_scan j;
-    arena *a = arena_new(n);
-    json_init(&j, str_of(text, n), 0, a, &ignored);
+    arena *a = arena_new(nbytes);
+    json_init(&j, str_of(text, nbytes), 0, a, &ignored);
     bool found = !a || find_weight_map(&j);
     arena_free(a);
     return found;
 }
 
-bool shards_is_index(const struct probe *p)
+bool shards_is_index(const struct probe *probe)
 {
     ckpt_error ignored;
-    source *src = p->src;
-    if (!recognize_json(p) || src->size > MAX_INDEX_FILE)
+    source *src = probe->src;
+    if (!recognize_json(probe) || src->size > MAX_INDEX_FILE)
         return false;
     size_t n = src->size < INDEX_HEAD ? (size_t)src->size : INDEX_HEAD;
     for (;; n = (size_t)src->size) {
@@ -99,22 +99,22 @@ struct whole_set {
     ckpt_str after;
 };
 
-/* name_pattern - sets the pattern of S, a set in FOLDER with a file called FIRST. False: no memory. */
-static bool name_pattern(arena *a, ckpt_str folder, ckpt_str first, struct whole_set *s)
+/* name_pattern - sets the pattern of SET, a set in FOLDER with a file called FIRST. False: no memory. */
+static bool name_pattern(arena *a, ckpt_str folder, ckpt_str first, struct whole_set *set)
 {
     struct shard_name name = {.stem = str_of(first.ptr, 0), .ext = STR_LIT(".safetensors")};
     bool is_numbered = shard_name_parse(first, &name);
     while (!is_numbered && name.stem.len < first.len && !strchr("0123456789", first.ptr[name.stem.len]))
         name.stem.len++;
-    s->before = ARENA_CONCAT(a, folder, name.stem).ptr;
-    s->stars = is_numbered ? "-*-of-*" : "*";
-    s->after = name.ext;
-    return s->before != NULL;
+    set->before = ARENA_CONCAT(a, folder, name.stem).ptr;
+    set->stars = is_numbered ? "-*-of-*" : "*";
+    set->after = name.ext;
+    return set->before != NULL;
 }
 
 /* find_whole_set - finds in FOLDER the set of shards that are there without an index. Returns false if there
  * is none, or no memory. */
-static bool find_whole_set(arena *a, ckpt_str folder, struct whole_set *s)
+static bool find_whole_set(arena *a, ckpt_str folder, struct whole_set *whole_set)
 {
     ckpt_error ignored;
     ckpt_str *names, path = folder.len ? arena_str(a, folder) : STR_LIT(".");
@@ -129,19 +129,20 @@ static bool find_whole_set(arena *a, ckpt_str folder, struct whole_set *s)
     if (!folder_find_set(names, nfiles, &set) ||
         (set.is_numbered && (!shard_name_parse(set.first, &first) || set.n != first.count)))
         return false;
-    *s = (struct whole_set){.paths = arena_array(a, set.n, sizeof *s->paths)};
-    for (size_t i = 0; s->paths && i < nfiles; i++)
-        if (folder_set_has(&set, names[i]) && !(s->paths[s->n++] = ARENA_CONCAT(a, folder, names[i]).ptr))
+    *whole_set = (struct whole_set){.paths = arena_array(a, set.n, sizeof *whole_set->paths)};
+    for (size_t i = 0; whole_set->paths && i < nfiles; i++)
+        if (folder_set_has(&set, names[i]) &&
+            !(whole_set->paths[whole_set->n++] = ARENA_CONCAT(a, folder, names[i]).ptr))
             return false;
-    return s->paths && name_pattern(a, folder, set.first, s);
+    return whole_set->paths && name_pattern(a, folder, set.first, whole_set);
 }
 
-static bool can_open_all(const struct whole_set *s, const ckpt_limits *limits)
+static bool can_open_all(const struct whole_set *set, const ckpt_limits *limits)
 {
     ckpt_error ignored;
-    for (size_t i = 0; i < s->n; i++) {
+    for (size_t i = 0; i < set->n; i++) {
         ckpt_file *shard = NULL;
-        const struct opening o = {.path = s->paths[i], .limits = limits};
+        const struct opening o = {.path = set->paths[i], .limits = limits};
         if (path_check_regular(o.path, &ignored) != CKPT_OK ||
             format_open_path(&o, false, &shard, &ignored) != CKPT_OK)
             return false;
@@ -165,20 +166,20 @@ bool shards_hint_without_index(ckpt_file *f, ckpt_str folder, const char *why, c
 
 /* ---------------------------------------------------------------- folders */
 
-static bool probe_shards(const struct probe *p)
+static bool probe_shards(const struct probe *probe)
 {
-    if (!p->is_folder)
-        return shards_is_index(p);
+    if (!probe->is_folder)
+        return shards_is_index(probe);
     struct folder d;
     struct folder_set set;
-    folder_scan(p->names, p->nnames, &d);
-    return d.nindexes || d.nsingle || folder_find_set(p->names, p->nnames, &set);
+    folder_scan(probe->names, probe->nnames, &d);
+    return d.nindexes || d.nsingle || folder_find_set(probe->names, probe->nnames, &set);
 }
 
 /* prefers_single_file - returns true if transformers loads the single file although there is a set. */
-static bool prefers_single_file(const struct folder *d)
+static bool prefers_single_file(const struct folder *folder)
 {
-    ckpt_str index = str_c(d->index_file), single = str_c(d->single_file);
+    ckpt_str index = str_c(folder->index_file), single = str_c(folder->single_file);
     bool is_bin = str_is(index, "pytorch_model.bin.index.json"),
          is_h5 = str_ends(index, STR_LIT(".h5.index.json"));
     return (str_is(single, "model.safetensors") &&
@@ -186,86 +187,91 @@ static bool prefers_single_file(const struct folder *d)
            (str_is(single, "pytorch_model.bin") && is_bin) || (single.len && is_h5);
 }
 
-static ckpt_str get_weight_key(const void *user, uint32_t i)
+static ckpt_str get_weight_key(const void *user, uint32_t index)
 {
     const struct index *x = user;
-    return i < x->nweights ? x->weights[i].key : str_of("", 0); /* a group without files has no weight */
+    return index < x->nweights ? x->weights[index].key
+                               : str_of("", 0); /* a group without files has no weight */
 }
 
-bool shards_add_weight(struct index *x, const struct weight *w)
+bool shards_add_weight(struct index *index, const struct weight *weight)
 {
-    if (x->nweights == x->cap_weights &&
-        !arena_grow_apart(x->temp, &x->weights, &x->cap_weights, sizeof *x->weights))
+    if (index->nweights == index->cap_weights &&
+        !arena_grow_apart(index->temp, &index->weights, &index->cap_weights, sizeof *index->weights))
         return false;
-    x->weights[x->nweights++] = *w;
+    index->weights[index->nweights++] = *weight;
     return true;
 }
 
-static void free_index(struct index *x)
+static void free_index(struct index *index)
 {
-    for (size_t i = 0; i < x->nshards; i++) {
-        map_free(x->shards[i].pair_of);
-        map_free(x->shards[i].metadata_of);
+    for (size_t i = 0; i < index->nshards; i++) {
+        map_free(index->shards[i].pair_of);
+        map_free(index->shards[i].metadata_of);
     }
-    map_free(x->keys);
-    map_free(x->names);
-    map_free(x->metadata_keys);
-    if (x->weights)
-        arena_free_apart(x->temp, x->weights, x->cap_weights, sizeof *x->weights);
-    if (x->order)
-        arena_free_apart(x->temp, x->order, x->cap_order, sizeof *x->order);
-    arena_free(x->temp);
+    map_free(index->keys);
+    map_free(index->names);
+    map_free(index->metadata_keys);
+    if (index->weights)
+        arena_free_apart(index->temp, index->weights, index->cap_weights, sizeof *index->weights);
+    if (index->order)
+        arena_free_apart(index->temp, index->order, index->cap_order, sizeof *index->order);
+    arena_free(index->temp);
 }
 
-/* merge_files - merges the shards of X, which has no index, and frees what X has. */
-static ckpt_status merge_files(struct index *x, ckpt_status st)
+/* merge_files - merges the shards of INDEX, which has no index, and frees what INDEX has. */
+static ckpt_status merge_files(struct index *index, ckpt_status st)
 {
-    x->has_no_index = true;
-    x->f->dots_are_literal = true;
-    x->keys = map_new_index(1024, get_weight_key, x);
-    x->metadata_keys = map_new(16);
-    x->temp = arena_new(UINT64_MAX);
+    index->has_no_index = true;
+    index->f->dots_are_literal = true;
+    index->keys = map_new_index(1024, get_weight_key, index);
+    index->metadata_keys = map_new(16);
+    index->temp = arena_new(UINT64_MAX);
     if (st == CKPT_OK)
-        st = x->keys && x->metadata_keys && x->temp ? shards_merge(x) : fail_memory(x->err);
-    free_index(x);
+        st = index->keys && index->metadata_keys && index->temp ? shards_merge(index)
+                                                                : fail_memory(index->err);
+    free_index(index);
     return st;
 }
 
-/* add_file - adds the file PATH, called NAME in messages, as a shard of X. */
-static ckpt_status add_file(struct index *x, ckpt_str name, const char *path)
+/* add_file - adds the file PATH, called NAME in messages, as a shard of INDEX. */
+static ckpt_status add_file(struct index *index, ckpt_str name, const char *path)
 {
     const struct shard s = {.name = name, .path = path, .at = CKPT_NO_OFFSET};
-    bool ok = path && name.ptr && arena_push(x->f->a, &x->shards, &x->nshards, &x->cap_shards, &s, sizeof s);
-    return ok ? CKPT_OK : fail_memory(x->err);
+    bool ok = path && name.ptr &&
+              arena_push(index->f->a, &index->shards, &index->nshards, &index->cap_shards, &s, sizeof s);
+    return ok ? CKPT_OK : fail_memory(index->err);
 }
 
 /* add_numbered - adds all shards of the set of FIRST, also those that are missing. FROM is the number of the
  * first: 1, or 0 if there is such a file. */
-static ckpt_status add_numbered(struct index *x, const struct shard_name *first, uint64_t from)
+static ckpt_status add_numbered(struct index *index, const struct shard_name *first, uint64_t from)
 {
-    ckpt_file *f = x->f;
+    ckpt_file *f = index->f;
     if (first->count > MAX_SHARDS)
-        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u shards}", MAX_SHARDS);
+        return fail(index->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u shards}", MAX_SHARDS);
     for (uint64_t k = 0; k < first->count; k++) {
         ckpt_str name = shard_name_make(f->a, first, from + k);
         char *path = name.ptr ? path_make(str_c(f->path), name) : NULL;
-        ckpt_status st = path ? add_file(x, name, arena_str(f->a, str_c(path)).ptr) : fail_memory(x->err);
+        ckpt_status st = path ? add_file(index, name, arena_str(f->a, str_c(path)).ptr)
+                              : fail_memory(index->err);
         free(path);
         CKPT_TRY(st);
     }
     return CKPT_OK;
 }
 
-static ckpt_status add_unnumbered(struct index *x, const struct folder_set *set)
+static ckpt_status add_unnumbered(struct index *index, const struct folder_set *set)
 {
-    ckpt_file *f = x->f;
+    ckpt_file *f = index->f;
     const struct probe *p = f->opening->probe;
     for (size_t i = 0; i < p->nnames; i++) {
         if (!folder_set_has(set, p->names[i]))
             continue;
         char *path = path_make(str_c(f->path), p->names[i]);
         ckpt_str name = arena_str(f->a, p->names[i]);
-        ckpt_status st = path ? add_file(x, name, arena_str(f->a, str_c(path)).ptr) : fail_memory(x->err);
+        ckpt_status st = path ? add_file(index, name, arena_str(f->a, str_c(path)).ptr)
+                              : fail_memory(index->err);
         free(path);
         CKPT_TRY(st);
     }
@@ -288,12 +294,12 @@ static ckpt_status read_folder_set(ckpt_file *f, const struct folder_set *set, c
     return merge_files(&x, st);
 }
 
-ckpt_status shards_merge_files(ckpt_file *f, const struct merging *m, ckpt_error *err)
+ckpt_status shards_merge_files(ckpt_file *f, const struct merging *merging, ckpt_error *err)
 {
-    struct index x = {.f = f, .err = err, .merging = m};
+    struct index x = {.f = f, .err = err, .merging = merging};
     ckpt_status st = CKPT_OK;
-    for (size_t i = 0; st == CKPT_OK && i < m->n; i++) {
-        ckpt_str path = arena_str(f->a, str_c(m->paths[i]));
+    for (size_t i = 0; st == CKPT_OK && i < merging->n; i++) {
+        ckpt_str path = arena_str(f->a, str_c(merging->paths[i]));
         st = add_file(&x, path, path.ptr);
     }
     return merge_files(&x, st);
@@ -311,13 +317,14 @@ static void hint_no_index(ckpt_file *f, ckpt_error *err)
 }
 
 /* open_folder_file - opens the file NAME in place of the folder F, and notes other checkpoints in F. */
-static ckpt_status open_folder_file(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
+static ckpt_status open_folder_file(ckpt_file *f, const struct folder *folder, const char *name,
+                                    ckpt_error *err)
 {
-    char *other = d->nothers ? path_make(str_c(f->path), str_c(d->other)) : NULL;
+    char *other = folder->nothers ? path_make(str_c(f->path), str_c(folder->other)) : NULL;
     ckpt_status st = part_file_replace_folder(f, str_c(f->path), str_c(name), err);
     if (str_ends(str_c(name), STR_LIT(INDEX_SUFFIX)) && (st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED))
         hint_no_index(f, err);
-    if (st == CKPT_OK && d->nindexes + d->nsingle > 1)
+    if (st == CKPT_OK && folder->nindexes + folder->nsingle > 1)
         file_notice(f, "the folder holds more than one copy of the weights; this is %s", name);
     else if (st == CKPT_OK && other && !own_files_contain_path(f, other)) /* it is not a shard of the index */
         file_notice(f, "the folder holds other checkpoints, too; this is %s", name);
@@ -358,176 +365,180 @@ static const char *find_name_fault(ckpt_str name)
     return path_is_unsafe(name) ? "leaves the folder of the index" : NULL;
 }
 
-static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
+static ckpt_status find_shard(struct index *index, ckpt_str name, uint32_t *out)
 {
-    *out = x->nweights ? x->weights[x->nweights - 1].shard : 0; /* neighbours often are in one shard */
-    if (*out < x->nshards && str_eq(name, x->shards[*out].name))
+    *out = index->nweights ? index->weights[index->nweights - 1].shard
+                           : 0; /* neighbours often are in one shard */
+    if (*out < index->nshards && str_eq(name, index->shards[*out].name))
         return CKPT_OK;
     const char *fault = find_name_fault(name);
     if (fault)
-        return json_fail(&x->j,
+        return json_fail(&index->j,
                          "shard name {\"%.*s\"} %s; it must be {=a file name without folders}\n"
                          "no library writes such a name: do not trust this index",
                          STR_ARG(name), fault);
-    CKPT_TRY_ALLOC(map_put(x->names, name, (uint32_t)x->nshards, out), x->err);
+    CKPT_TRY_ALLOC(map_put(index->names, name, (uint32_t)index->nshards, out), index->err);
     if (*out != MAP_NONE)
         return CKPT_OK;
-    if (x->nshards == MAX_SHARDS)
-        return fail(x->err, CKPT_ELIMIT, x->j.event_at, "{more} than {=%u shards}", MAX_SHARDS);
-    const struct shard s = {.name = arena_str(x->f->a, name), .at = x->j.event_at};
-    *out = (uint32_t)x->nshards;
-    bool ok = s.name.ptr && arena_push(x->temp, &x->shards, &x->nshards, &x->cap_shards, &s, sizeof s);
-    return ok ? CKPT_OK : fail_memory(x->err);
+    if (index->nshards == MAX_SHARDS)
+        return fail(index->err, CKPT_ELIMIT, index->j.event_at, "{more} than {=%u shards}", MAX_SHARDS);
+    const struct shard s = {.name = arena_str(index->f->a, name), .at = index->j.event_at};
+    *out = (uint32_t)index->nshards;
+    bool ok = s.name.ptr &&
+              arena_push(index->temp, &index->shards, &index->nshards, &index->cap_shards, &s, sizeof s);
+    return ok ? CKPT_OK : fail_memory(index->err);
 }
 
 /* add_listed - adds KEY, whose file is the text of the current event. */
-static ckpt_status add_listed(struct index *x, ckpt_str key, uint64_t at, bool is_group)
+static ckpt_status add_listed(struct index *index, ckpt_str key, uint64_t at, bool is_group)
 {
     struct weight w = {.key = key, .at = at, .pair = MAP_NONE, .is_group = is_group};
-    CKPT_TRY(find_shard(x, x->j.str, &w.shard));
-    return shards_add_weight(x, &w) ? CKPT_OK : fail_memory(x->err);
+    CKPT_TRY(find_shard(index, index->j.str, &w.shard));
+    return shards_add_weight(index, &w) ? CKPT_OK : fail_memory(index->err);
 }
 
 /* read_group - reads the list of files of the group KEY. */
-static ckpt_status read_group(struct index *x, ckpt_str key, uint64_t at)
+static ckpt_status read_group(struct index *index, ckpt_str key, uint64_t at)
 {
     enum json_event e;
-    while ((e = json_next(&x->j)) == JSON_STRING)
-        CKPT_TRY(add_listed(x, key, at, true));
-    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&x->j, e, "a file of a group", "its name");
+    while ((e = json_next(&index->j)) == JSON_STRING)
+        CKPT_TRY(add_listed(index, key, at, true));
+    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&index->j, e, "a file of a group", "its name");
 }
 
-static ckpt_status read_weight(struct index *x, ckpt_str key)
+static ckpt_status read_weight(struct index *index, ckpt_str key)
 {
-    uint64_t at = x->j.event_at;
-    enum json_event e = json_next(&x->j);
+    uint64_t at = index->j.event_at;
+    enum json_event e = json_next(&index->j);
     uint32_t before;
     bool is_group = e == JSON_ARRAY;
     if (e != JSON_STRING && !is_group)
-        return json_unexpected(&x->j, e, "a value of \"weight_map\"", "the name of a file");
+        return json_unexpected(&index->j, e, "a value of \"weight_map\"", "the name of a file");
     if (is_group) /* Keras writes "/group" */
         key = str_skip(key, key.len && key.ptr[0] == '/');
-    CKPT_TRY_ALLOC(map_put(x->keys, key, (uint32_t)x->nweights, &before), x->err);
+    CKPT_TRY_ALLOC(map_put(index->keys, key, (uint32_t)index->nweights, &before), index->err);
     if (before != MAP_NONE)
-        return json_fail(&x->j, "weight_map lists \"%.*s\" {twice}, {=once} is allowed", STR_ARG(key));
-    return is_group ? read_group(x, key, at) : add_listed(x, key, at, false);
+        return json_fail(&index->j, "weight_map lists \"%.*s\" {twice}, {=once} is allowed", STR_ARG(key));
+    return is_group ? read_group(index, key, at) : add_listed(index, key, at, false);
 }
 
-static ckpt_status read_map(struct index *x)
+static ckpt_status read_map(struct index *index)
 {
-    enum json_event e = json_next(&x->j);
-    if (x->has_weight_map && e != JSON_ERROR)
-        return json_fail(&x->j, "{a second} \"weight_map\", where {=one} is allowed");
+    enum json_event e = json_next(&index->j);
+    if (index->has_weight_map && e != JSON_ERROR)
+        return json_fail(&index->j, "{a second} \"weight_map\", where {=one} is allowed");
     if (e != JSON_OBJECT)
-        return json_unexpected(&x->j, e, "\"weight_map\"", "an object");
-    x->has_weight_map = true;
-    while ((e = json_next(&x->j)) == JSON_KEY)
-        CKPT_TRY(read_weight(x, x->j.str));
-    return json_check_end(&x->j, e, JSON_OBJECT_END);
+        return json_unexpected(&index->j, e, "\"weight_map\"", "an object");
+    index->has_weight_map = true;
+    while ((e = json_next(&index->j)) == JSON_KEY)
+        CKPT_TRY(read_weight(index, index->j.str));
+    return json_check_end(&index->j, e, JSON_OBJECT_END);
 }
 
 /* read_metadata_pair - reads total_size, or adds a text to the metadata, because huggingface_hub records
  * ties as texts. */
-static ckpt_status read_metadata_pair(struct index *x, ckpt_str key, enum json_event e)
+static ckpt_status read_metadata_pair(struct index *index, ckpt_str key, enum json_event event)
 {
     if (str_is(key, "total_size")) {
-        x->total_size_at = x->j.event_at;
-        ckpt_str digits = x->j.str;
-        if (e == JSON_NUMBER && str_ends(digits, STR_LIT(".0"))) /* Keras writes a float */
+        index->total_size_at = index->j.event_at;
+        ckpt_str digits = index->j.str;
+        if (event == JSON_NUMBER && str_ends(digits, STR_LIT(".0"))) /* Keras writes a float */
             digits.len -= 2;
-        x->has_total_size = (e == JSON_NUMBER || e == JSON_STRING) && str_uint(digits, &x->total_size);
-        return json_skip(&x->j, e);
+        index->has_total_size = (event == JSON_NUMBER || event == JSON_STRING) &&
+                                str_uint(digits, &index->total_size);
+        return json_skip(&index->j, event);
     }
-    if (e != JSON_STRING || str_is(key, "total_parameters"))
-        return json_skip(&x->j, e);
-    ckpt_str name = arena_str(x->f->a, key); /* a row of that name needs its NUL */
-    ckpt_str text = arena_str(x->f->a, x->j.str);
-    ckpt_value *k = value_str(x->f->a, name), *v = value_str(x->f->a, text);
-    return name.ptr && text.ptr && k && v ? shards_add_metadata(x, k, v) : fail_memory(x->err);
+    if (event != JSON_STRING || str_is(key, "total_parameters"))
+        return json_skip(&index->j, event);
+    ckpt_str name = arena_str(index->f->a, key); /* a row of that name needs its NUL */
+    ckpt_str text = arena_str(index->f->a, index->j.str);
+    ckpt_value *k = value_str(index->f->a, name), *v = value_str(index->f->a, text);
+    return name.ptr && text.ptr && k && v ? shards_add_metadata(index, k, v) : fail_memory(index->err);
 }
 
-static ckpt_status read_metadata(struct index *x)
+static ckpt_status read_metadata(struct index *index)
 {
-    enum json_event e = json_next(&x->j);
+    enum json_event e = json_next(&index->j);
     if (e != JSON_OBJECT)
-        return json_skip(&x->j, e);
-    while ((e = json_next(&x->j)) == JSON_KEY) {
-        ckpt_str key = x->j.str;
-        CKPT_TRY(read_metadata_pair(x, key, json_next(&x->j)));
+        return json_skip(&index->j, e);
+    while ((e = json_next(&index->j)) == JSON_KEY) {
+        ckpt_str key = index->j.str;
+        CKPT_TRY(read_metadata_pair(index, key, json_next(&index->j)));
     }
-    return json_check_end(&x->j, e, JSON_OBJECT_END);
+    return json_check_end(&index->j, e, JSON_OBJECT_END);
 }
 
-static ckpt_status read_index(struct index *x)
+static ckpt_status read_index(struct index *index)
 {
-    enum json_event e = json_next(&x->j);
+    enum json_event e = json_next(&index->j);
     if (e != JSON_OBJECT)
-        return json_unexpected(&x->j, e, "an index", "a JSON object");
-    while ((e = json_next(&x->j)) == JSON_KEY) {
-        if (str_is(x->j.str, "weight_map"))
-            CKPT_TRY(read_map(x));
-        else if (str_is(x->j.str, "metadata"))
-            CKPT_TRY(read_metadata(x));
+        return json_unexpected(&index->j, e, "an index", "a JSON object");
+    while ((e = json_next(&index->j)) == JSON_KEY) {
+        if (str_is(index->j.str, "weight_map"))
+            CKPT_TRY(read_map(index));
+        else if (str_is(index->j.str, "metadata"))
+            CKPT_TRY(read_metadata(index));
         else
-            CKPT_TRY(json_skip(&x->j, json_next(&x->j)));
+            CKPT_TRY(json_skip(&index->j, json_next(&index->j)));
     }
     if (e == JSON_OBJECT_END)
-        e = json_next(&x->j);
-    return json_check_end(&x->j, e, JSON_END);
+        e = json_next(&index->j);
+    return json_check_end(&index->j, e, JSON_END);
 }
 
 /* ------------------------------------------------------------------- read */
 
-/* is_unlisted - returns true if NAME is the name of a shard of the set X that its index does not have. */
-static bool is_unlisted(const struct index *x, ckpt_str name)
+/* is_unlisted - returns true if NAME is the name of a shard of the set INDEX that its index does not have. */
+static bool is_unlisted(const struct index *index, ckpt_str name)
 {
     struct shard_name first;
-    if (!x->nshards || !shard_name_parse(x->shards[0].name, &first) || map_get(x->names, name) != MAP_NONE)
+    if (!index->nshards || !shard_name_parse(index->shards[0].name, &first) ||
+        map_get(index->names, name) != MAP_NONE)
         return false;
     ckpt_str after_stem = str_skip(name, first.stem.len);
     return str_starts(name, first.stem) && str_starts(after_stem, STR_LIT("-")) &&
            str_ends(name, first.ext) && str_find(after_stem, STR_LIT("-of-"), 0) != SIZE_MAX;
 }
 
-/* hint_all_shards - sets the hint of x->err to the command that reads the shards of X, and those that its
- * index does not have, without the index. */
-static void hint_all_shards(const struct index *x)
+/* hint_all_shards - sets the hint of index->err to the command that reads the shards of INDEX, and those that
+ * its index does not have, without the index. */
+static void hint_all_shards(const struct index *index)
 {
     struct shard_name listed;
     char before[SHELL_WORD_MAX], after[SHELL_WORD_MAX];
-    if (x->f->archive || !shard_name_parse(x->shards[0].name, &listed))
+    if (index->f->archive || !shard_name_parse(index->shards[0].name, &listed))
         return;
-    const char *path = ARENA_CONCAT(x->f->a, folder_of(x->f), listed.stem).ptr;
+    const char *path = ARENA_CONCAT(index->f->a, folder_of(index->f), listed.stem).ptr;
     if (path)
-        error_add_hint(x->err, "if it belongs to the model: ckpt convert %s-*-of-*%s -o fixed%.*s",
+        error_add_hint(index->err, "if it belongs to the model: ckpt convert %s-*-of-*%s -o fixed%.*s",
                        shell_path(path, before), shell_word(listed.ext, "", "", after),
                        STR_ARG(str_eq(listed.ext, STR_LIT(".bin")) ? STR_LIT(".pt") : listed.ext));
 }
 
-/* report_left_out - reports the tensors of OTHER, called NAME, that the index X does not have. Those that it
- * has are in another shard: OTHER is of an older set. */
-static ckpt_status report_left_out(struct index *x, ckpt_str name, const ckpt_file *other)
+/* report_left_out - reports the tensors of OTHER, called NAME, that the index INDEX does not have. Those that
+ * it has are in another shard: OTHER is of an older set. */
+static ckpt_status report_left_out(struct index *index, ckpt_str name, const ckpt_file *other)
 {
     size_t n = 0;
     ckpt_str first = STR_LIT("");
     for (uint32_t i = 0; i < other->table.nrows; i++) {
         ckpt_str key = table_name(&other->table, i);
-        if (map_get(x->keys, key) == MAP_NONE && n++ == 0)
+        if (map_get(index->keys, key) == MAP_NONE && n++ == 0)
             first = key;
     }
     if (!n)
         return CKPT_OK;
-    x->f->leaves_out = true;
-    file_notice(x->f, "%.*s is not in the index: its %zu tensor%s, such as \"%.*s\", %s left out",
+    index->f->leaves_out = true;
+    file_notice(index->f, "%.*s is not in the index: its %zu tensor%s, such as \"%.*s\", %s left out",
                 STR_ARG(name), n, n == 1 ? "" : "s", STR_ARG(first), n == 1 ? "is" : "are");
-    if (!x->f->check)
+    if (!index->f->check)
         return CKPT_OK;
     (void)fail(
-        x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+        index->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
         "{%.*s} is not in {=the index}, and has %zu tensor%s that no other shard has, such as \"%.*s\"",
         STR_ARG(name), n, n == 1 ? "" : "s", STR_ARG(first));
-    hint_all_shards(x);
-    return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
+    hint_all_shards(index);
+    return file_report_fault_as(index->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, index->err);
 }
 
 static ckpt_status open_unlisted(const ckpt_file *f, const char *path, ckpt_file **out, ckpt_error *err)
@@ -537,24 +548,25 @@ static ckpt_status open_unlisted(const ckpt_file *f, const char *path, ckpt_file
     return f->archive ? format_open(&o, out, err) : format_open_path(&o, false, out, err);
 }
 
-/* find_left_out - looks for shards next to the index X that it does not name. One that cannot be read is left
- * to those who name it. */
-static ckpt_status find_left_out(struct index *x)
+/* find_left_out - looks for shards next to the index INDEX that it does not name. One that cannot be read is
+ * left to those who name it. */
+static ckpt_status find_left_out(struct index *index)
 {
     ckpt_error ignored;
-    ckpt_str *names, folder = folder_of(x->f);
+    ckpt_str *names, folder = folder_of(index->f);
     size_t n;
-    ckpt_str path = folder.len ? arena_str(x->f->a, folder) : STR_LIT(".");
-    ckpt_status st = path.ptr ? folder_list_all(x->f, path.ptr, &names, &n, &ignored) : fail_memory(x->err);
+    ckpt_str path = folder.len ? arena_str(index->f->a, folder) : STR_LIT(".");
+    ckpt_status st = path.ptr ? folder_list_all(index->f, path.ptr, &names, &n, &ignored)
+                              : fail_memory(index->err);
     if (st != CKPT_OK) /* a folder may be readable by name only */
-        return st == CKPT_ENOMEM ? fail_memory(x->err) : CKPT_OK;
+        return st == CKPT_ENOMEM ? fail_memory(index->err) : CKPT_OK;
     for (size_t i = 0, looked_at = 0; st == CKPT_OK && i < n && looked_at < MAX_UNLISTED; i++) {
         ckpt_file *other = NULL;
-        if (!is_unlisted(x, names[i]))
+        if (!is_unlisted(index, names[i]))
             continue;
         char *file = path_make(folder, names[i]);
-        if (file && open_unlisted(x->f, file, &other, &ignored) == CKPT_OK) {
-            st = report_left_out(x, names[i], other);
+        if (file && open_unlisted(index->f, file, &other, &ignored) == CKPT_OK) {
+            st = report_left_out(index, names[i], other);
             file_free(other);
         }
         looked_at++;
@@ -564,56 +576,57 @@ static ckpt_status find_left_out(struct index *x)
 }
 
 /* find_wanted - returns the weight that NAME, perhaps with "[slice]" after it, is; MAP_NONE: none. */
-static uint32_t find_wanted(const struct index *x, const char *name)
+static uint32_t find_wanted(const struct index *index, const char *name)
 {
     const char *slice = strrchr(name, '[');
-    uint32_t i = map_get(x->keys, str_c(name));
-    return i == MAP_NONE && slice ? map_get(x->keys, str_of(name, (size_t)(slice - name))) : i;
+    uint32_t i = map_get(index->keys, str_c(name));
+    return i == MAP_NONE && slice ? map_get(index->keys, str_of(name, (size_t)(slice - name))) : i;
 }
 
 /* mark_unwanted - marks the shards that hold nothing that the caller wants. None is, if the index does not
  * list all that is wanted: then it may be in any shard, and errors suggest similar names. */
-static void mark_unwanted(struct index *x)
+static void mark_unwanted(struct index *index)
 {
-    const ckpt_file *f = x->f;
+    const ckpt_file *f = index->f;
     const struct opening *o = f->opening;
-    x->is_partial = o->nwanted && !f->check && !f->salvage;
-    for (size_t i = 0; x->is_partial && i < o->nwanted; i++) {
-        uint32_t w = find_wanted(x, o->wanted[i]);
-        x->is_partial = w != MAP_NONE && !x->weights[w].is_group;
+    index->is_partial = o->nwanted && !f->check && !f->salvage;
+    for (size_t i = 0; index->is_partial && i < o->nwanted; i++) {
+        uint32_t w = find_wanted(index, o->wanted[i]);
+        index->is_partial = w != MAP_NONE && !index->weights[w].is_group;
     }
-    for (size_t i = 0; x->is_partial && i < x->nshards; i++)
-        x->shards[i].is_unwanted = true;
-    for (size_t i = 0; x->is_partial && i < o->nwanted; i++)
-        x->shards[x->weights[find_wanted(x, o->wanted[i])].shard].is_unwanted = false;
+    for (size_t i = 0; index->is_partial && i < index->nshards; i++)
+        index->shards[i].is_unwanted = true;
+    for (size_t i = 0; index->is_partial && i < o->nwanted; i++)
+        index->shards[index->weights[find_wanted(index, o->wanted[i])].shard].is_unwanted = false;
 }
 
-static ckpt_status read_index_file(struct index *x, source *src)
+static ckpt_status read_index_file(struct index *index, source *src)
 {
-    ckpt_file *f = x->f;
+    ckpt_file *f = index->f;
     if (src->size > f->limits.max_header)
-        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of {%llu bytes}; the limit is {=%llu}",
+        return fail(index->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of {%llu bytes}; the limit is {=%llu}",
                     (unsigned long long)src->size, (unsigned long long)f->limits.max_header);
     file_raise_budget(f, src->size);
-    x->temp = arena_new(UINT64_MAX); /* by the size of the index, and by the shards */
-    char *text = x->temp ? arena_alloc(x->temp, (size_t)src->size) : NULL;
-    x->keys = map_new_index((size_t)src->size / 128, get_weight_key, x);
-    x->names = map_new(16);
-    x->metadata_keys = map_new(16);
-    CKPT_TRY_ALLOC(text && x->keys && x->names && x->metadata_keys, x->err);
-    CKPT_TRY(source_read(src, 0, text, (size_t)src->size, x->err));
-    json_init(&x->j, str_of(text, (size_t)src->size), 0, x->temp, x->err);
-    ckpt_status st = read_index(x);
+    index->temp = arena_new(UINT64_MAX); /* by the size of the index, and by the shards */
+    char *text = index->temp ? arena_alloc(index->temp, (size_t)src->size) : NULL;
+    index->keys = map_new_index((size_t)src->size / 128, get_weight_key, index);
+    index->names = map_new(16);
+    index->metadata_keys = map_new(16);
+    CKPT_TRY_ALLOC(text && index->keys && index->names && index->metadata_keys, index->err);
+    CKPT_TRY(source_read(src, 0, text, (size_t)src->size, index->err));
+    json_init(&index->j, str_of(text, (size_t)src->size), 0, index->temp, index->err);
+    ckpt_status st = read_index(index);
     if (st == CKPT_OK) {
-        mark_unwanted(x);
-        CKPT_TRY(shards_merge(x));
-        return x->is_partial ? CKPT_OK : find_left_out(x);
+        mark_unwanted(index);
+        CKPT_TRY(shards_merge(index));
+        return index->is_partial ? CKPT_OK : find_left_out(index);
     }
     if (check_is_fault(st))
-        (void)shards_hint_without_index(x->f, folder_of(x->f), NO_INDEX, x->err);
-    if (x->f->salvage)
-        error_add_hint(x->err, "without the index the shards are not known: salvage each shard by itself");
-    error_add_position(x->err, 0, STR_LIT("index"));
+        (void)shards_hint_without_index(index->f, folder_of(index->f), NO_INDEX, index->err);
+    if (index->f->salvage)
+        error_add_hint(index->err,
+                       "without the index the shards are not known: salvage each shard by itself");
+    error_add_position(index->err, 0, STR_LIT("index"));
     return st;
 }
 

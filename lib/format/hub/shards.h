@@ -71,21 +71,21 @@ struct index {
     ckpt_error *err;
 };
 
-/* shards_is_index - returns true if P is a JSON object with a weight_map. */
-bool shards_is_index(const struct probe *p);
-/* shards_add_weight - adds W to the weights of X. False: no memory. */
-bool shards_add_weight(struct index *x, const struct weight *w);
-/* shards_find_next_file - moves J, at the beginning of the text of an index, to the next file name in the
+/* shards_is_index - returns true if PROBE is a JSON object with a weight_map. */
+bool shards_is_index(const struct probe *probe);
+/* shards_add_weight - adds WEIGHT to the weights of INDEX. False: no memory. */
+bool shards_add_weight(struct index *index, const struct weight *weight);
+/* shards_find_next_file - moves SCAN, at the beginning of the text of an index, to the next file name in the
  * weight_map, and sets *KEY to the name of the tensor in it. *FOUND_MAP is false before the first call.
- * False: there are no more, or J has an error. */
-bool shards_find_next_file(json_scan *j, bool *found_map, ckpt_str *key);
+ * False: there are no more, or SCAN has an error. */
+bool shards_find_next_file(json_scan *scan, bool *found_map, ckpt_str *key);
 /* shards_hint_without_index - if FOLDER (empty: the current one), where F or its index is, has shards that
  * can be read without the index, sets the hint of ERR to WHY and the command for that, and returns true. In
  * an archive, no command does that. */
 bool shards_hint_without_index(ckpt_file *f, ckpt_str folder, const char *why, ckpt_error *err);
-/* shards_merge_files - merges the checkpoints of M into F, which has nothing yet; no tensor may be in two of
- * them. */
-ckpt_status shards_merge_files(ckpt_file *f, const struct merging *m, ckpt_error *err);
+/* shards_merge_files - merges the checkpoints of MERGING into F, which has nothing yet; no tensor may be in
+ * two of them. */
+ckpt_status shards_merge_files(ckpt_file *f, const struct merging *merging, ckpt_error *err);
 /* shards_is_set - returns true if F was read from shards. */
 bool shards_is_set(const ckpt_file *f);
 

@@ -72,10 +72,10 @@ struct shard_set {
 
 /* ------------------------------------------------------------------ names */
 
-static void put_terminated(buf *b, const char *text, size_t n)
+static void put_terminated(buf *out, const char *text, size_t nbytes)
 {
-    buf_put(b, text, n);
-    buf_byte(b, 0);
+    buf_put(out, text, nbytes);
+    buf_byte(out, 0);
 }
 
 /* keeps_shards - returns true if the output has the shards of the input, a set. */
@@ -92,90 +92,94 @@ bool shards_are_wanted(const ckpt_plan *p, const struct write_job *job)
 
 /* is_shard_of_format - sets *NAME to the parts of the name of the input's first shard. False: it has not the
  * name of a shard, or a suffix of another format. */
-static bool is_shard_of_format(const struct shard_set *s, struct shard_name *name)
+static bool is_shard_of_format(const struct shard_set *set, struct shard_name *name)
 {
-    const ckpt_file *f = s->p->file;
+    const ckpt_file *f = set->p->file;
     return f->nparts && shard_name_parse(str_after_last(str_c(f->parts[0]->path), '/'), name) &&
-           str_is(name->ext, s->kind->ext);
+           str_is(name->ext, set->kind->ext);
 }
 
-/* set_output_names - sets s->folder, s->stem and s->ext from the output path: a file, or a folder that need
- * not exist. */
-static ckpt_status set_output_names(struct shard_set *s, ckpt_error *err)
+/* set_output_names - sets set->folder, set->stem and set->ext from the output path: a file, or a folder that
+ * need not exist. */
+static ckpt_status set_output_names(struct shard_set *set, ckpt_error *err)
 {
-    const char *path = s->job->path;
+    const char *path = set->job->path;
     if (str_ends(str_c(path), STR_LIT(INDEX_SUFFIX)))
-        path = arena_str(s->p->a, str_of(path, strlen(path) - strlen(INDEX_SUFFIX))).ptr;
+        path = arena_str(set->p->a, str_of(path, strlen(path) - strlen(INDEX_SUFFIX))).ptr;
     CKPT_TRY_ALLOC(path, err);
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
     struct shard_name first;
-    bool keeps_names = keeps_shards(s->p, s->job) && is_shard_of_format(s, &first);
-    ckpt_str stem = keeps_names ? first.stem : str_c(s->kind->stem),
-             ext = keeps_names ? first.ext : str_c(s->kind->ext);
+    bool keeps_names = keeps_shards(set->p, set->job) && is_shard_of_format(set, &first);
+    ckpt_str stem = keeps_names ? first.stem : str_c(set->kind->stem),
+             ext = keeps_names ? first.ext : str_c(set->kind->ext);
     bool is_file = dot && dot > base && (format_by_suffix(path) || strcmp(dot, ".bin") == 0) &&
                    !source_is_folder(path);
     if (strcmp(path, "-") == 0)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "shards are several files, standard output is one\n"
                     "name a folder, or the file that the shards are to be named after");
-    buf_put(&s->folder, path, is_file ? (size_t)(base - path) : strlen(path));
+    buf_put(&set->folder, path, is_file ? (size_t)(base - path) : strlen(path));
     if (!is_file && *base)
-        buf_byte(&s->folder, '/');
-    buf_byte(&s->folder, 0);
-    put_terminated(&s->stem, is_file ? base : stem.ptr, is_file ? (size_t)(dot - base) : stem.len);
-    put_terminated(&s->ext, is_file ? dot : ext.ptr, is_file ? strlen(dot) : ext.len);
-    return buf_ok(&s->folder) && buf_ok(&s->stem) && buf_ok(&s->ext) ? CKPT_OK : fail_memory(err);
+        buf_byte(&set->folder, '/');
+    buf_byte(&set->folder, 0);
+    put_terminated(&set->stem, is_file ? base : stem.ptr, is_file ? (size_t)(dot - base) : stem.len);
+    put_terminated(&set->ext, is_file ? dot : ext.ptr, is_file ? strlen(dot) : ext.len);
+    return buf_ok(&set->folder) && buf_ok(&set->stem) && buf_ok(&set->ext) ? CKPT_OK : fail_memory(err);
 }
 
-static uint32_t count_files(const struct shard_set *s) { return s->layout.nshards + s->kind->has_index; }
+static uint32_t count_files(const struct shard_set *set)
+{
+    return set->layout.nshards + set->kind->has_index;
+}
 
 /* make_single_path - returns the path of a single shard, which has no number. */
-static const char *make_single_path(const struct shard_set *s)
+static const char *make_single_path(const struct shard_set *set)
 {
-    return arena_printf(s->p->a, "%s%s%s", (const char *)s->folder.data, (const char *)s->stem.data,
-                        (const char *)s->ext.data)
+    return arena_printf(set->p->a, "%s%s%s", (const char *)set->folder.data, (const char *)set->stem.data,
+                        (const char *)set->ext.data)
         .ptr;
 }
 
-/* make_shard_path - returns the path of shard K, or of the index if K is nshards. */
-static const char *make_shard_path(const struct shard_set *s, uint32_t k)
+/* make_shard_path - returns the path of shard INDEX, or of the index if INDEX is nshards. */
+static const char *make_shard_path(const struct shard_set *set, uint32_t index)
 {
-    const char *folder = (const char *)s->folder.data, *stem = (const char *)s->stem.data;
-    const char *ext = (const char *)s->ext.data;
-    if (k == s->layout.nshards)
-        return arena_printf(s->p->a, "%s%s%s.index.json", folder, stem, ext).ptr;
-    if (s->layout.nshards == 1)
-        return make_single_path(s);
-    return arena_printf(s->p->a, "%s%s-%05u-of-%05u%s", folder, stem, k + 1, s->layout.nshards, ext).ptr;
+    const char *folder = (const char *)set->folder.data, *stem = (const char *)set->stem.data;
+    const char *ext = (const char *)set->ext.data;
+    if (index == set->layout.nshards)
+        return arena_printf(set->p->a, "%s%s%s.index.json", folder, stem, ext).ptr;
+    if (set->layout.nshards == 1)
+        return make_single_path(set);
+    return arena_printf(set->p->a, "%s%s-%05u-of-%05u%s", folder, stem, index + 1, set->layout.nshards, ext)
+        .ptr;
 }
 
-static ckpt_status make_paths(struct shard_set *s, ckpt_error *err)
+static ckpt_status make_paths(struct shard_set *set, ckpt_error *err)
 {
-    s->paths = arena_array(s->p->a, s->layout.nshards + 1, sizeof *s->paths);
-    for (uint32_t k = 0; s->paths && k <= s->layout.nshards; k++)
-        CKPT_TRY_ALLOC(s->paths[k] = make_shard_path(s, k), err);
-    return s->paths ? CKPT_OK : fail_memory(err);
+    set->paths = arena_array(set->p->a, set->layout.nshards + 1, sizeof *set->paths);
+    for (uint32_t k = 0; set->paths && k <= set->layout.nshards; k++)
+        CKPT_TRY_ALLOC(set->paths[k] = make_shard_path(set, k), err);
+    return set->paths ? CKPT_OK : fail_memory(err);
 }
 
 /* ------------------------------------------------------------------ index */
 
-static void write_metadata_pair(buf *b, ckpt_str key, ckpt_str text)
+static void write_metadata_pair(buf *out, ckpt_str key, ckpt_str text)
 {
-    buf_put_cstr(b, ",\n    ");
-    json_quote_ascii(b, key);
-    buf_put_cstr(b, ": ");
-    json_quote_ascii(b, text);
+    buf_put_cstr(out, ",\n    ");
+    json_quote_ascii(out, key);
+    buf_put_cstr(out, ": ");
+    json_quote_ascii(out, text);
 }
 
-static ckpt_status write_metadata(struct shard_set *s, buf *b, size_t first_alias, ckpt_error *err)
+static ckpt_status write_metadata(struct shard_set *set, buf *out, size_t first_alias, ckpt_error *err)
 {
     size_t added;
-    buf_printf(b, "{\n  \"metadata\": {\n    \"total_size\": %llu", (unsigned long long)s->layout.total);
-    CKPT_TRY(ties_update_metadata(s->p, first_alias, &s->metadata, &s->nmetadata, &added, err));
-    for (size_t i = 0; i < s->nmetadata; i++)
-        if (!str_is(s->metadata[i].key, "total_size") && !str_is(s->metadata[i].key, "format"))
-            write_metadata_pair(b, s->metadata[i].key, s->metadata[i].text);
-    buf_put_cstr(b, "\n  },\n");
+    buf_printf(out, "{\n  \"metadata\": {\n    \"total_size\": %llu", (unsigned long long)set->layout.total);
+    CKPT_TRY(ties_update_metadata(set->p, first_alias, &set->metadata, &set->nmetadata, &added, err));
+    for (size_t i = 0; i < set->nmetadata; i++)
+        if (!str_is(set->metadata[i].key, "total_size") && !str_is(set->metadata[i].key, "format"))
+            write_metadata_pair(out, set->metadata[i].key, set->metadata[i].text);
+    buf_put_cstr(out, "\n  },\n");
     return CKPT_OK;
 }
 
@@ -195,40 +199,40 @@ static int compare_map_positions(const void *pa, const void *pb)
 }
 
 /* write_weight_map - writes the units in the order of the shards; within a shard, heads of groups first. */
-static ckpt_status write_weight_map(const struct shard_set *s, buf *b, ckpt_error *err)
+static ckpt_status write_weight_map(const struct shard_set *set, buf *out, ckpt_error *err)
 {
-    struct map_position *positions = calloc(s->layout.nunits, sizeof *positions);
+    struct map_position *positions = calloc(set->layout.nunits, sizeof *positions);
     CKPT_TRY_ALLOC(positions, err);
-    for (uint32_t u = 0; u < s->layout.nunits; u++)
-        positions[u] = (struct map_position){s->layout.units[u].shard, s->layout.units[u].parent != u, u};
-    qsort(positions, s->layout.nunits, sizeof *positions, compare_map_positions);
-    buf_put_cstr(b, "  \"weight_map\": {");
-    for (uint32_t i = 0; i < s->layout.nunits; i++) {
-        buf_put_cstr(b, i ? ",\n    " : "\n    ");
-        json_quote_ascii(b, s->layout.units[positions[i].unit].name);
-        buf_put_cstr(b, ": ");
-        json_quote_ascii(b, str_after_last(str_c(s->paths[positions[i].shard]), '/'));
+    for (uint32_t u = 0; u < set->layout.nunits; u++)
+        positions[u] = (struct map_position){set->layout.units[u].shard, set->layout.units[u].parent != u, u};
+    qsort(positions, set->layout.nunits, sizeof *positions, compare_map_positions);
+    buf_put_cstr(out, "  \"weight_map\": {");
+    for (uint32_t i = 0; i < set->layout.nunits; i++) {
+        buf_put_cstr(out, i ? ",\n    " : "\n    ");
+        json_quote_ascii(out, set->layout.units[positions[i].unit].name);
+        buf_put_cstr(out, ": ");
+        json_quote_ascii(out, str_after_last(str_c(set->paths[positions[i].shard]), '/'));
     }
-    buf_put_cstr(b, "\n  }\n}");
+    buf_put_cstr(out, "\n  }\n}");
     free(positions);
-    return buf_ok(b) ? CKPT_OK : fail_memory(err);
+    return buf_ok(out) ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status write_index(struct shard_set *s, size_t first_alias, ckpt_error *err)
+static ckpt_status write_index(struct shard_set *set, size_t first_alias, ckpt_error *err)
 {
-    struct sink_options sink_opts = plan_sink_options(s->p, s->job->opts);
-    sink_opts.batch = &s->batch;
-    const char *path = s->paths[s->layout.nshards];
+    struct sink_options sink_opts = plan_sink_options(set->p, set->job->opts);
+    sink_opts.batch = &set->batch;
+    const char *path = set->paths[set->layout.nshards];
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = write_metadata(s, &b, first_alias, err);
+    ckpt_status st = write_metadata(set, &b, first_alias, err);
     if (st == CKPT_OK)
-        st = write_weight_map(s, &b, err);
-    if (st == CKPT_OK && !s->job->opts->dry_run)
+        st = write_weight_map(set, &b, err);
+    if (st == CKPT_OK && !set->job->opts->dry_run)
         st = sink_write_whole_file(path, &sink_opts, buf_view(&b), err);
-    s->job->result->bytes += b.len;
+    set->job->result->bytes += b.len;
     buf_free(&b);
-    return st == CKPT_OK ? plan_note_output(s->p, path, err) : st;
+    return st == CKPT_OK ? plan_note_output(set->p, path, err) : st;
 }
 
 /* ------------------------------------------------------------------ write */
@@ -240,10 +244,10 @@ static int report_progress(void *user, uint64_t done, uint64_t total)
     return s->job->opts->progress(s->job->opts->user, s->done_bytes + done, s->layout.total);
 }
 
-static ckpt_status check_replaceable(const struct shard_set *s, const char *path, ckpt_error *err)
+static ckpt_status check_replaceable(const struct shard_set *set, const char *path, ckpt_error *err)
 {
-    bool replaces = s->kind->has_index || s->layout.nshards == 1;
-    if ((s->job->opts->force && replaces) || access(path, F_OK) != 0)
+    bool replaces = set->kind->has_index || set->layout.nshards == 1;
+    if ((set->job->opts->force && replaces) || access(path, F_OK) != 0)
         return CKPT_OK;
     ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written\n%s",
                           replaces ? "use -f to replace it"
@@ -251,11 +255,11 @@ static ckpt_status check_replaceable(const struct shard_set *s, const char *path
     return name_file_if_failed(st, path, err);
 }
 
-/* find_single_file - sets s->single_path to the single file that the set replaces, if it exists. */
-static ckpt_status find_single_file(struct shard_set *s, ckpt_error *err)
+/* find_single_file - sets set->single_path to the single file that the set replaces, if it exists. */
+static ckpt_status find_single_file(struct shard_set *set, ckpt_error *err)
 {
     struct stat st;
-    const char *path = make_single_path(s);
+    const char *path = make_single_path(set);
     CKPT_TRY_ALLOC(path, err);
     bool name_exists = lstat(path, &st) == 0, is_link = name_exists && S_ISLNK(st.st_mode);
     bool has_target = name_exists && (!is_link || stat(path, &st) == 0);
@@ -265,9 +269,9 @@ static ckpt_status find_single_file(struct shard_set *s, ckpt_error *err)
         return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced"),
                                    path, err);
     if (has_target)
-        CKPT_TRY(own_files_contain(s->p->file, &st, &s->single_is_input, err));
-    s->single_path = path;
-    return s->single_is_input ? CKPT_OK : check_replaceable(s, path, err);
+        CKPT_TRY(own_files_contain(set->p->file, &st, &set->single_is_input, err));
+    set->single_path = path;
+    return set->single_is_input ? CKPT_OK : check_replaceable(set, path, err);
 }
 
 static ckpt_status add_inode(void *user, const struct stat *st, ckpt_error *err)
@@ -275,47 +279,49 @@ static ckpt_status add_inode(void *user, const struct stat *st, ckpt_error *err)
     return map_put_num(user, (uint64_t)st->st_ino, 0, NULL) ? CKPT_OK : fail_memory(err);
 }
 
-/* check_output - checks that the path of file K is not a file of the input and may be replaced. */
-static ckpt_status check_output(const struct shard_set *s, uint32_t k, const map *inodes, ckpt_error *err)
+/* check_output - checks that the path of file INDEX is not a file of the input and may be replaced. */
+static ckpt_status check_output(const struct shard_set *set, uint32_t index, const map *inodes,
+                                ckpt_error *err)
 {
     struct stat file_stat;
-    bool exists = stat(s->paths[k], &file_stat) == 0;
-    if (exists && (map_get_num(inodes, (uint64_t)file_stat.st_ino) != MAP_NONE || s->p->file->nparts == 0))
-        CKPT_TRY(own_files_check_output(s->p->file, s->paths[k], s->layout.nshards == 1, err));
-    return check_replaceable(s, s->paths[k], err);
+    bool exists = stat(set->paths[index], &file_stat) == 0;
+    if (exists && (map_get_num(inodes, (uint64_t)file_stat.st_ino) != MAP_NONE || set->p->file->nparts == 0))
+        CKPT_TRY(own_files_check_output(set->p->file, set->paths[index], set->layout.nshards == 1, err));
+    return check_replaceable(set, set->paths[index], err);
 }
 
-static ckpt_status check_outputs(struct shard_set *s, ckpt_error *err)
+static ckpt_status check_outputs(struct shard_set *set, ckpt_error *err)
 {
-    map *inodes = map_new(s->p->file->nparts + 1);
-    ckpt_status st = inodes ? own_files_visit(s->p->file, add_inode, inodes, err) : fail_memory(err);
+    map *inodes = map_new(set->p->file->nparts + 1);
+    ckpt_status st = inodes ? own_files_visit(set->p->file, add_inode, inodes, err) : fail_memory(err);
     if (st == CKPT_OK)
-        st = own_files_check_set(s->p->file, (const char *)s->folder.data, (const char *)s->stem.data,
-                                 (const char *)s->ext.data, err);
-    for (uint32_t k = 0; st == CKPT_OK && k < count_files(s); k++) /* index, too: a single shard removes it */
-        st = check_output(s, k, inodes, err);
+        st = own_files_check_set(set->p->file, (const char *)set->folder.data, (const char *)set->stem.data,
+                                 (const char *)set->ext.data, err);
+    for (uint32_t k = 0; st == CKPT_OK && k < count_files(set);
+         k++) /* index, too: a single shard removes it */
+        st = check_output(set, k, inodes, err);
     map_free(inodes);
     CKPT_TRY(st);
-    return s->layout.nshards > 1 && s->kind->has_index ? find_single_file(s, err) : CKPT_OK;
+    return set->layout.nshards > 1 && set->kind->has_index ? find_single_file(set, err) : CKPT_OK;
 }
 
 /* keep_old_set - gives the old set second names, before the first file of the new set is placed. */
-static ckpt_status keep_old_set(struct shard_set *s, ckpt_error *err)
+static ckpt_status keep_old_set(struct shard_set *set, ckpt_error *err)
 {
-    const ckpt_write_options *o = s->job->opts;
-    if (s->replaced || !o->force || !s->kind->has_index)
+    const ckpt_write_options *o = set->job->opts;
+    if (set->replaced || !o->force || !set->kind->has_index)
         return CKPT_OK;
-    return replaced_begin(s->paths, s->layout.nshards + 1, (const char *)s->stem.data,
-                          (const char *)s->ext.data, !o->no_sync, &s->replaced, err);
+    return replaced_begin(set->paths, set->layout.nshards + 1, (const char *)set->stem.data,
+                          (const char *)set->ext.data, !o->no_sync, &set->replaced, err);
 }
 
-static ckpt_status make_folder(struct shard_set *s, ckpt_error *err)
+static ckpt_status make_folder(struct shard_set *set, ckpt_error *err)
 {
-    const char *folder = (const char *)s->folder.data;
-    if (s->job->opts->dry_run || !folder[0] || source_is_folder(folder))
+    const char *folder = (const char *)set->folder.data;
+    if (set->job->opts->dry_run || !folder[0] || source_is_folder(folder))
         return CKPT_OK;
-    s->made_folder = temp_target_make(&s->new_folder, folder);
-    if (s->made_folder || errno == EEXIST)
+    set->made_folder = temp_target_make(&set->new_folder, folder);
+    if (set->made_folder || errno == EEXIST)
         return CKPT_OK;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder for the shards");
     sink_hint_folder(err, folder);
@@ -323,95 +329,95 @@ static ckpt_status make_folder(struct shard_set *s, ckpt_error *err)
 }
 
 /* place_files - moves the finished files into place, the index after the shards. */
-static ckpt_status place_files(struct shard_set *s, ckpt_error *err)
+static ckpt_status place_files(struct shard_set *set, ckpt_error *err)
 {
     size_t placed = 0;
-    ckpt_status st = keep_old_set(s, err);
+    ckpt_status st = keep_old_set(set, err);
     if (st == CKPT_OK)
-        st = sink_batch_commit(&s->batch, &placed, err);
-    s->nplaced += placed;
+        st = sink_batch_commit(&set->batch, &placed, err);
+    set->nplaced += placed;
     return st;
 }
 
 /* undo_set - restores the old files, unless the new set is complete. */
-static void undo_set(struct shard_set *s, size_t first_output)
+static void undo_set(struct shard_set *set, size_t first_output)
 {
-    size_t end_output = first_output + s->nplaced;
-    end_output = end_output < s->p->report.noutputs ? end_output : s->p->report.noutputs;
-    sink_batch_abort(&s->batch);
-    bool all_placed = s->layout.nshards > 1 && s->nplaced == count_files(s);
-    if (s->is_complete || (all_placed && !s->single_stays)) {
-        if (s->single_path && !s->single_is_input)
-            (void)unlink(s->single_path);
-        replaced_done(s->replaced);
+    size_t end_output = first_output + set->nplaced;
+    end_output = end_output < set->p->report.noutputs ? end_output : set->p->report.noutputs;
+    sink_batch_abort(&set->batch);
+    bool all_placed = set->layout.nshards > 1 && set->nplaced == count_files(set);
+    if (set->is_complete || (all_placed && !set->single_stays)) {
+        if (set->single_path && !set->single_is_input)
+            (void)unlink(set->single_path);
+        replaced_done(set->replaced);
         return;
     }
     for (size_t i = first_output; i < end_output; i++)
-        if (!s->job->opts->force)
-            (void)unlink(s->p->report.outputs[i]);
-    if (s->replaced)
-        replaced_undo(s->replaced, s->nplaced);
-    s->p->report.noutputs = first_output;
+        if (!set->job->opts->force)
+            (void)unlink(set->p->report.outputs[i]);
+    if (set->replaced)
+        replaced_undo(set->replaced, set->nplaced);
+    set->p->report.noutputs = first_output;
 }
 
-/* write_shard - sets the mask of the plan to the tensors of shard K and writes them by the writer of the
+/* write_shard - sets the mask of the plan to the tensors of shard INDEX and writes them by the writer of the
  * format. The layout has resolved ties. */
-static ckpt_status write_shard(struct shard_set *s, uint32_t k, ckpt_error *err)
+static ckpt_status write_shard(struct shard_set *set, uint32_t index, ckpt_error *err)
 {
-    ckpt_write_options opts = *s->job->opts;
+    ckpt_write_options opts = *set->job->opts;
     ckpt_write_result result = {0};
     struct write_job job = {
-        .path = s->paths[k], .opts = &opts, .result = &result, .batch = &s->batch, .has_index = true};
-    size_t dropped = s->p->report.ndropped;
+        .path = set->paths[index], .opts = &opts, .result = &result, .batch = &set->batch, .has_index = true};
+    size_t dropped = set->p->report.ndropped;
     opts.max_shard = 0;
     opts.keep_shards = 0;
     opts.ties = CKPT_TIES_COPY;
-    if (!s->kind->has_index) {
-        job.shard.number = k;
-        job.shard.count = s->layout.nshards;
-        job.shard.tensors = s->layout.n;
+    if (!set->kind->has_index) {
+        job.shard.number = index;
+        job.shard.count = set->layout.nshards;
+        job.shard.tensors = set->layout.n;
     }
-    opts.user = opts.progress ? s : NULL;
+    opts.user = opts.progress ? set : NULL;
     opts.progress = opts.progress ? report_progress : NULL;
-    uint32_t begin = s->layout.begins[k];
-    size_t n = s->layout.begins[k + 1] - begin;
-    CKPT_TRY(plan_narrow(s->p, s->layout.entries + begin, n, err));
-    CKPT_TRY(s->format->write(s->p, &job, err));
-    if (k) /* the first shard has counted what is dropped */
-        s->p->report.ndropped = dropped;
-    s->job->result->tensors += result.tensors;
-    s->job->result->bytes += result.bytes;
-    s->done_bytes += s->layout.sizes[k];
+    uint32_t begin = set->layout.begins[index];
+    size_t n = set->layout.begins[index + 1] - begin;
+    CKPT_TRY(plan_narrow(set->p, set->layout.entries + begin, n, err));
+    CKPT_TRY(set->format->write(set->p, &job, err));
+    if (index) /* the first shard has counted what is dropped */
+        set->p->report.ndropped = dropped;
+    set->job->result->tensors += result.tensors;
+    set->job->result->bytes += result.bytes;
+    set->done_bytes += set->layout.sizes[index];
     return CKPT_OK;
 }
 
 /* make_shard_metadata - makes the metadata of each shard: `format` alone if there is an index, which has the
  * other pairs; else all of them. */
-static ckpt_status make_shard_metadata(const struct shard_set *s, ckpt_value **out, ckpt_error *err)
+static ckpt_status make_shard_metadata(const struct shard_set *set, ckpt_value **out, ckpt_error *err)
 {
-    *out = s->p->file->metadata;
-    if (!s->kind->has_index)
+    *out = set->p->file->metadata;
+    if (!set->kind->has_index)
         return CKPT_OK;
-    ckpt_value *format = s->p->file->metadata ? value_get(s->p->file->metadata, "format") : NULL;
+    ckpt_value *format = set->p->file->metadata ? value_get(set->p->file->metadata, "format") : NULL;
     *out = NULL;
     if (!format)
         return CKPT_OK;
-    ckpt_value *key = value_str(s->p->a, STR_LIT("format"));
-    *out = value_new(s->p->a, CKPT_V_DICT, 0);
-    return key && *out && value_put(s->p->a, *out, key, format) ? CKPT_OK : fail_memory(err);
+    ckpt_value *key = value_str(set->p->a, STR_LIT("format"));
+    *out = value_new(set->p->a, CKPT_V_DICT, 0);
+    return key && *out && value_put(set->p->a, *out, key, format) ? CKPT_OK : fail_memory(err);
 }
 
-static const char *get_folder(const struct shard_set *s)
+static const char *get_folder(const struct shard_set *set)
 {
-    return s->folder.len > 1 ? (const char *)s->folder.data : ".";
+    return set->folder.len > 1 ? (const char *)set->folder.data : ".";
 }
 
 /* sync_folder - makes removals durable: after a power cut, a removed file must not reappear and be read
  * instead of the new one. A folder without read permission cannot be synced. */
-static ckpt_status sync_folder(const struct shard_set *s, ckpt_error *err)
+static ckpt_status sync_folder(const struct shard_set *set, ckpt_error *err)
 {
-    const char *folder = get_folder(s);
-    if (s->job->opts->no_sync)
+    const char *folder = get_folder(set);
+    if (set->job->opts->no_sync)
         return CKPT_OK;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool ok = fd >= 0 ? fsync(fd) == 0 || errno == EINVAL || errno == EROFS : errno == EACCES;
@@ -425,130 +431,133 @@ static ckpt_status sync_folder(const struct shard_set *s, ckpt_error *err)
 
 /* remove_single_file - removes the single file that the complete set replaces, or gives a notice if it is the
  * input. */
-static ckpt_status remove_single_file(struct shard_set *s, ckpt_error *err)
+static ckpt_status remove_single_file(struct shard_set *set, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
-    if (s->single_path && s->single_is_input)
-        plan_notice(s->p, "%s, the input, is still there, and some loaders prefer it to the set: rm %s",
-                    s->single_path, shell_path(s->single_path, word));
-    else if (s->single_path && !s->job->opts->dry_run && unlink(s->single_path) != 0 && errno != ENOENT) {
-        s->single_stays = true;
+    if (set->single_path && set->single_is_input)
+        plan_notice(set->p, "%s, the input, is still there, and some loaders prefer it to the set: rm %s",
+                    set->single_path, shell_path(set->single_path, word));
+    else if (set->single_path && !set->job->opts->dry_run && unlink(set->single_path) != 0 &&
+             errno != ENOENT) {
+        set->single_stays = true;
         ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the file that the set replaces");
-        return name_file_if_failed(st, s->single_path, err);
+        return name_file_if_failed(st, set->single_path, err);
     }
-    s->is_complete = true;
-    return s->single_path && !s->single_is_input && !s->job->opts->dry_run ? sync_folder(s, err) : CKPT_OK;
+    set->is_complete = true;
+    return set->single_path && !set->single_is_input && !set->job->opts->dry_run ? sync_folder(set, err)
+                                                                                 : CKPT_OK;
 }
 
 /* publish - if ST, the status of writing the files, is CKPT_OK, moves those that wait into place and calls
  * FINISH. Restores the old files if that fails. A signal has to wait, because a part of a set is of no use,
  * and all is written. */
-static ckpt_status publish(struct shard_set *s, ckpt_status st, size_t first_output,
-                           ckpt_status (*finish)(struct shard_set *s, ckpt_error *err), ckpt_error *err)
+static ckpt_status publish(struct shard_set *set, ckpt_status st, size_t first_output,
+                           ckpt_status (*finish)(struct shard_set *set, ckpt_error *err), ckpt_error *err)
 {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    if (st == CKPT_OK && !s->job->opts->dry_run)
-        st = place_files(s, err);
+    if (st == CKPT_OK && !set->job->opts->dry_run)
+        st = place_files(set, err);
     if (st == CKPT_OK)
-        st = finish(s, err);
+        st = finish(set, err);
     if (st == CKPT_OK)
-        replaced_done(s->replaced);
+        replaced_done(set->replaced);
     else
-        undo_set(s, first_output);
+        undo_set(set, first_output);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return st;
 }
 
 /* get_max_waiting - returns how many finished files may wait to be moved into place; each has two
  * descriptors. */
-static size_t get_max_waiting(const struct shard_set *s)
+static size_t get_max_waiting(const struct shard_set *set)
 {
     struct rlimit file_limit;
-    size_t parts = s->p->file->nparts, open = part_files_max_open();
+    size_t parts = set->p->file->nparts, open = part_files_max_open();
     size_t used = (parts < open ? parts : open) + OTHER_FILES;
     if (getrlimit(RLIMIT_NOFILE, &file_limit) != 0 || file_limit.rlim_cur / 2 > used + MAX_WAITING)
         return MAX_WAITING;
     return file_limit.rlim_cur > used + 2 ? (size_t)(file_limit.rlim_cur - used) / 2 : 1;
 }
 
-static ckpt_status write_set(struct shard_set *s, size_t first_alias, ckpt_error *err)
+static ckpt_status write_set(struct shard_set *set, size_t first_alias, ckpt_error *err)
 {
-    ckpt_value *input_metadata = s->p->file->metadata, *shard_metadata;
-    size_t outputs = s->p->report.noutputs, max_waiting = get_max_waiting(s);
-    CKPT_TRY(make_shard_metadata(s, &shard_metadata, err));
-    ckpt_status st = make_folder(s, err);
-    if (st == CKPT_OK && !s->job->opts->dry_run)
-        temp_clean_folder(&s->batch.cleaned_folder, get_folder(s), s->paths, count_files(s));
-    s->p->file->metadata = shard_metadata;
-    for (uint32_t k = 0; st == CKPT_OK && k < s->layout.nshards; k++) {
-        if (s->batch.n == max_waiting)
-            st = place_files(s, err);
+    ckpt_value *input_metadata = set->p->file->metadata, *shard_metadata;
+    size_t outputs = set->p->report.noutputs, max_waiting = get_max_waiting(set);
+    CKPT_TRY(make_shard_metadata(set, &shard_metadata, err));
+    ckpt_status st = make_folder(set, err);
+    if (st == CKPT_OK && !set->job->opts->dry_run)
+        temp_clean_folder(&set->batch.cleaned_folder, get_folder(set), set->paths, count_files(set));
+    set->p->file->metadata = shard_metadata;
+    for (uint32_t k = 0; st == CKPT_OK && k < set->layout.nshards; k++) {
+        if (set->batch.n == max_waiting)
+            st = place_files(set, err);
         if (st == CKPT_OK)
-            st = write_shard(s, k, err);
+            st = write_shard(set, k, err);
     }
-    s->p->file->metadata = input_metadata;
+    set->p->file->metadata = input_metadata;
     if (st == CKPT_OK)
-        st = file_check_unchanged(s->p->file, err); /* once: input and output may have thousands of files */
-    if (st == CKPT_OK && s->kind->has_index)
-        st = write_index(s, first_alias, err);
-    s->job->result->tensors += s->p->report.naliases - first_alias; /* the index records them */
-    return publish(s, st, outputs, remove_single_file, err);
+        st = file_check_unchanged(set->p->file, err); /* once: input and output may have thousands of files */
+    if (st == CKPT_OK && set->kind->has_index)
+        st = write_index(set, first_alias, err);
+    set->job->result->tensors += set->p->report.naliases - first_alias; /* the index records them */
+    return publish(set, st, outputs, remove_single_file, err);
 }
 
 /* remove_index - removes the index of the set that a single shard replaces. */
-static ckpt_status remove_index(struct shard_set *s, ckpt_error *err)
+static ckpt_status remove_index(struct shard_set *set, ckpt_error *err)
 {
-    if (s->replaced && !replaced_remove_index(s->replaced))
+    if (set->replaced && !replaced_remove_index(set->replaced))
         return fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index of the set that is replaced");
-    s->is_complete = true;
-    return s->replaced ? sync_folder(s, err) : CKPT_OK;
+    set->is_complete = true;
+    return set->replaced ? sync_folder(set, err) : CKPT_OK;
 }
 
-static ckpt_status write_single_shard(struct shard_set *s, ckpt_error *err)
+static ckpt_status write_single_shard(struct shard_set *set, ckpt_error *err)
 {
-    ckpt_write_options o = *s->job->opts;
-    struct write_job job = {.path = s->paths[0], .opts = &o, .result = s->job->result, .batch = &s->batch};
-    size_t outputs = s->p->report.noutputs;
+    ckpt_write_options o = *set->job->opts;
+    struct write_job job = {
+        .path = set->paths[0], .opts = &o, .result = set->job->result, .batch = &set->batch};
+    size_t outputs = set->p->report.noutputs;
     o.max_shard = 0;
     o.keep_shards = 0;
-    ckpt_status st = make_folder(s, err);
-    st = st == CKPT_OK ? s->format->write(s->p, &job, err) : st;
-    return publish(s, st, outputs, remove_index, err);
+    ckpt_status st = make_folder(set, err);
+    st = st == CKPT_OK ? set->format->write(set->p, &job, err) : st;
+    return publish(set, st, outputs, remove_index, err);
 }
 
 /* -------------------------------------------------------------------- all */
 
-static ckpt_status write_layout(struct shard_set *s, ckpt_error *err)
+static ckpt_status write_layout(struct shard_set *set, ckpt_error *err)
 {
-    ckpt_plan *p = s->p;
+    ckpt_plan *p = set->p;
     struct plan_saved saved;
     size_t first_alias = p->report.naliases, dropped = p->report.ndropped;
-    ckpt_write_options o = *s->job->opts;
-    if (!s->kind->has_index && o.ties == CKPT_TIES_DROP) /* nothing would record them */
+    ckpt_write_options o = *set->job->opts;
+    if (!set->kind->has_index && o.ties == CKPT_TIES_DROP) /* nothing would record them */
         o.ties = CKPT_TIES_COPY;
-    o.keep_shards = keeps_shards(p, s->job);
+    o.keep_shards = keeps_shards(p, set->job);
     if (!o.max_shard && !o.keep_shards)
         o.max_shard = DEFAULT_MAX_SHARD;
     CKPT_TRY(plan_update_entries(p, err));
-    CKPT_TRY(plan_metadata(p, &s->metadata, &s->nmetadata, err));
+    CKPT_TRY(plan_metadata(p, &set->metadata, &set->nmetadata, err));
     CKPT_TRY(plan_save(p, &saved, err));
-    ckpt_status st = set_output_names(s, err);
+    ckpt_status st = set_output_names(set, err);
     if (st == CKPT_OK)
-        st = shards_lay_out(p, &o, s->kind->shares_storages, &s->layout, err);
+        st = shards_lay_out(p, &o, set->kind->shares_storages, &set->layout, err);
     if (st == CKPT_OK)
-        st = make_paths(s, err);
+        st = make_paths(set, err);
     if (st == CKPT_OK)
-        st = check_outputs(s, err);
-    if (st == CKPT_OK && s->layout.nshards > 1)
-        st = write_set(s, first_alias, err);
+        st = check_outputs(set, err);
+    if (st == CKPT_OK && set->layout.nshards > 1)
+        st = write_set(set, first_alias, err);
     plan_restore(p, &saved);
-    if (st != CKPT_OK || s->layout.nshards > 1)
+    if (st != CKPT_OK || set->layout.nshards > 1)
         return st;
     p->report.naliases = first_alias;
     p->report.ndropped = dropped;
-    return write_single_shard(s, err);
+    return write_single_shard(set, err);
 }
 
 static const struct kind *get_kind(const ckpt_plan *p, const struct format **format)

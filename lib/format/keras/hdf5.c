@@ -32,11 +32,11 @@ struct reading {
 
 /* ----------------------------------------------------------------------------- values */
 
-static ckpt_status keep_value(struct reading *r, ckpt_str name, ckpt_value *v)
+static ckpt_status keep_value(struct reading *reading, ckpt_str name, ckpt_value *node)
 {
-    const struct value value = {name, v};
-    bool kept = name.ptr && v && ARENA_PUSH(r->k->f->a, r, values, &value);
-    return kept ? CKPT_OK : fail_memory(r->k->err);
+    const struct value value = {name, node};
+    bool kept = name.ptr && node && ARENA_PUSH(reading->k->f->a, reading, values, &value);
+    return kept ? CKPT_OK : fail_memory(reading->k->err);
 }
 
 static ckpt_status take_attribute(void *user, ckpt_str path, ckpt_str name, ckpt_value *value,
@@ -66,15 +66,15 @@ static ckpt_status take_link(void *user, ckpt_str path, const char *kind, ckpt_s
 }
 
 /* add_values - adds the values, after all tensors. A value with the name of a tensor is left out. */
-static ckpt_status add_values(struct reading *r)
+static ckpt_status add_values(struct reading *reading)
 {
-    for (size_t i = 0; i < r->nvalues; i++) {
-        const struct value *v = &r->values[i];
-        if (map_get(r->k->names, v->name) != MAP_NONE)
-            file_notice(r->k->f, "\"%.*s\" is a tensor and an attribute: the attribute is left out",
+    for (size_t i = 0; i < reading->nvalues; i++) {
+        const struct value *v = &reading->values[i];
+        if (map_get(reading->k->names, v->name) != MAP_NONE)
+            file_notice(reading->k->f, "\"%.*s\" is a tensor and an attribute: the attribute is left out",
                         STR_ARG(v->name));
         else
-            CKPT_TRY(kit_add_value(r->k, v->name, v->value));
+            CKPT_TRY(kit_add_value(reading->k, v->name, v->value));
     }
     return CKPT_OK;
 }
@@ -103,15 +103,15 @@ static ckpt_status decode_chunk(void *user, source *stored, spool *to, ckpt_erro
     return hdf5_decode(user, stored, to, err);
 }
 
-/* get_skipped_filters - returns the filters of DATASET, as bits, that were not applied to chunk C. */
-static uint32_t get_skipped_filters(const struct hdf5_dataset *dataset, const struct hdf5_chunk *c)
+/* get_skipped_filters - returns the filters of DATASET, as bits, that were not applied to chunk CHUNK. */
+static uint32_t get_skipped_filters(const struct hdf5_dataset *dataset, const struct hdf5_chunk *chunk)
 {
-    return c->skipped_filters & ((1u << dataset->nfilters) - 1);
+    return chunk->skipped_filters & ((1u << dataset->nfilters) - 1);
 }
 
-static bool is_stored_raw(const struct hdf5_dataset *dataset, const struct hdf5_chunk *c)
+static bool is_stored_raw(const struct hdf5_dataset *dataset, const struct hdf5_chunk *chunk)
 {
-    return get_skipped_filters(dataset, c) == (1u << dataset->nfilters) - 1;
+    return get_skipped_filters(dataset, chunk) == (1u << dataset->nfilters) - 1;
 }
 
 /* make_decoder - makes a decoder for those of CHUNKS to which just the filters SKIPPED were not applied. */
@@ -200,45 +200,49 @@ static bool has_checksum(const struct hdf5_dataset *dataset)
     return false;
 }
 
-/* set_conversion - sets how the stored elements of DATASET, in pieces of T, become those of its dtype. */
-static void set_conversion(const struct hdf5_dataset *dataset, struct kit_tensor *t)
+/* set_conversion - sets how the stored elements of DATASET, in pieces of TENSOR, become those of its
+ * dtype. */
+static void set_conversion(const struct hdf5_dataset *dataset, struct kit_tensor *tensor)
 {
-    t->width = dataset->type.size;
+    tensor->width = dataset->type.size;
     if (dataset->type.kind != HDF5_NUMBER || !dataset->type.is_converted)
         return;
-    t->big_endian = false;
-    t->convert = hdf5_numbers;
-    t->how_to_convert = &dataset->type;
+    tensor->big_endian = false;
+    tensor->convert = hdf5_numbers;
+    tensor->how_to_convert = &dataset->type;
 }
 
-/* add_converted - adds T, whose elements in DATASET are contiguous, but not stored as those of its dtype. */
-static ckpt_status add_converted(struct reading *r, const struct hdf5_dataset *dataset, struct kit_tensor *t)
+/* add_converted - adds TENSOR, whose elements in DATASET are contiguous, but not stored as those of its
+ * dtype. */
+static ckpt_status add_converted(struct reading *reading, const struct hdf5_dataset *dataset,
+                                 struct kit_tensor *tensor)
 {
     static const uint64_t origin[HDF5_MAX_RANK];
     const struct piece whole = {
         .offset = origin, .size = dataset->shape, .src = dataset->src, .at = dataset->data_offset};
-    t->pieces = &whole;
-    t->npieces = 1;
-    set_conversion(dataset, t);
-    return kit_add_tensor(r->k, t);
+    tensor->pieces = &whole;
+    tensor->npieces = 1;
+    set_conversion(dataset, tensor);
+    return kit_add_tensor(reading->k, tensor);
 }
 
-/* add_chunked - adds T, the data set DATASET, which is chunked or unwritten. Elements that are not stored
- * have the fill value. */
-static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *dataset, struct kit_tensor *t)
+/* add_chunked - adds TENSOR, the data set DATASET, which is chunked or unwritten. Elements that are not
+ * stored have the fill value. */
+static ckpt_status add_chunked(struct reading *reading, const struct hdf5_dataset *dataset,
+                               struct kit_tensor *tensor)
 {
     static const struct piece none;
-    struct chunks chunks = {.reading = r, .dataset = dataset, .a = arena_new(UINT64_MAX)};
-    ckpt_status st = chunks.a ? add_blocks_to_decode(&chunks) : fail_memory(r->k->err);
+    struct chunks chunks = {.reading = reading, .dataset = dataset, .a = arena_new(UINT64_MAX)};
+    ckpt_status st = chunks.a ? add_blocks_to_decode(&chunks) : fail_memory(reading->k->err);
     if (st == CKPT_OK && dataset->nchunks)
         st = set_pieces(&chunks);
     if (st == CKPT_OK) {
-        t->pieces = dataset->nchunks ? chunks.pieces : &none;
-        t->npieces = dataset->nchunks;
-        t->fill = dataset->fill;
-        set_conversion(dataset, t);
-        t->checks_itself = has_checksum(dataset);
-        st = kit_add_tensor(r->k, t);
+        tensor->pieces = dataset->nchunks ? chunks.pieces : &none;
+        tensor->npieces = dataset->nchunks;
+        tensor->fill = dataset->fill;
+        set_conversion(dataset, tensor);
+        tensor->checks_itself = has_checksum(dataset);
+        st = kit_add_tensor(reading->k, tensor);
     }
     for (uint32_t i = 0; i < 1u << HDF5_MAX_FILTERS; i++)
         if (chunks.decoders[i])
@@ -249,73 +253,75 @@ static ckpt_status add_chunked(struct reading *r, const struct hdf5_dataset *dat
 
 /* ---------------------------------------------------------------------------- tensors */
 
-static bool set_dtype(arena *a, const struct hdf5_dataset *dataset, struct kit_tensor *t)
+static bool set_dtype(arena *a, const struct hdf5_dataset *dataset, struct kit_tensor *tensor)
 {
     const struct hdf5_type *type = &dataset->type;
-    t->t.dtype = CKPT_DT_NAMED;
-    t->t.nbytes = dataset->nbytes;
-    t->big_endian = type->big_endian;
+    tensor->t.dtype = CKPT_DT_NAMED;
+    tensor->t.nbytes = dataset->nbytes;
+    tensor->big_endian = type->big_endian;
     switch (type->kind) {
-    case HDF5_NUMBER: t->t.dtype = (uint16_t)type->dtype; break;
-    case HDF5_LONGDOUBLE: t->t.dtype_name = "float128"; break;
+    case HDF5_NUMBER: tensor->t.dtype = (uint16_t)type->dtype; break;
+    case HDF5_LONGDOUBLE: tensor->t.dtype_name = "float128"; break;
     case HDF5_FIXED_TEXT:
-    case HDF5_TEXT: t->t.dtype_name = "string"; break;
-    case HDF5_OPAQUE: t->t.dtype_name = arena_printf(a, "V%u", type->size).ptr; break;
+    case HDF5_TEXT: tensor->t.dtype_name = "string"; break;
+    case HDF5_OPAQUE: tensor->t.dtype_name = arena_printf(a, "V%u", type->size).ptr; break;
     case HDF5_RECORD:
-        t->t.dtype_name = "struct";
-        t->t.note = ARENA_CONCAT(a, STR_LIT("fields "), type->what);
+        tensor->t.dtype_name = "struct";
+        tensor->t.note = ARENA_CONCAT(a, STR_LIT("fields "), type->what);
         break;
-    default: t->t.dtype = CKPT_DT_NONE; break;
+    default: tensor->t.dtype = CKPT_DT_NONE; break;
     }
-    return t->t.dtype != CKPT_DT_NAMED || (t->t.dtype_name && (type->kind != HDF5_RECORD || t->t.note.ptr));
+    return tensor->t.dtype != CKPT_DT_NAMED ||
+           (tensor->t.dtype_name && (type->kind != HDF5_RECORD || tensor->t.note.ptr));
 }
 
-static ckpt_status add_row_without_data(struct reading *r, const struct hdf5_dataset *dataset,
-                                        struct kit_tensor *t)
+static ckpt_status add_row_without_data(struct reading *reading, const struct hdf5_dataset *dataset,
+                                        struct kit_tensor *tensor)
 {
     if (!dataset->is_null) {
-        t->t.kind = CKPT_OPAQUE;
-        t->t.note = arena_str(r->k->f->a, str_c(dataset->why_unreadable));
-        r->first_refused = r->nrefused++ ? r->first_refused : dataset->path;
-        r->why_refused = r->why_refused ? r->why_refused : t->t.note.ptr;
-        CKPT_TRY_ALLOC(t->t.note.ptr, r->k->err);
+        tensor->t.kind = CKPT_OPAQUE;
+        tensor->t.note = arena_str(reading->k->f->a, str_c(dataset->why_unreadable));
+        reading->first_refused = reading->nrefused++ ? reading->first_refused : dataset->path;
+        reading->why_refused = reading->why_refused ? reading->why_refused : tensor->t.note.ptr;
+        CKPT_TRY_ALLOC(tensor->t.note.ptr, reading->k->err);
     } else {
-        t->t.note = STR_LIT("null dataspace");
-        t->has_no_shape = true;
+        tensor->t.note = STR_LIT("null dataspace");
+        tensor->has_no_shape = true;
     }
-    return kit_add_tensor(r->k, t);
+    return kit_add_tensor(reading->k, tensor);
 }
 
-/* add_bytes - adds T with the bytes of SRC, and releases SRC. SRC NULL: fails for lack of memory. */
-static ckpt_status add_bytes(struct reading *r, struct kit_tensor *t, source *src)
+/* add_bytes - adds TENSOR with the bytes of SRC, and releases SRC. SRC NULL: fails for lack of memory. */
+static ckpt_status add_bytes(struct reading *reading, struct kit_tensor *tensor, source *src)
 {
-    CKPT_TRY_ALLOC(src, r->k->err);
-    t->src = src;
-    ckpt_status st = kit_add_tensor(r->k, t);
+    CKPT_TRY_ALLOC(src, reading->k->err);
+    tensor->src = src;
+    ckpt_status st = kit_add_tensor(reading->k, tensor);
     source_unref(src);
     return st;
 }
 
-static ckpt_status add_tensor(struct reading *r, struct hdf5_dataset *dataset, struct kit_tensor *t)
+static ckpt_status add_tensor(struct reading *reading, struct hdf5_dataset *dataset,
+                              struct kit_tensor *tensor)
 {
-    CKPT_TRY_ALLOC(set_dtype(r->k->f->a, dataset, t), r->k->err);
+    CKPT_TRY_ALLOC(set_dtype(reading->k->f->a, dataset, tensor), reading->k->err);
     if (dataset->why_unreadable || dataset->is_null)
-        return add_row_without_data(r, dataset, t);
+        return add_row_without_data(reading, dataset, tensor);
     if (dataset->texts.ptr) {
-        t->t.nbytes = dataset->texts.len;
-        t->nbytes = dataset->texts.len;
-        return add_bytes(r, t, source_mem(dataset->texts.ptr, dataset->texts.len, CKPT_NO_OFFSET));
+        tensor->t.nbytes = dataset->texts.len;
+        tensor->nbytes = dataset->texts.len;
+        return add_bytes(reading, tensor, source_mem(dataset->texts.ptr, dataset->texts.len, CKPT_NO_OFFSET));
     }
     if (dataset->is_unwritten)
-        t->t.note = STR_LIT("unwritten");
+        tensor->t.note = STR_LIT("unwritten");
     if (dataset->nbytes && (dataset->is_chunked || dataset->is_unwritten))
-        return add_chunked(r, dataset, t);
+        return add_chunked(reading, dataset, tensor);
     if (dataset->nbytes && dataset->type.is_converted)
-        return add_converted(r, dataset, t);
-    t->src = dataset->src;
-    t->src_offset = dataset->nbytes ? dataset->data_offset : 0;
-    t->nbytes = dataset->nbytes;
-    return kit_add_tensor(r->k, t);
+        return add_converted(reading, dataset, tensor);
+    tensor->src = dataset->src;
+    tensor->src_offset = dataset->nbytes ? dataset->data_offset : 0;
+    tensor->nbytes = dataset->nbytes;
+    return kit_add_tensor(reading->k, tensor);
 }
 
 static ckpt_status take_dataset(void *user, const struct hdf5_dataset *found, ckpt_error *err)
@@ -341,34 +347,37 @@ static ckpt_status take_fault(void *user, ckpt_str path, ckpt_status st, ckpt_er
     return file_report_lost(r->k->f, st, str_c(err->where), err);
 }
 
-static ckpt_status read_objects(struct reading *r, source *src)
+static ckpt_status read_objects(struct reading *reading, source *src)
 {
-    ckpt_file *f = r->k->f;
-    const struct hdf5_visitor visitor = {.user = r,
+    ckpt_file *f = reading->k->f;
+    const struct hdf5_visitor visitor = {.user = reading,
                                          .max_unstored = f->limits.max_expanded,
                                          .on_dataset = take_dataset,
                                          .on_attribute = take_attribute,
                                          .on_link = take_link,
                                          .on_fault = take_fault};
-    CKPT_TRY(hdf5_visit(src, f->a, &visitor, r->k->err));
-    CKPT_TRY(add_values(r));
-    if (r->nrefused)
-        file_notice(f, "%zu tensor%s cannot be read, such as \"%.*s\": %s", r->nrefused,
-                    r->nrefused == 1 ? "" : "s", STR_ARG(r->first_refused), r->why_refused);
+    CKPT_TRY(hdf5_visit(src, f->a, &visitor, reading->k->err));
+    CKPT_TRY(add_values(reading));
+    if (reading->nrefused)
+        file_notice(f, "%zu tensor%s cannot be read, such as \"%.*s\": %s", reading->nrefused,
+                    reading->nrefused == 1 ? "" : "s", STR_ARG(reading->first_refused), reading->why_refused);
     return CKPT_OK;
 }
 
-ckpt_status keras_read_hdf5(struct kit *k, source *src)
+ckpt_status keras_read_hdf5(struct kit *kit, source *src)
 {
     struct reading r = {
-        .k = k, .cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE), .row_of = map_new(64)};
-    ckpt_status st = r.cache && r.row_of ? read_objects(&r, src) : fail_memory(k->err);
+        .k = kit, .cache = block_cache_new(BLOCKS_IN_MEMORY, BLOCKS_IN_FILE), .row_of = map_new(64)};
+    ckpt_status st = r.cache && r.row_of ? read_objects(&r, src) : fail_memory(kit->err);
     block_cache_unref(r.cache);
     map_free(r.row_of);
     return st;
 }
 
-static bool probe(const struct probe *p) { return !p->zip && recognize_as(p, SIGN_HDF5); }
+static bool probe(const struct probe *this_probe)
+{
+    return !this_probe->zip && recognize_as(this_probe, SIGN_HDF5);
+}
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {

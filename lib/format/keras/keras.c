@@ -23,13 +23,13 @@
 #define WEIGHTS STR_LIT("model.weights.h5")
 #define NPZ     STR_LIT("model.weights.npz")
 
-static bool probe(const struct probe *p)
+static bool probe(const struct probe *this_probe)
 {
-    if (p->is_folder)
-        return probe_has(p, "metadata.json") && probe_has(p, "config.json") &&
-               probe_has(p, "model.weights.h5");
-    return p->zip && zip_find(p->zip, STR_LIT("config.json")) >= 0 &&
-           (zip_find(p->zip, WEIGHTS) >= 0 || zip_find(p->zip, NPZ) >= 0);
+    if (this_probe->is_folder)
+        return probe_has(this_probe, "metadata.json") && probe_has(this_probe, "config.json") &&
+               probe_has(this_probe, "model.weights.h5");
+    return this_probe->zip && zip_find(this_probe->zip, STR_LIT("config.json")) >= 0 &&
+           (zip_find(this_probe->zip, WEIGHTS) >= 0 || zip_find(this_probe->zip, NPZ) >= 0);
 }
 
 /* set_producer - sets the producer of F to the version of Keras in METADATA, the text of metadata.json. */
@@ -43,37 +43,38 @@ static void set_producer(ckpt_file *f, ckpt_str metadata)
         f->producer = ARENA_CONCAT(f->a, STR_LIT("Keras "), version);
 }
 
-static ckpt_status add_text_value(struct kit *k, const char *name, ckpt_str text)
+static ckpt_status add_text_value(struct kit *kit, const char *name, ckpt_str text)
 {
     if (strcmp(name, "metadata.json") == 0)
-        set_producer(k->f, text);
-    return kit_add_value(k, str_c(name), value_str(k->f->a, text));
+        set_producer(kit->f, text);
+    return kit_add_value(kit, str_c(name), value_str(kit->f->a, text));
 }
 
-static ckpt_status add_member(struct kit *k, zip *z, const char *name)
+static ckpt_status add_member(struct kit *kit, zip *archive, const char *name)
 {
-    int64_t i = zip_find(z, str_c(name));
+    int64_t i = zip_find(archive, str_c(name));
     ckpt_str text;
     if (i < 0)
         return CKPT_OK;
-    ckpt_status st = zip_load_member(z, (size_t)i, k->f->limits.max_header, &text, k->err);
+    ckpt_status st = zip_load_member(archive, (size_t)i, kit->f->limits.max_header, &text, kit->err);
     if (st == CKPT_OK)
-        return add_text_value(k, name, text);
-    error_add_position(k->err, z->entries[i].header_offset, str_c(name));
-    return file_report_lost(k->f, st, str_c(name), k->err);
+        return add_text_value(kit, name, text);
+    error_add_position(kit->err, archive->entries[i].header_offset, str_c(name));
+    return file_report_lost(kit->f, st, str_c(name), kit->err);
 }
 
-/* unpack - replaces *MEMBER, which inflates entry E while it is read, by a source of the inflated bytes. */
-static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **member, ckpt_error *err)
+/* unpack - replaces *MEMBER, which inflates entry ENTRY while it is read, by a source of the inflated
+ * bytes. */
+static ckpt_status unpack(ckpt_file *f, const struct zip_entry *entry, source **member, ckpt_error *err)
 {
-    uint64_t max_size = file_max_unpacked(f, e->csize);
+    uint64_t max_size = file_max_unpacked(f, entry->csize);
     uint32_t crc = 0;
-    if (e->usize > max_size)
-        return fail(err, CKPT_ELIMIT, e->header_offset,
+    if (entry->usize > max_size)
+        return fail(err, CKPT_ELIMIT, entry->header_offset,
                     "unpacks to {%llu bytes}; the limit is {=%llu}\n"
                     "raise it with --max-expanded (max_expanded in ckpt_limits)",
-                    (unsigned long long)e->usize, (unsigned long long)max_size);
-    spool *to = spool_new(e->usize);
+                    (unsigned long long)entry->usize, (unsigned long long)max_size);
+    spool *to = spool_new(entry->usize);
     CKPT_TRY_ALLOC(to, err);
     ckpt_status st = spool_copy(to, *member, 0, (*member)->size, err);
     source *unpacked = spool_source(to);
@@ -81,83 +82,83 @@ static ckpt_status unpack(ckpt_file *f, const struct zip_entry *e, source **memb
     *member = unpacked;
     if (st == CKPT_OK)
         st = source_crc(unpacked, 0, unpacked->size, CRC_32, &crc, err);
-    if (st == CKPT_OK && crc != e->crc && !e->crc_unknown)
-        st = fail(err, CKPT_ECHECKSUM, e->header_offset,
-                  "its bytes have the CRC-32 {%08x}, the archive records {=%08x}", crc, e->crc);
+    if (st == CKPT_OK && crc != entry->crc && !entry->crc_unknown)
+        st = fail(err, CKPT_ECHECKSUM, entry->header_offset,
+                  "its bytes have the CRC-32 {%08x}, the archive records {=%08x}", crc, entry->crc);
     return st;
 }
 
-static ckpt_status read_weights(struct kit *k, zip *z, size_t i)
+static ckpt_status read_weights(struct kit *kit, zip *archive, size_t index)
 {
     source *member = NULL;
-    ckpt_status st = zip_open_member(z, i, &member, k->err);
+    ckpt_status st = zip_open_member(archive, index, &member, kit->err);
     if (st == CKPT_OK)
-        st = source_locate(member, k->err);
-    if (st == CKPT_OK && z->entries[i].method != ZIP_STORED)
-        st = unpack(k->f, &z->entries[i], &member, k->err);
+        st = source_locate(member, kit->err);
+    if (st == CKPT_OK && archive->entries[index].method != ZIP_STORED)
+        st = unpack(kit->f, &archive->entries[index], &member, kit->err);
     if (st == CKPT_OK)
-        st = keras_read_hdf5(k, member);
-    if (st == CKPT_OK && z->entries[i].method == ZIP_STORED)
-        table_check_first(&k->f->table, member);
+        st = keras_read_hdf5(kit, member);
+    if (st == CKPT_OK && archive->entries[index].method == ZIP_STORED)
+        table_check_first(&kit->f->table, member);
     source_unref(member);
     if (st != CKPT_OK)
-        error_add_position(k->err, z->entries[i].header_offset, z->entries[i].name);
-    return file_report_fault(k->f, st, k->err);
+        error_add_position(kit->err, archive->entries[index].header_offset, archive->entries[index].name);
+    return file_report_fault(kit->f, st, kit->err);
 }
 
-static ckpt_status read_archive(struct kit *k, zip *z)
+static ckpt_status read_archive(struct kit *kit, zip *archive)
 {
-    int64_t weights = zip_find(z, WEIGHTS);
+    int64_t weights = zip_find(archive, WEIGHTS);
     if (weights < 0)
-        return fail(k->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+        return fail(kit->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "its weights are {model.weights.npz}: dicts in pickles, which Keras would run; "
                     "{=model.weights.h5} is read\n"
                     "save the model again with Keras' own store: model.save(\"NAME.keras\")");
-    k->f->whole_checksum = z->entries[weights].crc != 0 && !z->entries[weights].crc_unknown;
-    CKPT_TRY(add_member(k, z, "metadata.json"));
-    CKPT_TRY(add_member(k, z, "config.json"));
-    return read_weights(k, z, (size_t)weights);
+    kit->f->whole_checksum = archive->entries[weights].crc != 0 && !archive->entries[weights].crc_unknown;
+    CKPT_TRY(add_member(kit, archive, "metadata.json"));
+    CKPT_TRY(add_member(kit, archive, "config.json"));
+    return read_weights(kit, archive, (size_t)weights);
 }
 
-static ckpt_status open_file_of_folder(struct kit *k, const char *name, source **out)
+static ckpt_status open_file_of_folder(struct kit *kit, const char *name, source **out)
 {
-    ckpt_file *f = k->f;
+    ckpt_file *f = kit->f;
     struct journal_note note;
     char *path = path_make(str_c(f->path), str_c(name));
-    CKPT_TRY_ALLOC(path, k->err);
-    ckpt_status st = part_file_open(f, path, &note, out, k->err);
+    CKPT_TRY_ALLOC(path, kit->err);
+    ckpt_status st = part_file_open(f, path, &note, out, kit->err);
     if (st != CKPT_OK)
-        error_add_file(k->err, path);
+        error_add_file(kit->err, path);
     free(path);
     return st;
 }
 
-static ckpt_status add_file(struct kit *k, const char *name)
+static ckpt_status add_file(struct kit *kit, const char *name)
 {
     source *src;
     ckpt_str text;
-    CKPT_TRY(open_file_of_folder(k, name, &src));
-    ckpt_status st = kit_read_metadata(k->f, src, 0, src->size, &text, k->err);
+    CKPT_TRY(open_file_of_folder(kit, name, &src));
+    ckpt_status st = kit_read_metadata(kit->f, src, 0, src->size, &text, kit->err);
     source_unref(src);
     if (st == CKPT_OK)
-        return add_text_value(k, name, text);
-    error_add_position(k->err, 0, str_c(name));
+        return add_text_value(kit, name, text);
+    error_add_position(kit->err, 0, str_c(name));
     return st;
 }
 
-static ckpt_status read_folder(struct kit *k)
+static ckpt_status read_folder(struct kit *kit)
 {
     source *src;
-    CKPT_TRY(add_file(k, "metadata.json"));
-    CKPT_TRY(add_file(k, "config.json"));
-    CKPT_TRY(open_file_of_folder(k, "model.weights.h5", &src));
-    file_raise_budget(k->f, src->size);
-    k->f->nbytes = src->size;
-    ckpt_status st = keras_read_hdf5(k, src);
+    CKPT_TRY(add_file(kit, "metadata.json"));
+    CKPT_TRY(add_file(kit, "config.json"));
+    CKPT_TRY(open_file_of_folder(kit, "model.weights.h5", &src));
+    file_raise_budget(kit->f, src->size);
+    kit->f->nbytes = src->size;
+    ckpt_status st = keras_read_hdf5(kit, src);
     if (st == CKPT_OK)
-        st = source_check_unchanged(src, k->err);
+        st = source_check_unchanged(src, kit->err);
     else
-        error_add_position(k->err, 0, WEIGHTS);
+        error_add_position(kit->err, 0, WEIGHTS);
     source_unref(src);
     return st;
 }

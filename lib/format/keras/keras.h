@@ -4,8 +4,8 @@
 
 #include "format/kit.h"
 
-/* keras_read_hdf5 - adds the data sets of SRC to K as tensors, and the attributes in SRC as values with the
+/* keras_read_hdf5 - adds the data sets of SRC to KIT as tensors, and the attributes in SRC as values with the
  * keys "PATH@NAME". Sets the producer of the file if an attribute names it. */
-ckpt_status keras_read_hdf5(struct kit *k, source *src);
+ckpt_status keras_read_hdf5(struct kit *kit, source *src);
 
 #endif

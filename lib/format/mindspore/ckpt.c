@@ -54,86 +54,93 @@ struct mindspore {
 
 /* ---------------------------------------------------------------------------- values */
 
-static ckpt_status read_text(struct mindspore *m, uint64_t n, ckpt_str *out)
+static ckpt_status read_text(struct mindspore *mindspore, uint64_t count, ckpt_str *out)
 {
-    if (n > MAX_TEXT)
-        return fail(m->err, CKPT_ELIMIT, m->reader.pos, "a text of {%" PRIu64 " bytes}; {=%u} are allowed", n,
-                    MAX_TEXT);
-    const unsigned char *bytes = reader_take(&m->reader, (size_t)n);
-    CKPT_TRY(m->reader.status);
-    *out = arena_str(m->f->a, str_of((const char *)bytes, (size_t)n));
-    return out->ptr ? CKPT_OK : fail_memory(m->err);
+    if (count > MAX_TEXT)
+        return fail(mindspore->err, CKPT_ELIMIT, mindspore->reader.pos,
+                    "a text of {%" PRIu64 " bytes}; {=%u} are allowed", count, MAX_TEXT);
+    const unsigned char *bytes = reader_take(&mindspore->reader, (size_t)count);
+    CKPT_TRY(mindspore->reader.status);
+    *out = arena_str(mindspore->f->a, str_of((const char *)bytes, (size_t)count));
+    return out->ptr ? CKPT_OK : fail_memory(mindspore->err);
 }
 
-static ckpt_status add_dim(struct mindspore *m, struct value *v, uint64_t size)
+static ckpt_status add_dim(struct mindspore *mindspore, struct value *value, uint64_t size)
 {
-    if (!v->shape && !(v->shape = arena_array(m->f->a, MAX_DIMS, sizeof *v->shape)))
-        return fail_memory(m->err);
-    if (v->ndim == MAX_DIMS || size > INT64_MAX)
-        return fail(m->err, CKPT_EFORMAT, m->reader.pos,
-                    "dimension %u is {%" PRId64 "}; {=up to %u sizes from 0 on} are allowed", v->ndim,
+    if (!value->shape && !(value->shape = arena_array(mindspore->f->a, MAX_DIMS, sizeof *value->shape)))
+        return fail_memory(mindspore->err);
+    if (value->ndim == MAX_DIMS || size > INT64_MAX)
+        return fail(mindspore->err, CKPT_EFORMAT, mindspore->reader.pos,
+                    "dimension %u is {%" PRId64 "}; {=up to %u sizes from 0 on} are allowed", value->ndim,
                     (int64_t)size, MAX_DIMS);
-    v->shape[v->ndim++] = size;
+    value->shape[value->ndim++] = size;
     return CKPT_OK;
 }
 
-/* read_dims - reads F, one size, or packed ones. */
-static ckpt_status read_dims(struct mindspore *m, struct value *v, const struct proto_field *f)
+/* read_dims - reads FIELD, one size, or packed ones. */
+static ckpt_status read_dims(struct mindspore *mindspore, struct value *value,
+                             const struct proto_field *field)
 {
-    if (f->wire == PROTO_VARINT)
-        return add_dim(m, v, f->value);
+    if (field->wire == PROTO_VARINT)
+        return add_dim(mindspore, value, field->value);
     uint64_t end, size;
-    if (!checked_add(m->reader.pos, f->value, &end))
-        return fail(m->err, CKPT_EFORMAT, m->reader.pos, "sizes of {more} than {=2^64 bytes}");
-    while (m->reader.pos < end && reader_varint(&m->reader, &size))
-        CKPT_TRY(add_dim(m, v, size));
-    return m->reader.status;
+    if (!checked_add(mindspore->reader.pos, field->value, &end))
+        return fail(mindspore->err, CKPT_EFORMAT, mindspore->reader.pos,
+                    "sizes of {more} than {=2^64 bytes}");
+    while (mindspore->reader.pos < end && reader_varint(&mindspore->reader, &size))
+        CKPT_TRY(add_dim(mindspore, value, size));
+    return mindspore->reader.status;
 }
 
-static ckpt_status read_tensor_field(struct mindspore *m, struct value *v, const struct proto_field *f)
+static ckpt_status read_tensor_field(struct mindspore *mindspore, struct value *value,
+                                     const struct proto_field *field)
 {
-    if (f->number == 1 && (f->wire == PROTO_VARINT || f->wire == PROTO_BYTES))
-        return read_dims(m, v, f);
-    if (proto_is(f, 2, PROTO_BYTES))
-        return read_text(m, f->value, &v->type);
-    if (proto_is(f, 3, PROTO_BYTES))
-        v->content = (struct part){m->reader.pos, f->value};
-    if (f->wire == PROTO_BYTES && !reader_skip(&m->reader, f->value))
-        return m->reader.status;
+    if (field->number == 1 && (field->wire == PROTO_VARINT || field->wire == PROTO_BYTES))
+        return read_dims(mindspore, value, field);
+    if (proto_is(field, 2, PROTO_BYTES))
+        return read_text(mindspore, field->value, &value->type);
+    if (proto_is(field, 3, PROTO_BYTES))
+        value->content = (struct part){mindspore->reader.pos, field->value};
+    if (field->wire == PROTO_BYTES && !reader_skip(&mindspore->reader, field->value))
+        return mindspore->reader.status;
     return CKPT_OK;
 }
 
-/* read_message - calls READ_FIELD with each field of the message of N bytes at the position of m->reader. */
-static ckpt_status read_message(struct mindspore *m, struct value *v, uint64_t n,
-                                ckpt_status (*read_field)(struct mindspore *m, struct value *v,
+/* read_message - calls READ_FIELD with each field of the message of COUNT bytes at the position of
+ * mindspore->reader. */
+static ckpt_status read_message(struct mindspore *mindspore, struct value *value, uint64_t count,
+                                ckpt_status (*read_field)(struct mindspore *mindspore, struct value *value,
                                                           const struct proto_field *f))
 {
     struct proto_field f;
-    uint64_t at = m->reader.pos, end;
-    if (n > reader_left(&m->reader) || !checked_add(at, n, &end))
-        return fail(m->err, CKPT_ETRUNCATED, at, "a message of {=%" PRIu64 " bytes}, {%" PRIu64 "} are left",
-                    n, reader_left(&m->reader));
-    while (m->reader.pos < end) {
-        CKPT_TRY(proto_read(&m->reader, &f));
-        CKPT_TRY(read_field(m, v, &f));
+    uint64_t at = mindspore->reader.pos, end;
+    if (count > reader_left(&mindspore->reader) || !checked_add(at, count, &end))
+        return fail(mindspore->err, CKPT_ETRUNCATED, at,
+                    "a message of {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", count,
+                    reader_left(&mindspore->reader));
+    while (mindspore->reader.pos < end) {
+        CKPT_TRY(proto_read(&mindspore->reader, &f));
+        CKPT_TRY(read_field(mindspore, value, &f));
     }
-    if (m->reader.pos == end)
+    if (mindspore->reader.pos == end)
         return CKPT_OK;
-    return fail(m->err, CKPT_EFORMAT, at, "a message of {=%" PRIu64 " bytes} whose fields have {%" PRIu64 "}",
-                n, m->reader.pos - at);
+    return fail(mindspore->err, CKPT_EFORMAT, at,
+                "a message of {=%" PRIu64 " bytes} whose fields have {%" PRIu64 "}", count,
+                mindspore->reader.pos - at);
 }
 
-static ckpt_status read_value_field(struct mindspore *m, struct value *v, const struct proto_field *f)
+static ckpt_status read_value_field(struct mindspore *mindspore, struct value *value,
+                                    const struct proto_field *field)
 {
-    if (proto_is(f, 1, PROTO_BYTES))
-        return read_text(m, f->value, &v->tag);
-    if (proto_is(f, 2, PROTO_BYTES)) {
-        v->has_tensor = true;
-        return read_message(m, v, f->value, read_tensor_field);
+    if (proto_is(field, 1, PROTO_BYTES))
+        return read_text(mindspore, field->value, &value->tag);
+    if (proto_is(field, 2, PROTO_BYTES)) {
+        value->has_tensor = true;
+        return read_message(mindspore, value, field->value, read_tensor_field);
     }
-    v->is_map = v->is_map || f->number == 3;
-    if (f->wire == PROTO_BYTES && !reader_skip(&m->reader, f->value))
-        return m->reader.status;
+    value->is_map = value->is_map || field->number == 3;
+    if (field->wire == PROTO_BYTES && !reader_skip(&mindspore->reader, field->value))
+        return mindspore->reader.status;
     return CKPT_OK;
 }
 
@@ -150,133 +157,139 @@ static ckpt_dtype find_dtype(ckpt_str name)
 }
 
 /* add_text - adds the value of the type "str", whose characters have 4 bytes each. */
-static ckpt_status add_text(struct mindspore *m)
+static ckpt_status add_text(struct mindspore *mindspore)
 {
     unsigned char content[MAX_TEXT];
-    const uint64_t at = m->current.described_at, n = m->total;
+    const uint64_t at = mindspore->current.described_at, n = mindspore->total;
     size_t used = 0;
-    if (m->nparts != 1 || n > sizeof content || n % 4)
-        return fail(m->err, CKPT_EFORMAT, at,
+    if (mindspore->nparts != 1 || n > sizeof content || n % 4)
+        return fail(mindspore->err, CKPT_EFORMAT, at,
                     "a text of {%" PRIu64 " bytes}; {=up to %u, 4 for each character}, were expected", n,
                     MAX_TEXT);
-    char *text = arena_alloc(m->f->a, (size_t)n + 1); /* MAX_TEXT; UTF-8 has at most 4 bytes, too */
-    CKPT_TRY_ALLOC(text, m->err);
-    CKPT_TRY(source_read(m->f->src, m->parts[0].begin, content, (size_t)n, m->err));
+    char *text = arena_alloc(mindspore->f->a, (size_t)n + 1); /* MAX_TEXT; UTF-8 has at most 4 bytes, too */
+    CKPT_TRY_ALLOC(text, mindspore->err);
+    CKPT_TRY(source_read(mindspore->f->src, mindspore->parts[0].begin, content, (size_t)n, mindspore->err));
     for (size_t i = 0; i < n; i += 4) {
         uint32_t character = load_u32le(content + i);
         if (character > UTF8_MAX)
-            return fail(m->err, CKPT_EFORMAT, at, "the character {%" PRIu32 "}; {=%u} is the last", character,
-                        UTF8_MAX);
+            return fail(mindspore->err, CKPT_EFORMAT, at, "the character {%" PRIu32 "}; {=%u} is the last",
+                        character, UTF8_MAX);
         used += utf8_put(character, text + used);
     }
-    return kit_add_value(&m->k, m->current.tag, value_str(m->f->a, str_of(text, used)));
+    return kit_add_value(&mindspore->k, mindspore->current.tag,
+                         value_str(mindspore->f->a, str_of(text, used)));
 }
 
-/* join_parts - sets T to the bytes of all parts; *JOINED to a reference to their source, or NULL. */
-static ckpt_status join_parts(struct mindspore *m, struct kit_tensor *t, source **joined)
+/* join_parts - sets TENSOR to the bytes of all parts; *JOINED to a reference to their source, or NULL. */
+static ckpt_status join_parts(struct mindspore *mindspore, struct kit_tensor *tensor, source **joined)
 {
     *joined = NULL;
-    t->src = m->f->src;
-    t->src_offset = m->parts[0].begin;
-    t->nbytes = m->total;
-    if (m->nparts == 1)
+    tensor->src = mindspore->f->src;
+    tensor->src_offset = mindspore->parts[0].begin;
+    tensor->nbytes = mindspore->total;
+    if (mindspore->nparts == 1)
         return CKPT_OK;
-    struct piece *piece = arena_array(m->f->a, m->nparts, sizeof *piece);
-    uint64_t *box = arena_array(m->f->a, 2 * (uint64_t)m->nparts, sizeof *box);
+    struct piece *piece = arena_array(mindspore->f->a, mindspore->nparts, sizeof *piece);
+    uint64_t *box = arena_array(mindspore->f->a, 2 * (uint64_t)mindspore->nparts, sizeof *box);
     uint64_t at = 0;
-    CKPT_TRY_ALLOC(piece && box, m->err);
-    for (size_t i = 0; i < m->nparts; i++, at = box[0] + box[1], box += 2) {
+    CKPT_TRY_ALLOC(piece && box, mindspore->err);
+    for (size_t i = 0; i < mindspore->nparts; i++, at = box[0] + box[1], box += 2) {
         box[0] = at;
-        box[1] = m->parts[i].nbytes;
-        piece[i] = (struct piece){box, box + 1, NULL, m->f->src, m->parts[i].begin};
+        box[1] = mindspore->parts[i].nbytes;
+        piece[i] = (struct piece){box, box + 1, NULL, mindspore->f->src, mindspore->parts[i].begin};
     }
-    const struct pieces p = {.shape = &m->total, .ndim = 1, .width = 1, .piece = piece, .n = m->nparts};
-    CKPT_TRY(pieces_source(m->f->a, &p, joined, &t->src_offset, m->err));
-    t->src = *joined;
+    const struct pieces p = {
+        .shape = &mindspore->total, .ndim = 1, .width = 1, .piece = piece, .n = mindspore->nparts};
+    CKPT_TRY(pieces_source(mindspore->f->a, &p, joined, &tensor->src_offset, mindspore->err));
+    tensor->src = *joined;
     return CKPT_OK;
 }
 
 /* add_parameter - adds the parameter whose parts were collected. */
-static ckpt_status add_parameter(struct mindspore *m)
+static ckpt_status add_parameter(struct mindspore *mindspore)
 {
-    const struct value *v = &m->current;
-    bool is_scalar = v->ndim == 1 && v->shape[0] == 0 && m->total;
+    const struct value *v = &mindspore->current;
+    bool is_scalar = v->ndim == 1 && v->shape[0] == 0 && mindspore->total;
     source *joined;
     if (!v->tag.ptr)
         return CKPT_OK;
     if (str_is(v->type, "str"))
-        return add_text(m);
+        return add_text(mindspore);
     struct kit_tensor t = {.name = v->tag, .described_at = v->described_at};
     t.t.ndim = is_scalar ? 0 : v->ndim;
     t.t.shape = v->shape;
     t.t.dtype = (uint16_t)find_dtype(v->type);
     if (t.t.dtype == CKPT_DT_NONE)
-        return kit_add_faulty(&m->k, &t,
-                              fail(m->err, CKPT_EUNSUPPORTED, v->described_at,
+        return kit_add_faulty(&mindspore->k, &t,
+                              fail(mindspore->err, CKPT_EUNSUPPORTED, v->described_at,
                                    "the type {\"%.*s\"}; {=those of NumPy and BFloat16} are read",
                                    STR_ARG(v->type)));
-    ckpt_status st = join_parts(m, &t, &joined);
-    st = st == CKPT_OK ? kit_add_tensor(&m->k, &t) : kit_add_faulty(&m->k, &t, st);
+    ckpt_status st = join_parts(mindspore, &t, &joined);
+    st = st == CKPT_OK ? kit_add_tensor(&mindspore->k, &t) : kit_add_faulty(&mindspore->k, &t, st);
     source_unref(joined);
     return st;
 }
 
-/* take_value - collects V: as a part of the current parameter if it has its tag, else as a new one. */
-static ckpt_status take_value(struct mindspore *m, const struct value *v)
+/* take_value - collects VALUE: as a part of the current parameter if it has its tag, else as a new one. */
+static ckpt_status take_value(struct mindspore *mindspore, const struct value *value)
 {
-    bool is_new = !m->current.tag.ptr || !str_eq(m->current.tag, v->tag);
-    if (!v->has_tensor || !v->tag.ptr)
-        return fail(m->err, v->is_map ? CKPT_EUNSUPPORTED : CKPT_EFORMAT, v->described_at,
-                    "{%s}; {=a tensor with a tag} was expected", v->is_map ? "a map tensor" : "no tensor");
+    bool is_new = !mindspore->current.tag.ptr || !str_eq(mindspore->current.tag, value->tag);
+    if (!value->has_tensor || !value->tag.ptr)
+        return fail(mindspore->err, value->is_map ? CKPT_EUNSUPPORTED : CKPT_EFORMAT, value->described_at,
+                    "{%s}; {=a tensor with a tag} was expected",
+                    value->is_map ? "a map tensor" : "no tensor");
     if (is_new) {
-        CKPT_TRY(add_parameter(m));
-        m->current = *v;
-        m->nparts = 0;
-        m->total = 0;
+        CKPT_TRY(add_parameter(mindspore));
+        mindspore->current = *value;
+        mindspore->nparts = 0;
+        mindspore->total = 0;
     }
-    if (m->nparts == MAX_PARTS || !checked_add(m->total, v->content.nbytes, &m->total))
-        return fail(m->err, CKPT_ELIMIT, v->described_at, "a parameter in {more} than {=%u parts}",
-                    MAX_PARTS);
-    return arena_push(m->f->a, &m->parts, &m->nparts, &m->cap, &v->content, sizeof v->content)
+    if (mindspore->nparts == MAX_PARTS ||
+        !checked_add(mindspore->total, value->content.nbytes, &mindspore->total))
+        return fail(mindspore->err, CKPT_ELIMIT, value->described_at,
+                    "a parameter in {more} than {=%u parts}", MAX_PARTS);
+    return arena_push(mindspore->f->a, &mindspore->parts, &mindspore->nparts, &mindspore->cap,
+                      &value->content, sizeof value->content)
                ? CKPT_OK
-               : fail_memory(m->err);
+               : fail_memory(mindspore->err);
 }
 
-static ckpt_status read_value(struct mindspore *m, struct value *v)
+static ckpt_status read_value(struct mindspore *mindspore, struct value *value)
 {
     struct proto_field f;
-    CKPT_TRY(proto_read(&m->reader, &f));
+    CKPT_TRY(proto_read(&mindspore->reader, &f));
     if (!proto_is(&f, 1, PROTO_BYTES))
-        return fail(m->err, CKPT_EFORMAT, v->described_at, "field {%" PRIu64 "}; {=1, a value}, was expected",
-                    f.number);
-    CKPT_TRY(read_message(m, v, f.value, read_value_field));
-    return take_value(m, v);
+        return fail(mindspore->err, CKPT_EFORMAT, value->described_at,
+                    "field {%" PRIu64 "}; {=1, a value}, was expected", f.number);
+    CKPT_TRY(read_message(mindspore, value, f.value, read_value_field));
+    return take_value(mindspore, value);
 }
 
-/* add_faulty - adds the parameters of which a part was read, as far as ST, a fault at V, allows it. */
-static ckpt_status add_faulty(struct mindspore *m, const struct value *v, ckpt_status st)
+/* add_faulty - adds the parameters of which a part was read, as far as ST, a fault at VALUE, allows it. */
+static ckpt_status add_faulty(struct mindspore *mindspore, const struct value *value, ckpt_status st)
 {
-    const ckpt_error why = *m->err;
-    struct kit_tensor t = {.name = v->tag, .described_at = v->described_at};
-    bool is_part = v->tag.ptr && m->current.tag.ptr && str_eq(v->tag, m->current.tag);
-    if (!check_is_fault(st) || (!m->f->check && !m->f->salvage))
+    const ckpt_error why = *mindspore->err;
+    struct kit_tensor t = {.name = value->tag, .described_at = value->described_at};
+    bool is_part = value->tag.ptr && mindspore->current.tag.ptr && str_eq(value->tag, mindspore->current.tag);
+    if (!check_is_fault(st) || (!mindspore->f->check && !mindspore->f->salvage))
         return st;
-    CKPT_TRY(add_parameter(m));
-    m->current.tag.ptr = NULL;
-    *m->err = why;
-    return is_part ? file_report_fault(m->f, st, m->err) : kit_add_faulty(&m->k, &t, st);
+    CKPT_TRY(add_parameter(mindspore));
+    mindspore->current.tag.ptr = NULL;
+    *mindspore->err = why;
+    return is_part ? file_report_fault(mindspore->f, st, mindspore->err)
+                   : kit_add_faulty(&mindspore->k, &t, st);
 }
 
-static ckpt_status read_values(struct mindspore *m)
+static ckpt_status read_values(struct mindspore *mindspore)
 {
     ckpt_status st = CKPT_OK;
-    while (st == CKPT_OK && reader_left(&m->reader)) {
-        struct value v = {.described_at = m->reader.pos};
-        st = read_value(m, &v);
+    while (st == CKPT_OK && reader_left(&mindspore->reader)) {
+        struct value v = {.described_at = mindspore->reader.pos};
+        st = read_value(mindspore, &v);
         if (st != CKPT_OK)
-            return add_faulty(m, &v, st);
+            return add_faulty(mindspore, &v, st);
     }
-    return m->reader.status != CKPT_OK ? m->reader.status : add_parameter(m);
+    return mindspore->reader.status != CKPT_OK ? mindspore->reader.status : add_parameter(mindspore);
 }
 
 /* ------------------------------------------------------------------------------- all */
@@ -309,7 +322,7 @@ static ckpt_status find_end(ckpt_file *f, uint64_t *end, ckpt_error *err)
     return file_report_fault(f, st, err);
 }
 
-static bool probe(const struct probe *p) { return recognize_as(p, SIGN_MINDSPORE); }
+static bool probe(const struct probe *this_probe) { return recognize_as(this_probe, SIGN_MINDSPORE); }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {

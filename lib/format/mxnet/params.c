@@ -70,189 +70,192 @@ static ckpt_dtype find_dtype(uint32_t number)
 
 /* ------------------------------------------------------------------------- an array */
 
-static ckpt_status read_sizes(struct params *p, uint32_t rank, unsigned width, struct kit_tensor *t)
+static ckpt_status read_sizes(struct params *params, uint32_t rank, unsigned width, struct kit_tensor *tensor)
 {
-    uint64_t at = p->reader.pos, *shape = rank <= MAX_RANK ? arena_array(p->f->a, rank, sizeof *shape) : NULL;
+    uint64_t at = params->reader.pos,
+             *shape = rank <= MAX_RANK ? arena_array(params->f->a, rank, sizeof *shape) : NULL;
     if (rank > MAX_RANK)
-        return fail(p->err, CKPT_EFORMAT, at, "an array of {%" PRId32 " dimensions}; {=%u} are allowed",
+        return fail(params->err, CKPT_EFORMAT, at, "an array of {%" PRId32 " dimensions}; {=%u} are allowed",
                     (int32_t)rank, MAX_RANK);
-    CKPT_TRY_ALLOC(shape, p->err);
+    CKPT_TRY_ALLOC(shape, params->err);
     for (uint32_t i = 0; i < rank; i++) {
-        shape[i] = width == 8 ? reader_u64(&p->reader) : reader_u32(&p->reader);
+        shape[i] = width == 8 ? reader_u64(&params->reader) : reader_u32(&params->reader);
         if (shape[i] > INT64_MAX)
-            return fail(p->err, CKPT_EFORMAT, at, "dimension %" PRIu32 " is {%" PRId64 "}; {=0} is the least",
-                        i, (int64_t)shape[i]);
+            return fail(params->err, CKPT_EFORMAT, at,
+                        "dimension %" PRIu32 " is {%" PRId64 "}; {=0} is the least", i, (int64_t)shape[i]);
     }
-    t->t.ndim = rank;
-    t->t.shape = shape;
-    return p->reader.status;
+    tensor->t.ndim = rank;
+    tensor->t.shape = shape;
+    return params->reader.status;
 }
 
-static ckpt_status read_rank_and_sizes(struct params *p, struct kit_tensor *t)
+static ckpt_status read_rank_and_sizes(struct params *params, struct kit_tensor *tensor)
 {
-    uint32_t rank = reader_u32(&p->reader);
-    CKPT_TRY(p->reader.status);
-    return read_sizes(p, rank, 8, t);
+    uint32_t rank = reader_u32(&params->reader);
+    CKPT_TRY(params->reader.status);
+    return read_sizes(params, rank, 8, tensor);
 }
 
-static ckpt_status read_dtype(struct params *p, struct kit_tensor *t)
+static ckpt_status read_dtype(struct params *params, struct kit_tensor *tensor)
 {
-    uint64_t at = p->reader.pos;
-    uint32_t number = reader_u32(&p->reader);
-    CKPT_TRY(p->reader.status);
-    t->t.dtype = (uint16_t)find_dtype(number);
-    return t->t.dtype != CKPT_DT_NONE ? CKPT_OK
-                                      : fail(p->err, CKPT_EUNSUPPORTED, at,
-                                             "the dtype {%" PRIu32 "}; {=0 to 7 and 12} are known", number);
+    uint64_t at = params->reader.pos;
+    uint32_t number = reader_u32(&params->reader);
+    CKPT_TRY(params->reader.status);
+    tensor->t.dtype = (uint16_t)find_dtype(number);
+    return tensor->t.dtype != CKPT_DT_NONE
+               ? CKPT_OK
+               : fail(params->err, CKPT_EUNSUPPORTED, at,
+                      "the dtype {%" PRIu32 "}; {=0 to 7 and 12} are known", number);
 }
 
-/* locate_values - sets src, src_offset and nbytes of T to its values, which begin at the position of
- * p->reader, and skips them. */
-static ckpt_status locate_values(struct params *p, struct kit_tensor *t)
+/* locate_values - sets src, src_offset and nbytes of TENSOR to its values, which begin at the position of
+ * params->reader, and skips them. */
+static ckpt_status locate_values(struct params *params, struct kit_tensor *tensor)
 {
     uint64_t elements, bytes;
-    if (!checked_product(t->t.shape, t->t.ndim, &elements) ||
-        !dtype_bytes((ckpt_dtype)t->t.dtype, elements, &bytes))
-        return fail(p->err, CKPT_EFORMAT, p->reader.pos, "an array of {more} than {=2^64 bytes}");
-    t->src = p->f->src;
-    t->src_offset = p->reader.pos;
-    t->nbytes = bytes;
-    return reader_skip(&p->reader, bytes) ? CKPT_OK : p->reader.status;
+    if (!checked_product(tensor->t.shape, tensor->t.ndim, &elements) ||
+        !dtype_bytes((ckpt_dtype)tensor->t.dtype, elements, &bytes))
+        return fail(params->err, CKPT_EFORMAT, params->reader.pos, "an array of {more} than {=2^64 bytes}");
+    tensor->src = params->f->src;
+    tensor->src_offset = params->reader.pos;
+    tensor->nbytes = bytes;
+    return reader_skip(&params->reader, bytes) ? CKPT_OK : params->reader.status;
 }
 
 /* read_body - reads what follows the shape of ARRAY: the device, the dtype, the indices and the values. */
-static ckpt_status read_body(struct params *p, struct array *array)
+static ckpt_status read_body(struct params *params, struct array *array)
 {
-    (void)reader_skip(&p->reader, 8); /* device */
-    CKPT_TRY(p->reader.status);
-    CKPT_TRY(read_dtype(p, &array->components[0].tensor));
+    (void)reader_skip(&params->reader, 8); /* device */
+    CKPT_TRY(params->reader.status);
+    CKPT_TRY(read_dtype(params, &array->components[0].tensor));
     for (uint32_t i = 1; i < array->ncomponents; i++) {
-        CKPT_TRY(read_dtype(p, &array->components[i].tensor));
-        CKPT_TRY(read_rank_and_sizes(p, &array->components[i].tensor));
+        CKPT_TRY(read_dtype(params, &array->components[i].tensor));
+        CKPT_TRY(read_rank_and_sizes(params, &array->components[i].tensor));
     }
     for (uint32_t i = 0; i < array->ncomponents; i++)
-        CKPT_TRY(locate_values(p, &array->components[i].tensor));
+        CKPT_TRY(locate_values(params, &array->components[i].tensor));
     return CKPT_OK;
 }
 
 /* read_storage - reads the kind of storage of ARRAY and, if it is sparse, the shape of its values. */
-static ckpt_status read_storage(struct params *p, struct array *array)
+static ckpt_status read_storage(struct params *params, struct array *array)
 {
-    uint64_t at = p->reader.pos;
-    uint32_t kind = reader_u32(&p->reader);
-    CKPT_TRY(p->reader.status);
+    uint64_t at = params->reader.pos;
+    uint32_t kind = reader_u32(&params->reader);
+    CKPT_TRY(params->reader.status);
     if (kind > 2)
-        return fail(p->err, CKPT_EUNSUPPORTED, at, "storage of the kind {%" PRId32 "}; {=0 to 2} are known",
-                    (int32_t)kind);
+        return fail(params->err, CKPT_EUNSUPPORTED, at,
+                    "storage of the kind {%" PRId32 "}; {=0 to 2} are known", (int32_t)kind);
     array->ncomponents = kind + 1;
     array->components[0].suffix = kind ? ".data" : "";
     array->components[1].suffix = kind == 2 ? ".indptr" : ".indices";
     array->components[2].suffix = ".indices";
-    return kind ? read_rank_and_sizes(p, &array->components[0].tensor) : CKPT_OK;
+    return kind ? read_rank_and_sizes(params, &array->components[0].tensor) : CKPT_OK;
 }
 
-static ckpt_status read_array(struct params *p, struct array *array)
+static ckpt_status read_array(struct params *params, struct array *array)
 {
     struct kit_tensor complete = {.name = {"", 0}}; /* has the shape of a sparse array */
     struct kit_tensor *values = &array->components[0].tensor;
-    uint64_t at = p->reader.pos;
-    uint32_t version = reader_u32(&p->reader);
-    CKPT_TRY(p->reader.status);
+    uint64_t at = params->reader.pos;
+    uint32_t version = reader_u32(&params->reader);
+    CKPT_TRY(params->reader.status);
     *array = (struct array){.ncomponents = 1, .components = {{.suffix = ""}}};
     if (version == VERSION_2 || version == VERSION_3) {
-        CKPT_TRY(read_storage(p, array));
-        CKPT_TRY(read_rank_and_sizes(p, array->ncomponents > 1 ? &complete : values));
+        CKPT_TRY(read_storage(params, array));
+        CKPT_TRY(read_rank_and_sizes(params, array->ncomponents > 1 ? &complete : values));
     } else if (version == VERSION_1) {
-        CKPT_TRY(read_rank_and_sizes(p, values));
+        CKPT_TRY(read_rank_and_sizes(params, values));
     } else {
-        CKPT_TRY(read_sizes(p, version, 4, values));
+        CKPT_TRY(read_sizes(params, version, 4, values));
     }
     for (uint32_t i = 0; i < array->ncomponents; i++)
         array->components[i].tensor.described_at = at;
     if (version != VERSION_3 && (array->ncomponents > 1 ? complete.t.ndim : values->t.ndim) == 0)
-        return fail(p->err, CKPT_EFORMAT, at, "{an array without a shape}; {=values} were expected");
-    return read_body(p, array);
+        return fail(params->err, CKPT_EFORMAT, at, "{an array without a shape}; {=values} were expected");
+    return read_body(params, array);
 }
 
 /* ------------------------------------------------------------------------------ all */
 
-static ckpt_status read_arrays(struct params *p)
+static ckpt_status read_arrays(struct params *params)
 {
-    (void)reader_skip(&p->reader, 16);
-    p->narrays = reader_u64(&p->reader);
-    CKPT_TRY(p->reader.status);
-    if (p->narrays > reader_left(&p->reader) / MIN_ARRAY_SIZE)
-        return fail(p->err, CKPT_EFORMAT, 16, "{%" PRIu64 " arrays} in {=%" PRIu64 " bytes}", p->narrays,
-                    reader_left(&p->reader));
-    file_raise_budget(p->f, p->f->src->size);
+    (void)reader_skip(&params->reader, 16);
+    params->narrays = reader_u64(&params->reader);
+    CKPT_TRY(params->reader.status);
+    if (params->narrays > reader_left(&params->reader) / MIN_ARRAY_SIZE)
+        return fail(params->err, CKPT_EFORMAT, 16, "{%" PRIu64 " arrays} in {=%" PRIu64 " bytes}",
+                    params->narrays, reader_left(&params->reader));
+    file_raise_budget(params->f, params->f->src->size);
     size_t cap = 0, nread = 0;
-    for (uint64_t i = 0; i < p->narrays; i++) {
-        struct array *added = arena_append(p->f->a, &p->arrays, &nread, &cap, sizeof *added);
-        ckpt_status st = added ? read_array(p, added) : fail_memory(p->err);
+    for (uint64_t i = 0; i < params->narrays; i++) {
+        struct array *added = arena_append(params->f->a, &params->arrays, &nread, &cap, sizeof *added);
+        ckpt_status st = added ? read_array(params, added) : fail_memory(params->err);
         if (st != CKPT_OK)
-            error_add_where(p->err, "array %" PRIu64, i);
+            error_add_where(params->err, "array %" PRIu64, i);
         CKPT_TRY(st);
     }
-    uint64_t at = p->reader.pos;
-    p->nnames = reader_u64(&p->reader);
-    CKPT_TRY(p->reader.status);
-    return p->nnames == 0 || p->nnames == p->narrays
+    uint64_t at = params->reader.pos;
+    params->nnames = reader_u64(&params->reader);
+    CKPT_TRY(params->reader.status);
+    return params->nnames == 0 || params->nnames == params->narrays
                ? CKPT_OK
-               : fail(p->err, CKPT_EFORMAT, at, "{%" PRIu64 " names} for {=%" PRIu64 " arrays}", p->nnames,
-                      p->narrays);
+               : fail(params->err, CKPT_EFORMAT, at, "{%" PRIu64 " names} for {=%" PRIu64 " arrays}",
+                      params->nnames, params->narrays);
 }
 
-static ckpt_status read_name(struct params *p, ckpt_str *name)
+static ckpt_status read_name(struct params *params, ckpt_str *name)
 {
-    uint64_t at = p->reader.pos, n = reader_u64(&p->reader);
-    CKPT_TRY(p->reader.status);
-    const unsigned char *bytes = reader_take(&p->reader, n <= READER_WINDOW ? (size_t)n : READER_WINDOW);
-    CKPT_TRY(p->reader.status);
+    uint64_t at = params->reader.pos, n = reader_u64(&params->reader);
+    CKPT_TRY(params->reader.status);
+    const unsigned char *bytes = reader_take(&params->reader, n <= READER_WINDOW ? (size_t)n : READER_WINDOW);
+    CKPT_TRY(params->reader.status);
     if (n > READER_WINDOW)
-        return fail(p->err, CKPT_ELIMIT, p->reader.pos, "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n,
-                    READER_WINDOW);
+        return fail(params->err, CKPT_ELIMIT, params->reader.pos,
+                    "a name of {%" PRIu64 " bytes}; {=%u} are allowed", n, READER_WINDOW);
     if (n == 0 || memchr(bytes, 0, (size_t)n))
-        return fail(p->err, CKPT_EFORMAT, at, "a name that {%s}; {=text} was expected",
+        return fail(params->err, CKPT_EFORMAT, at, "a name that {%s}; {=text} was expected",
                     n ? "has a NUL" : "is empty");
-    *name = arena_str(p->f->a, str_of((const char *)bytes, (size_t)n));
-    return name->ptr ? CKPT_OK : fail_memory(p->err);
+    *name = arena_str(params->f->a, str_of((const char *)bytes, (size_t)n));
+    return name->ptr ? CKPT_OK : fail_memory(params->err);
 }
 
-static ckpt_status add_array(struct params *p, struct array *array, ckpt_str name)
+static ckpt_status add_array(struct params *params, struct array *array, ckpt_str name)
 {
     for (uint32_t i = 0; i < array->ncomponents; i++) {
         struct kit_tensor *t = &array->components[i].tensor;
         t->name = array->components[i].suffix[0]
-                      ? ARENA_CONCAT(p->f->a, name, str_c(array->components[i].suffix))
+                      ? ARENA_CONCAT(params->f->a, name, str_c(array->components[i].suffix))
                       : name;
-        CKPT_TRY_ALLOC(t->name.ptr, p->err);
-        CKPT_TRY(kit_add_tensor(&p->k, t));
+        CKPT_TRY_ALLOC(t->name.ptr, params->err);
+        CKPT_TRY(kit_add_tensor(&params->k, t));
     }
     return CKPT_OK;
 }
 
-static ckpt_status add_arrays(struct params *p)
+static ckpt_status add_arrays(struct params *params)
 {
-    for (uint64_t i = 0; i < p->narrays; i++) {
+    for (uint64_t i = 0; i < params->narrays; i++) {
         ckpt_str name;
-        if (p->nnames)
-            CKPT_TRY(read_name(p, &name));
-        else if (!(name = arena_printf(p->f->a, "%" PRIu64, i)).ptr)
-            return fail_memory(p->err);
-        CKPT_TRY(add_array(p, &p->arrays[i], name));
+        if (params->nnames)
+            CKPT_TRY(read_name(params, &name));
+        else if (!(name = arena_printf(params->f->a, "%" PRIu64, i)).ptr)
+            return fail_memory(params->err);
+        CKPT_TRY(add_array(params, &params->arrays[i], name));
     }
-    if (reader_left(&p->reader) && p->narrays && !p->nnames)
-        return fail(p->err, CKPT_EFORMAT, p->reader.pos,
+    if (reader_left(&params->reader) && params->narrays && !params->nnames)
+        return fail(params->err, CKPT_EFORMAT, params->reader.pos,
                     "{%" PRIu64 " bytes} after arrays without names; {=none} are allowed",
-                    reader_left(&p->reader));
-    if (reader_left(&p->reader))
-        file_notice(p->f, "%" PRIu64 " bytes after the last name are ignored", reader_left(&p->reader));
+                    reader_left(&params->reader));
+    if (reader_left(&params->reader))
+        file_notice(params->f, "%" PRIu64 " bytes after the last name are ignored",
+                    reader_left(&params->reader));
     return CKPT_OK;
 }
 
-static bool probe(const struct probe *p)
+static bool probe(const struct probe *this_probe)
 {
-    return !p->is_folder && p->nhead >= 24 && load_u64le(p->head) == MAGIC;
+    return !this_probe->is_folder && this_probe->nhead >= 24 && load_u64le(this_probe->head) == MAGIC;
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

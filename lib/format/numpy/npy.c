@@ -13,58 +13,61 @@
 #include "format/numpy/numpy.h"
 #include "format/recognize.h"
 
-static bool probe(const struct probe *p) { return recognize_as(p, SIGN_NPY); }
+static bool probe(const struct probe *this_probe) { return recognize_as(this_probe, SIGN_NPY); }
 
-/* copy_array - copies dtype and shape of X to T. Allocates the copies in the arena of F, because the arena of
- * X is temporary. */
-static ckpt_status copy_array(ckpt_file *f, const struct npy_array *x, struct kit_tensor *t, ckpt_error *err)
+/* copy_array - copies dtype and shape of ARRAY to TENSOR. Allocates the copies in the arena of F, because the
+ * arena of ARRAY is temporary. */
+static ckpt_status copy_array(ckpt_file *f, const struct npy_array *array, struct kit_tensor *tensor,
+                              ckpt_error *err)
 {
-    ckpt_dtype known = numpy_known_dtype(&x->dtype);
-    uint64_t *shape = arena_array(f->a, x->ndim, sizeof *shape);
+    ckpt_dtype known = numpy_known_dtype(&array->dtype);
+    uint64_t *shape = arena_array(f->a, array->ndim, sizeof *shape);
     CKPT_TRY_ALLOC(shape, err);
-    for (uint32_t i = 0; i < x->ndim; i++)
-        shape[i] = x->shape[i];
-    t->t.dtype = (uint16_t)(known == CKPT_DT_NONE ? CKPT_DT_NAMED : known);
-    t->t.ndim = x->ndim;
-    t->t.shape = shape;
+    for (uint32_t i = 0; i < array->ndim; i++)
+        shape[i] = array->shape[i];
+    tensor->t.dtype = (uint16_t)(known == CKPT_DT_NONE ? CKPT_DT_NAMED : known);
+    tensor->t.ndim = array->ndim;
+    tensor->t.shape = shape;
     if (known != CKPT_DT_NONE)
         return CKPT_OK;
-    t->t.nbytes = x->nbytes;
-    t->swap_bytes = numpy_swap_bytes(&x->dtype);
-    t->t.dtype_name = numpy_dtype_text(f->a, &x->dtype);
-    t->t.note = x->fields.len ? ARENA_CONCAT(f->a, STR_LIT("fields "), x->fields) : str_of("", 0);
-    return t->t.dtype_name && t->t.note.ptr ? CKPT_OK : fail_memory(err);
+    tensor->t.nbytes = array->nbytes;
+    tensor->swap_bytes = numpy_swap_bytes(&array->dtype);
+    tensor->t.dtype_name = numpy_dtype_text(f->a, &array->dtype);
+    tensor->t.note = array->fields.len ? ARENA_CONCAT(f->a, STR_LIT("fields "), array->fields)
+                                       : str_of("", 0);
+    return tensor->t.dtype_name && tensor->t.note.ptr ? CKPT_OK : fail_memory(err);
 }
 
-/* set_void_dtype - sets the dtype that the user gives to the elements D without a dtype, if any. */
-static ckpt_status set_void_dtype(const ckpt_file *f, struct numpy_dtype *d, ckpt_error *err)
+/* set_void_dtype - sets the dtype that the user gives to the elements DTYPE without a dtype, if any. */
+static ckpt_status set_void_dtype(const ckpt_file *f, struct numpy_dtype *dtype, ckpt_error *err)
 {
     const char *name;
-    CKPT_TRY(numpy_find_void_dtype(f->limits.void_dtypes, d->bytes, &name, err));
-    d->extended = name ? name : d->extended;
+    CKPT_TRY(numpy_find_void_dtype(f->limits.void_dtypes, dtype->bytes, &name, err));
+    dtype->extended = name ? name : dtype->extended;
     return CKPT_OK;
 }
 
-ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct kit_tensor *t, uint64_t *end,
-                           ckpt_error *err)
+ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct kit_tensor *tensor,
+                           uint64_t *end, ckpt_error *err)
 {
     struct npy_array x;
     arena *scratch = arena_new(f->limits.max_header);
     CKPT_TRY_ALLOC(scratch, err);
-    *t = (struct kit_tensor){.src = src, .described_at = source_pos(src, offset), .nbytes = KIT_AS_NEEDED};
+    *tensor = (struct kit_tensor){
+        .src = src, .described_at = source_pos(src, offset), .nbytes = KIT_AS_NEEDED};
     ckpt_status st = npy_read_array(src, offset, scratch, &x, err);
     if (st == CKPT_OK && x.dtype.kind == 'V' && !x.dtype.record)
         st = set_void_dtype(f, &x.dtype, err);
     if (st == CKPT_OK)
-        st = copy_array(f, &x, t, err);
+        st = copy_array(f, &x, tensor, err);
     if (st == CKPT_OK && x.holds_objects)
         st = fail(err, CKPT_EUNSUPPORTED, source_pos(src, x.data_offset),
                   "{an array of Python objects}: its elements are a pickle, which numpy would run\n"
                   "`ckpt scan FILE` shows what that would be");
     if (st == CKPT_OK) {
-        t->src_offset = x.data_offset;
-        t->column_major = x.fortran_order;
-        t->big_endian = x.dtype.big_endian;
+        tensor->src_offset = x.data_offset;
+        tensor->column_major = x.fortran_order;
+        tensor->big_endian = x.dtype.big_endian;
         if (!checked_add(x.data_offset, x.nbytes, end))
             *end = UINT64_MAX;
     }
@@ -81,18 +84,19 @@ static bool begins_array(source *src, uint64_t offset)
            memcmp(magic, NPY_MAGIC, sizeof magic) == 0;
 }
 
-/* read_arrays - adds T, the first array, and all arrays from END on. */
-static ckpt_status read_arrays(struct kit *k, struct kit_tensor *t, uint64_t end)
+/* read_arrays - adds TENSOR, the first array, and all arrays from END on. */
+static ckpt_status read_arrays(struct kit *kit, struct kit_tensor *tensor, uint64_t end)
 {
-    source *src = k->f->src;
-    CKPT_TRY(kit_add_tensor(k, t));
+    source *src = kit->f->src;
+    CKPT_TRY(kit_add_tensor(kit, tensor));
     while (begins_array(src, end)) {
-        CKPT_TRY(numpy_describe(k->f, src, end, t, &end, k->err));
-        CKPT_TRY(kit_add_tensor(k, t));
+        CKPT_TRY(numpy_describe(kit->f, src, end, tensor, &end, kit->err));
+        CKPT_TRY(kit_add_tensor(kit, tensor));
     }
     if (end < src->size)
-        file_notice(k->f, "%llu bytes after the %s array are ignored", (unsigned long long)(src->size - end),
-                    k->mapping->type == CKPT_V_LIST ? "last" : "only");
+        file_notice(kit->f, "%llu bytes after the %s array are ignored",
+                    (unsigned long long)(src->size - end),
+                    kit->mapping->type == CKPT_V_LIST ? "last" : "only");
     return CKPT_OK;
 }
 

@@ -29,9 +29,9 @@ struct pending {
     struct pending *next;
 };
 
-static ckpt_status push(struct skops *s, const ckpt_value *node, ckpt_str path, struct pending **stack)
+static ckpt_status push(struct skops *skops, const ckpt_value *node, ckpt_str path, struct pending **stack)
 {
-    struct pending *p = arena_array(s->a, 1, sizeof *p);
+    struct pending *p = arena_array(skops->a, 1, sizeof *p);
     if (!p)
         return CKPT_ENOMEM;
     *p = (struct pending){node, path, *stack};
@@ -40,28 +40,28 @@ static ckpt_status push(struct skops *s, const ckpt_value *node, ckpt_str path, 
 }
 
 /* push_member - pushes NODE, which is KEY of what has PATH. */
-static ckpt_status push_member(struct skops *s, const ckpt_value *node, ckpt_str path, ckpt_str key,
+static ckpt_status push_member(struct skops *skops, const ckpt_value *node, ckpt_str path, ckpt_str key,
                                struct pending **stack)
 {
-    ckpt_str name = path.len ? ARENA_CONCAT(s->a, path, STR_LIT("."), key) : key;
-    return name.ptr ? push(s, node, name, stack) : CKPT_ENOMEM;
+    ckpt_str name = path.len ? ARENA_CONCAT(skops->a, path, STR_LIT("."), key) : key;
+    return name.ptr ? push(skops, node, name, stack) : CKPT_ENOMEM;
 }
 
 /* push_content - pushes the nodes in CONTENT, the content of a node that has PATH, the last one first. */
-static ckpt_status push_content(struct skops *s, const ckpt_value *content, ckpt_str path,
+static ckpt_status push_content(struct skops *skops, const ckpt_value *content, ckpt_str path,
                                 struct pending **stack)
 {
     ckpt_str key;
     if (value_get(content, "__loader__"))
-        return push(s, content, path, stack);
+        return push(skops, content, path, stack);
     for (uint32_t i = content->type == CKPT_V_DICT ? content->u.dict.n : 0; COUNT_DOWN(i);)
         if (value_text(content->u.dict.pairs[i].key, &key))
-            CKPT_TRY(push_member(s, content->u.dict.pairs[i].val, path, key, stack));
+            CKPT_TRY(push_member(skops, content->u.dict.pairs[i].val, path, key, stack));
     for (uint32_t i = content->type == CKPT_V_LIST ? content->u.seq.n : 0; COUNT_DOWN(i);) {
         char number[16];
         (void)snprintf(number, sizeof number, "%" PRIu32, i);
-        key = arena_str(s->a, str_c(number));
-        CKPT_TRY(key.ptr ? push_member(s, content->u.seq.items[i], path, key, stack) : CKPT_ENOMEM);
+        key = arena_str(skops->a, str_c(number));
+        CKPT_TRY(key.ptr ? push_member(skops, content->u.seq.items[i], path, key, stack) : CKPT_ENOMEM);
     }
     return CKPT_OK;
 }
@@ -74,79 +74,79 @@ static int64_t get_id(const ckpt_value *node)
 }
 
 /* add_name - makes NAME, which NODE has, one of the array in FILE, unless another array has it. */
-static ckpt_status add_name(struct skops *s, const ckpt_value *node, ckpt_str file, ckpt_str name)
+static ckpt_status add_name(struct skops *skops, const ckpt_value *node, ckpt_str file, ckpt_str name)
 {
-    uint32_t old = MAP_NONE, first = map_get(s->files, file), index = (uint32_t)s->nnames;
+    uint32_t old = MAP_NONE, first = map_get(skops->files, file), index = (uint32_t)skops->nnames;
     int64_t id = get_id(node);
     if (!name.len)
         return CKPT_OK;
-    if (!map_put(s->used, name, 0, &old))
+    if (!map_put(skops->used, name, 0, &old))
         return CKPT_ENOMEM;
     if (old != MAP_NONE)
         return CKPT_OK;
-    bool is_first_object = first == MAP_NONE || (id && id == s->names[first].id);
+    bool is_first_object = first == MAP_NONE || (id && id == skops->names[first].id);
     const struct skops_name added = {name, id, is_first_object, MAP_NONE, index};
-    if (!arena_push(s->a, &s->names, &s->nnames, &s->cap, &added, sizeof added))
+    if (!arena_push(skops->a, &skops->names, &skops->nnames, &skops->cap, &added, sizeof added))
         return CKPT_ENOMEM;
     if (first == MAP_NONE)
-        return map_put(s->files, file, index, NULL) ? CKPT_OK : CKPT_ENOMEM;
-    s->names[s->names[first].last].next = index;
-    s->names[first].last = index;
+        return map_put(skops->files, file, index, NULL) ? CKPT_OK : CKPT_ENOMEM;
+    skops->names[skops->names[first].last].next = index;
+    skops->names[first].last = index;
     return CKPT_OK;
 }
 
 /* add_names - adds the names of all arrays below ROOT. */
-static ckpt_status add_names(struct skops *s, const ckpt_value *root)
+static ckpt_status add_names(struct skops *skops, const ckpt_value *root)
 {
     struct pending *stack = NULL;
     ckpt_str file;
-    CKPT_TRY(push(s, root, str_of("", 0), &stack));
+    CKPT_TRY(push(skops, root, str_of("", 0), &stack));
     while (stack) {
         struct pending p = *stack;
         const ckpt_value *content = value_get(p.node, "content");
         stack = stack->next;
         if (value_text(value_get(p.node, "file"), &file))
-            CKPT_TRY(add_name(s, p.node, file, p.path));
+            CKPT_TRY(add_name(skops, p.node, file, p.path));
         if (content)
-            CKPT_TRY(push_content(s, content, p.path, &stack));
+            CKPT_TRY(push_content(skops, content, p.path, &stack));
     }
     return CKPT_OK;
 }
 
-ckpt_status skops_read(struct skops *s, ckpt_file *f, zip *z, ckpt_error *err)
+ckpt_status skops_read(struct skops *skops, ckpt_file *f, zip *archive, ckpt_error *err)
 {
     ckpt_value *root = NULL;
     ckpt_str text;
-    int64_t i = zip_find(z, STR_LIT(SKOPS_SCHEMA));
-    *s = (struct skops){.a = f->a};
-    if (i < 0 || z->entries[i].usize > f->limits.max_header)
+    int64_t i = zip_find(archive, STR_LIT(SKOPS_SCHEMA));
+    *skops = (struct skops){.a = f->a};
+    if (i < 0 || archive->entries[i].usize > f->limits.max_header)
         return CKPT_OK;
-    file_raise_budget(f, z->entries[i].usize);
-    ckpt_status st = zip_load_member(z, (size_t)i, f->limits.max_header, &text, err);
+    file_raise_budget(f, archive->entries[i].usize);
+    ckpt_status st = zip_load_member(archive, (size_t)i, f->limits.max_header, &text, err);
     if (st == CKPT_OK && str_find(text, STR_LIT(VERSION), 0) == SIZE_MAX)
         return CKPT_OK;
     if (st == CKPT_OK)
         st = json_read_value(text, 0, f->a, &root, err);
     if (st != CKPT_OK) { /* without it, the names would be others than before the damage */
-        error_add_position(err, z->entries[i].header_offset, STR_LIT(SKOPS_SCHEMA));
+        error_add_position(err, archive->entries[i].header_offset, STR_LIT(SKOPS_SCHEMA));
         return file_report_lost(f, st, STR_LIT(SKOPS_SCHEMA), err);
     }
     if (!value_get(root, VERSION))
         return CKPT_OK;
-    s->files = map_new(z->n);
-    s->used = map_new(z->n);
-    st = s->files && s->used ? add_names(s, root) : CKPT_ENOMEM;
-    s->is_skops = st == CKPT_OK;
+    skops->files = map_new(archive->n);
+    skops->used = map_new(archive->n);
+    st = skops->files && skops->used ? add_names(skops, root) : CKPT_ENOMEM;
+    skops->is_skops = st == CKPT_OK;
     return st == CKPT_OK ? CKPT_OK : fail_memory(err);
 }
 
-uint32_t skops_find_name(const struct skops *s, ckpt_str file)
+uint32_t skops_find_name(const struct skops *skops, ckpt_str file)
 {
-    return s->is_skops ? map_get(s->files, file) : MAP_NONE;
+    return skops->is_skops ? map_get(skops->files, file) : MAP_NONE;
 }
 
-void skops_free(struct skops *s)
+void skops_free(struct skops *skops)
 {
-    map_free(s->files);
-    map_free(s->used);
+    map_free(skops->files);
+    map_free(skops->used);
 }

@@ -24,12 +24,13 @@ struct skops {
     map *used;  /* the names */
 };
 
-/* skops_read - reads the names of the arrays in Z, the archive of F, to S. An archive that is not of skops
- * has none; a damaged schema is a fault of the file. The caller calls skops_free, also after a failure. */
-ckpt_status skops_read(struct skops *s, ckpt_file *f, zip *z, ckpt_error *err);
-/* skops_find_name - returns the index in s->names of the first name of the array in the member FILE, or
+/* skops_read - reads the names of the arrays in ARCHIVE, the archive of F, to SKOPS. An archive that is not
+ * of skops has none; a damaged schema is a fault of the file. The caller calls skops_free, also after a
+ * failure. */
+ckpt_status skops_read(struct skops *skops, ckpt_file *f, zip *archive, ckpt_error *err);
+/* skops_find_name - returns the index in skops->names of the first name of the array in the member FILE, or
  * MAP_NONE. An object that is in several places has several names. */
-uint32_t skops_find_name(const struct skops *s, ckpt_str file);
-void skops_free(struct skops *s);
+uint32_t skops_find_name(const struct skops *skops, ckpt_str file);
+void skops_free(struct skops *skops);
 
 #endif

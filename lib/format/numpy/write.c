@@ -31,53 +31,53 @@ struct numpy_output {
     uint64_t directory_size; /* of what follows the items of an archive */
 };
 
-static bool writes_npz(const struct flat_writer *w)
+static bool writes_npz(const struct flat_writer *writer)
 {
-    const struct numpy_output *o = w->user;
+    const struct numpy_output *o = writer->user;
     return o->archive;
 }
 
-/* get_header_offset - returns the offset of the headers of item I: the end of the item before it. */
-static uint64_t get_header_offset(const struct flat_writer *w, size_t i)
+/* get_header_offset - returns the offset of the headers of item INDEX: the end of the item before it. */
+static uint64_t get_header_offset(const struct flat_writer *writer, size_t index)
 {
-    return i ? w->items[i - 1].begin + flat_item_nbytes(w, &w->items[i - 1]) : 0;
+    return index ? writer->items[index - 1].begin + flat_item_nbytes(writer, &writer->items[index - 1]) : 0;
 }
 
 /* ---------------------------------------------------------------------- headers */
 
 /* put_ml_dtype - writes the code by which numpy saves NAME, a type of ml_dtypes. False: it is none. */
-static bool put_ml_dtype(ckpt_str name, buf *b)
+static bool put_ml_dtype(ckpt_str name, buf *out)
 {
     const struct dtype_info *info = dtype_info(dtype_by_name(name));
     bool is_byte = info->block_elems == 1 && info->block_bytes == 1 && strchr("fiu", info->klass);
     if (!str_is(name, "bfloat16") && !is_byte)
         return false;
-    buf_put_cstr(b, !is_byte ? "<V2" : str_is(name, "float8_e5m2") ? "<f1" : "<V1");
+    buf_put_cstr(out, !is_byte ? "<V2" : str_is(name, "float8_e5m2") ? "<f1" : "<V1");
     return true;
 }
 
 /* put_descr - writes numpy's code for the dtype NAME. False: numpy does not have it. FROM_NUMPY: the array
  * was read from a file of numpy, whose types of ml_dtypes are written as they were. */
-static bool put_descr(ckpt_str name, bool from_numpy, buf *b)
+static bool put_descr(ckpt_str name, bool from_numpy, buf *out)
 {
     struct numpy_dtype d;
     if (str_starts(name, STR_LIT("datetime64")) || str_starts(name, STR_LIT("timedelta64"))) {
         bool is_date = name.ptr[0] == 'd';
         ckpt_str unit = str_skip(name, is_date ? strlen("datetime64") : strlen("timedelta64"));
-        buf_put_cstr(b, is_date ? "<M8" : "<m8");
-        buf_put_str(b, unit);
+        buf_put_cstr(out, is_date ? "<M8" : "<m8");
+        buf_put_str(out, unit);
         return true;
     }
     if (str_is(name, "float128") || str_is(name, "complex256")) {
-        buf_put_cstr(b, name.ptr[0] == 'f' ? "<f16" : "<c32");
+        buf_put_cstr(out, name.ptr[0] == 'f' ? "<f16" : "<c32");
         return true;
     }
     if (!numpy_dtype_parse(name, &d) || d.extended)
-        return from_numpy && put_ml_dtype(name, b);
+        return from_numpy && put_ml_dtype(name, out);
     if (d.kind == 'O')
         return false;
     bool no_order = d.bytes == 1 || d.kind == 'S' || d.kind == 'V';
-    buf_printf(b, "%c%c%u", no_order ? '|' : '<', d.kind, d.kind == 'U' ? d.bytes / 4 : d.bytes);
+    buf_printf(out, "%c%c%u", no_order ? '|' : '<', d.kind, d.kind == 'U' ? d.bytes / 4 : d.bytes);
     return true;
 }
 
@@ -90,44 +90,47 @@ static bool has_dtype(ckpt_str name, bool from_numpy)
     return writable;
 }
 
-bool numpy_has_dtype(const ckpt_tensor *t) { return has_dtype(str_c(ckpt_tensor_dtype_name(t)), false); }
-
-static bool reads_numpy(const struct flat_writer *w)
+bool numpy_has_dtype(const ckpt_tensor *tensor)
 {
-    return w->p->file->format == &format_npz || w->p->file->format == &format_npy;
+    return has_dtype(str_c(ckpt_tensor_dtype_name(tensor)), false);
 }
 
-static ckpt_str get_dtype_name(const struct flat_writer *w, const struct flat_item *x)
+static bool reads_numpy(const struct flat_writer *writer)
 {
-    const ckpt_tensor t = flat_get_tensor(w, x);
+    return writer->p->file->format == &format_npz || writer->p->file->format == &format_npy;
+}
+
+static ckpt_str get_dtype_name(const struct flat_writer *writer, const struct flat_item *item)
+{
+    const ckpt_tensor t = flat_get_tensor(writer, item);
     return str_c(t.dtype == CKPT_DT_NAMED ? ckpt_tensor_dtype_name(&t)
-                                          : ckpt_dtype_name(plan_dtype(w->p, x->row)));
+                                          : ckpt_dtype_name(plan_dtype(writer->p, item->row)));
 }
 
-static bool put_header(const struct flat_writer *w, const struct flat_item *x, buf *b)
+static bool put_header(const struct flat_writer *writer, const struct flat_item *item, buf *out)
 {
-    const ckpt_tensor t = flat_get_tensor(w, x);
+    const ckpt_tensor t = flat_get_tensor(writer, item);
     char first_size[SIZE_DIGITS + 1] = "";
-    size_t start = b->len;
-    buf_put(b, "\x93NUMPY\1\0\0\0{'descr': '", 21);
-    if (!put_descr(get_dtype_name(w, x), reads_numpy(w), b))
+    size_t start = out->len;
+    buf_put(out, "\x93NUMPY\1\0\0\0{'descr': '", 21);
+    if (!put_descr(get_dtype_name(writer, item), reads_numpy(writer), out))
         return false;
-    buf_put_cstr(b, "', 'fortran_order': False, 'shape': (");
+    buf_put_cstr(out, "', 'fortran_order': False, 'shape': (");
     for (uint32_t k = 0; k < t.ndim; k++)
-        buf_printf(b, k ? ", %llu" : "%llu", (unsigned long long)t.shape[k]);
-    buf_put_cstr(b, t.ndim == 1 ? ",), }" : "), }");
+        buf_printf(out, k ? ", %llu" : "%llu", (unsigned long long)t.shape[k]);
+    buf_put_cstr(out, t.ndim == 1 ? ",), }" : "), }");
     if (t.ndim)
         (void)snprintf(first_size, sizeof first_size, "%llu", (unsigned long long)t.shape[0]);
     for (size_t n = strlen(first_size); t.ndim && n < SIZE_DIGITS; n++)
-        buf_byte(b, ' ');
-    size_t pad = HEADER_ALIGN - (b->len - start + 1) % HEADER_ALIGN;
+        buf_byte(out, ' ');
+    size_t pad = HEADER_ALIGN - (out->len - start + 1) % HEADER_ALIGN;
     for (size_t i = 0; i < pad; i++)
-        buf_byte(b, ' ');
-    buf_byte(b, '\n');
-    if (buf_ok(b)) {
-        size_t n = b->len - start - HEADER_OFFSET;
-        b->data[start + 8] = (unsigned char)n;
-        b->data[start + 9] = (unsigned char)(n >> 8);
+        buf_byte(out, ' ');
+    buf_byte(out, '\n');
+    if (buf_ok(out)) {
+        size_t n = out->len - start - HEADER_OFFSET;
+        out->data[start + 8] = (unsigned char)n;
+        out->data[start + 9] = (unsigned char)(n >> 8);
     }
     return true;
 }
@@ -143,177 +146,179 @@ static struct zip_header make_member_header(uint64_t offset, uint64_t size, uint
                                .offset = offset};
 }
 
-static ckpt_str get_member_name(const struct flat_writer *w, const struct flat_item *x)
+static ckpt_str get_member_name(const struct flat_writer *writer, const struct flat_item *item)
 {
-    return ARENA_CONCAT(w->p->a, x->name, STR_LIT(".npy"));
+    return ARENA_CONCAT(writer->p->a, item->name, STR_LIT(".npy"));
 }
 
-/* make_item_headers - writes the headers before the elements of item I to B: in an archive first the local
- * header, of which *H is a copy; then numpy's header. CRC is that of the elements. */
-static ckpt_status make_item_headers(const struct flat_writer *w, size_t i, uint32_t crc, buf *b,
-                                     struct zip_header *h, ckpt_error *err)
+/* make_item_headers - writes the headers before the elements of item INDEX to OUT: in an archive first the
+ * local header, of which *ZIP_HEADER is a copy; then numpy's header. CRC is that of the elements. */
+static ckpt_status make_item_headers(const struct flat_writer *writer, size_t index, uint32_t crc, buf *out,
+                                     struct zip_header *zip_header, ckpt_error *err)
 {
-    const struct flat_item *x = &w->items[i];
-    uint64_t nbytes = flat_item_nbytes(w, x);
+    const struct flat_item *x = &writer->items[index];
+    uint64_t nbytes = flat_item_nbytes(writer, x);
     buf npy;
     buf_init(&npy, HEADER_MAX);
-    (void)put_header(w, x, &npy);
-    if (buf_ok(&npy) && writes_npz(w)) {
-        ckpt_str header = buf_view(&npy), name = get_member_name(w, x);
+    (void)put_header(writer, x, &npy);
+    if (buf_ok(&npy) && writes_npz(writer)) {
+        ckpt_str header = buf_view(&npy), name = get_member_name(writer, x);
         uint32_t member_crc = crc_combine(CRC_32, crc32_update(0, header.ptr, header.len), crc, nbytes);
         uint64_t size = header.len + nbytes;
-        *h = make_member_header(get_header_offset(w, i), size, member_crc);
+        *zip_header = make_member_header(get_header_offset(writer, index), size, member_crc);
         if (name.ptr)
-            zip_put_local(b, h, name, 0);
+            zip_put_local(out, zip_header, name, 0);
         else
-            b->failed = true;
+            out->failed = true;
     }
     if (buf_ok(&npy))
-        buf_put_str(b, buf_view(&npy));
-    bool ok = buf_ok(&npy) && buf_ok(b);
+        buf_put_str(out, buf_view(&npy));
+    bool ok = buf_ok(&npy) && buf_ok(out);
     buf_free(&npy);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* ------------------------------------------------------------------- layout */
 
-static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
+static const char *find_unfit_reason(const struct flat_writer *writer, const struct flat_item *item)
 {
-    if (flat_get_tensor(w, x).ndim > NPY_DIMENSIONS)
+    if (flat_get_tensor(writer, item).ndim > NPY_DIMENSIONS)
         return "has more dimensions than numpy allows";
-    if (x->name.len > MAX_KEY_BYTES)
+    if (item->name.len > MAX_KEY_BYTES)
         return "has a name too long for a zip member";
-    if (writes_npz(w) && memchr(x->name.ptr, 0, x->name.len))
+    if (writes_npz(writer) && memchr(item->name.ptr, 0, item->name.len))
         return "has a NUL in its name, where Python ends the name of a zip member";
-    return has_dtype(get_dtype_name(w, x), reads_numpy(w)) ? NULL : "has a type that numpy lacks";
+    return has_dtype(get_dtype_name(writer, item), reads_numpy(writer)) ? NULL
+                                                                        : "has a type that numpy lacks";
 }
 
-static ckpt_status check_count(const struct flat_writer *w, ckpt_error *err)
+static ckpt_status check_count(const struct flat_writer *writer, ckpt_error *err)
 {
     char word[SHELL_WORD_MAX];
-    if (writes_npz(w) || w->n == 1)
+    if (writes_npz(writer) || writer->n == 1)
         return CKPT_OK;
-    if (w->n == 0)
-        return plan_fail_no_tensors(w->p, err);
+    if (writer->n == 0)
+        return plan_fail_no_tensors(writer->p, err);
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "a .npy holds {=one array}, there are {%zu tensors}\n"
                 "pick one with --keep %s, or write a .npz",
-                w->n, shell_glob(w->items[0].name, word));
+                writer->n, shell_glob(writer->items[0].name, word));
 }
 
-/* lay_out_item - lays out item I after the items before it, with room for its headers. */
-static ckpt_status lay_out_item(struct flat_writer *w, size_t i, ckpt_error *err)
+/* lay_out_item - lays out item INDEX after the items before it, with room for its headers. */
+static ckpt_status lay_out_item(struct flat_writer *writer, size_t index, ckpt_error *err)
 {
-    struct numpy_output *o = w->user;
-    struct flat_item *x = &w->items[i];
+    struct numpy_output *o = writer->user;
+    struct flat_item *x = &writer->items[index];
     struct zip_header h = {0};
     uint64_t nbytes;
     buf b;
-    if (!plan_nbytes(w->p, x->row, &nbytes) || nbytes > UINT64_MAX - HEADER_MAX)
+    if (!plan_nbytes(writer->p, x->row, &nbytes) || nbytes > UINT64_MAX - HEADER_MAX)
         return flat_fail_too_large(err);
-    if (x->name.len == 0 && flat_get_tensor(w, x).npath == 0)
+    if (x->name.len == 0 && flat_get_tensor(writer, x).npath == 0)
         x->name = STR_LIT("arr_0");
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = make_item_headers(w, i, 0, &b, &h, err);
-    bool fits = checked_add(w->nbytes, b.len, &w->nbytes);
+    ckpt_status st = make_item_headers(writer, index, 0, &b, &h, err);
+    bool fits = checked_add(writer->nbytes, b.len, &writer->nbytes);
     buf_free(&b);
     if (o->archive)
         o->directory_size += ZIP_CENTRAL_SIZE + x->name.len + SUFFIX_LEN + zip64_length(&h);
     CKPT_TRY(st);
-    return fits ? flat_lay_out_item(w, x, 1, err) : flat_fail_too_large(err);
+    return fits ? flat_lay_out_item(writer, x, 1, err) : flat_fail_too_large(err);
 }
 
-static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
+static ckpt_status lay_out(struct flat_writer *writer, ckpt_error *err)
 {
-    struct numpy_output *o = w->user;
-    CKPT_TRY(check_count(w, err));
-    for (size_t i = 0; i < w->n; i++)
-        CKPT_TRY(lay_out_item(w, i, err));
+    struct numpy_output *o = writer->user;
+    CKPT_TRY(check_count(writer, err));
+    for (size_t i = 0; i < writer->n; i++)
+        CKPT_TRY(lay_out_item(writer, i, err));
     if (o->archive)
-        o->directory_size += w->n ? ZIP_ENDS_SIZE : ZIP_END_SIZE;
-    return checked_add(w->nbytes, o->directory_size, &w->size) ? CKPT_OK : flat_fail_too_large(err);
+        o->directory_size += writer->n ? ZIP_ENDS_SIZE : ZIP_END_SIZE;
+    return checked_add(writer->nbytes, o->directory_size, &writer->size) ? CKPT_OK : flat_fail_too_large(err);
 }
 
 /* ------------------------------------------------------------------------ bytes */
 
 /* put_end_records - writes the end records after the SIZE bytes of the central directory. numpy.load
  * recognizes an empty archive only if it is nothing but an end record. */
-static void put_end_records(const struct flat_writer *w, uint64_t size, buf *b)
+static void put_end_records(const struct flat_writer *writer, uint64_t size, buf *out)
 {
-    struct zip_end_record r = {.entries = w->n, .size = size, .offset = w->nbytes};
-    if (w->n)
-        zip_put_ends(b, &r, w->nbytes + size);
+    struct zip_end_record r = {.entries = writer->n, .size = size, .offset = writer->nbytes};
+    if (writer->n)
+        zip_put_ends(out, &r, writer->nbytes + size);
     else
-        zip_put_end(b, &r);
+        zip_put_end(out, &r);
 }
 
-static void put_entry(buf *directory, struct zip_header *h, ckpt_str name)
+static void put_entry(buf *directory, struct zip_header *header, ckpt_str name)
 {
-    h->attributes = ZIP_UNIX_FILE;
-    h->made_by = ZIP_UNIX_VERSION;
-    zip_put_central(directory, h, name);
+    header->attributes = ZIP_UNIX_FILE;
+    header->made_by = ZIP_UNIX_VERSION;
+    zip_put_central(directory, header, name);
 }
 
-/* put_item_headers - writes the headers of item I, whose CRC is known now. In an archive also appends the
+/* put_item_headers - writes the headers of item INDEX, whose CRC is known now. In an archive also appends the
  * central header to DIRECTORY. */
-static ckpt_status put_item_headers(const struct flat_writer *w, size_t i, buf *directory, sink *out,
+static ckpt_status put_item_headers(const struct flat_writer *writer, size_t index, buf *directory, sink *out,
                                     ckpt_error *err)
 {
     struct zip_header h = {0};
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = make_item_headers(w, i, w->crcs[i], &b, &h, err);
+    ckpt_status st = make_item_headers(writer, index, writer->crcs[index], &b, &h, err);
     if (st == CKPT_OK)
-        st = sink_patch(out, get_header_offset(w, i), b.data, b.len, err);
+        st = sink_patch(out, get_header_offset(writer, index), b.data, b.len, err);
     buf_free(&b);
     CKPT_TRY(st);
-    if (!writes_npz(w))
+    if (!writes_npz(writer))
         return CKPT_OK;
-    ckpt_str name = get_member_name(w, &w->items[i]);
+    ckpt_str name = get_member_name(writer, &writer->items[index]);
     CKPT_TRY_ALLOC(name.ptr, err);
     put_entry(directory, &h, name);
     return CKPT_OK;
 }
 
-static ckpt_status end_archive(const struct flat_writer *w, buf *directory, sink *out, ckpt_error *err)
+static ckpt_status end_archive(const struct flat_writer *writer, buf *directory, sink *out, ckpt_error *err)
 {
-    put_end_records(w, directory->len, directory);
+    put_end_records(writer, directory->len, directory);
     return buf_ok(directory) ? sink_write(out, directory->data, directory->len, err) : fail_memory(err);
 }
 
 /* put_contents - writes the elements first, because the headers before them have the CRC of the elements. */
-static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
+static ckpt_status put_contents(struct flat_writer *writer, sink *out, ckpt_error *err)
 {
     buf directory;
-    CKPT_TRY(sink_skip(out, w->nbytes, err));
-    CKPT_TRY(flat_copy_items(w, out, err));
+    CKPT_TRY(sink_skip(out, writer->nbytes, err));
+    CKPT_TRY(flat_copy_items(writer, out, err));
     buf_init(&directory, SIZE_MAX / 2);
     ckpt_status st = CKPT_OK;
-    for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
-        st = put_item_headers(w, i, &directory, out, err);
-    if (st == CKPT_OK && writes_npz(w))
-        st = end_archive(w, &directory, out, err);
+    for (size_t i = 0; st == CKPT_OK && i < writer->n; i++)
+        st = put_item_headers(writer, i, &directory, out, err);
+    if (st == CKPT_OK && writes_npz(writer))
+        st = end_archive(writer, &directory, out, err);
     buf_free(&directory);
     return st;
 }
 
 /* ------------------------------------------------------------------- compression */
 
-/* deflate_member - deflates item I of the archive STORED to the end of OUT and appends its central header to
- * DIRECTORY. First skips room for a local header with a full zip64 field, and writes the header there once
+/* deflate_member - deflates item INDEX of the archive STORED to the end of OUT and appends its central header
+ * to DIRECTORY. First skips room for a local header with a full zip64 field, and writes the header there once
  * the deflated size is known. */
-static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *stored, sink *out,
+static ckpt_status deflate_member(const struct flat_writer *writer, size_t index, sink *stored, sink *out,
                                   buf *directory, ckpt_error *err)
 {
     const struct zip_header widest = {.csize = UINT32_MAX, .usize = UINT32_MAX};
     struct zip_header h = {0};
-    ckpt_str name = get_member_name(w, &w->items[i]);
+    ckpt_str name = get_member_name(writer, &writer->items[index]);
     uint64_t header_offset = sink_tell(out), data_offset;
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = name.ptr ? make_item_headers(w, i, w->crcs[i], &b, &h, err) : fail_memory(err);
+    ckpt_status st = name.ptr ? make_item_headers(writer, index, writer->crcs[index], &b, &h, err)
+                              : fail_memory(err);
     size_t room = zip_output_local_size(&widest, name.len);
-    data_offset = get_header_offset(w, i) + zip_output_local_size(&h, name.len);
+    data_offset = get_header_offset(writer, index) + zip_output_local_size(&h, name.len);
     if (st == CKPT_OK)
         st = sink_skip(out, room, err);
     if (st == CKPT_OK)
@@ -331,30 +336,30 @@ static ckpt_status deflate_member(const struct flat_writer *w, size_t i, sink *s
 }
 
 /* put_deflated - writes the archive STORED, which is not compressed, to OUT with its members deflated. */
-static ckpt_status put_deflated(struct flat_writer *w, sink *stored, sink *out, ckpt_error *err)
+static ckpt_status put_deflated(struct flat_writer *writer, sink *stored, sink *out, ckpt_error *err)
 {
     buf directory;
     ckpt_status st = CKPT_OK;
     buf_init(&directory, SIZE_MAX / 2);
-    for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
-        st = deflate_member(w, i, stored, out, &directory, err);
-    w->nbytes = sink_tell(out);
+    for (size_t i = 0; st == CKPT_OK && i < writer->n; i++)
+        st = deflate_member(writer, i, stored, out, &directory, err);
+    writer->nbytes = sink_tell(out);
     if (st == CKPT_OK)
-        st = end_archive(w, &directory, out, err);
-    w->size = sink_tell(out);
+        st = end_archive(writer, &directory, out, err);
+    writer->size = sink_tell(out);
     buf_free(&directory);
     return st;
 }
 
 /* put_compressed - writes the archive to a temporary file first, and from there to OUT. */
-static ckpt_status put_compressed(struct flat_writer *w, sink *out, ckpt_error *err)
+static ckpt_status put_compressed(struct flat_writer *writer, sink *out, ckpt_error *err)
 {
     const struct sink_options unsynced = {.no_sync = true};
     sink *stored;
     CKPT_TRY(sink_file("-", &unsynced, &stored, err)); /* a file without a name, as it is not committed */
-    ckpt_status st = put_contents(w, stored, err);
+    ckpt_status st = put_contents(writer, stored, err);
     if (st == CKPT_OK)
-        st = put_deflated(w, stored, out, err);
+        st = put_deflated(writer, stored, out, err);
     sink_abort(stored);
     return st;
 }

@@ -61,17 +61,17 @@ static ckpt_status put_packed_numbers(struct decoding *decoding, uint64_t end)
     return CKPT_OK;
 }
 
-static ckpt_status put_text(struct decoding *decoding, uint64_t n)
+static ckpt_status put_text(struct decoding *decoding, uint64_t count)
 {
     uint64_t at = decoding->r.pos;
     if (decoding->ndecoded == decoding->count)
         return fail_count(decoding, true);
-    store_u64le(decoding->out, n);
+    store_u64le(decoding->out, count);
     decoding->ndecoded++;
-    if (!reader_skip(&decoding->r, n))
+    if (!reader_skip(&decoding->r, count))
         return decoding->r.status;
-    ckpt_status st = source_read(decoding->src, at, decoding->out + 8, (size_t)n, decoding->err);
-    decoding->out += 8 + n; /* it has room for the bytes of all texts */
+    ckpt_status st = source_read(decoding->src, at, decoding->out + 8, (size_t)count, decoding->err);
+    decoding->out += 8 + count; /* it has room for the bytes of all texts */
     return st;
 }
 
@@ -92,15 +92,15 @@ static ckpt_status put_fields(struct decoding *decoding)
     return decoding->ndecoded == decoding->count ? CKPT_OK : fail_count(decoding, false);
 }
 
-static ckpt_status decode(arena *a, source *src, const struct onnx_tensor *t, uint64_t count, uint64_t bytes,
-                          source **out, ckpt_error *err)
+static ckpt_status decode(arena *a, source *src, const struct onnx_tensor *tensor, uint64_t count,
+                          uint64_t bytes, source **out, ckpt_error *err)
 {
-    struct decoding decoding = {.t = t, .src = src, .count = count, .err = err};
+    struct decoding decoding = {.t = tensor, .src = src, .count = count, .err = err};
     size_t size;
     unsigned char *to = checked_size(bytes, &size) ? arena_alloc(a, size) : NULL;
     CKPT_TRY_ALLOC(to, err);
     decoding.out = to;
-    CKPT_TRY(reader_init(&decoding.r, src, t->at, t->end, err));
+    CKPT_TRY(reader_init(&decoding.r, src, tensor->at, tensor->end, err));
     ckpt_status st = put_fields(&decoding);
     reader_free(&decoding.r);
     CKPT_TRY(st);
@@ -108,21 +108,21 @@ static ckpt_status decode(arena *a, source *src, const struct onnx_tensor *t, ui
     return *out ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status onnx_decode(arena *a, source *src, const struct onnx_tensor *t, uint64_t count, source **out,
+ckpt_status onnx_decode(arena *a, source *src, const struct onnx_tensor *tensor, uint64_t count, source **out,
                         ckpt_error *err)
 {
-    if (count > t->bytes) /* a number takes at least a byte */
-        return fail(err, CKPT_EFORMAT, source_pos(src, t->values),
-                    "{%" PRIu64 " bytes} of values; dtype and shape take {=%" PRIu64 " values}", t->bytes,
-                    count);
-    return decode(a, src, t, count, count * t->type->width, out, err);
+    if (count > tensor->bytes) /* a number takes at least a byte */
+        return fail(err, CKPT_EFORMAT, source_pos(src, tensor->values),
+                    "{%" PRIu64 " bytes} of values; dtype and shape take {=%" PRIu64 " values}",
+                    tensor->bytes, count);
+    return decode(a, src, tensor, count, count * tensor->type->width, out, err);
 }
 
-ckpt_status onnx_decode_texts(arena *a, source *src, const struct onnx_tensor *t, uint64_t count,
+ckpt_status onnx_decode_texts(arena *a, source *src, const struct onnx_tensor *tensor, uint64_t count,
                               source **out, ckpt_error *err)
 {
-    if (count != t->nfields)
-        return fail(err, CKPT_EFORMAT, source_pos(src, t->values),
-                    "{%" PRIu64 " texts}; the shape takes {=%" PRIu64 "}", t->nfields, count);
-    return decode(a, src, t, count, 8 * count + t->bytes, out, err);
+    if (count != tensor->nfields)
+        return fail(err, CKPT_EFORMAT, source_pos(src, tensor->values),
+                    "{%" PRIu64 " texts}; the shape takes {=%" PRIu64 "}", tensor->nfields, count);
+    return decode(a, src, tensor, count, 8 * count + tensor->bytes, out, err);
 }

@@ -63,12 +63,12 @@ static ckpt_dtype find_dtype(uint64_t number)
 
 /* -------------------------------------------------------------------------- tensors */
 
-/* read_desc - reads dtype and shape of T from DESC. SHAPE has room for MAX_RANK sizes. */
-static ckpt_status read_desc(cursor desc, ckpt_tensor *t, uint64_t *shape, ckpt_error *err)
+/* read_desc - reads dtype and shape of TENSOR from DESC. SHAPE has room for MAX_RANK sizes. */
+static ckpt_status read_desc(cursor desc, ckpt_tensor *tensor, uint64_t *shape, ckpt_error *err)
 {
     struct proto_field field;
     uint64_t at = desc.pos, dtype = UINT64_MAX;
-    *t = (ckpt_tensor){.shape = shape};
+    *tensor = (ckpt_tensor){.shape = shape};
     while (proto_next(&desc, &field)) {
         bool packed = proto_is(&field, 2, PROTO_BYTES), single = proto_is(&field, 2, PROTO_VARINT);
         if (proto_is(&field, 1, PROTO_VARINT))
@@ -78,55 +78,56 @@ static ckpt_status read_desc(cursor desc, ckpt_tensor *t, uint64_t *shape, ckpt_
         /* one turn for each packed size, or one for an unpacked size */
         for (cursor sizes = field.bytes; !desc.bad && (single || (packed && sizes.left)); single = false) {
             uint64_t n = packed ? cursor_varint(&sizes) : field.value;
-            if (sizes.bad || n > INT64_MAX || t->ndim == MAX_RANK)
+            if (sizes.bad || n > INT64_MAX || tensor->ndim == MAX_RANK)
                 desc.bad = true;
             else
-                shape[t->ndim++] = n;
+                shape[tensor->ndim++] = n;
         }
     }
     if (desc.bad || dtype == UINT64_MAX)
         return fail(err, CKPT_EFORMAT, at,
                     "a {malformed} description of a tensor; {=up to %u sizes} are allowed", MAX_RANK);
-    t->dtype = (uint16_t)find_dtype(dtype);
-    return t->dtype != CKPT_DT_NONE
+    tensor->dtype = (uint16_t)find_dtype(dtype);
+    return tensor->dtype != CKPT_DT_NONE
                ? CKPT_OK
                : fail(err, CKPT_EUNSUPPORTED, at,
                       "the data type {%" PRIu64 "}; {=0 to 6, 20 to 24, 32, 33} are read", dtype);
 }
 
-/* read_header - reads the header at R as the tensor *T of F; its values follow. SHAPE has room for MAX_RANK
- * sizes. */
-static ckpt_status read_header(const ckpt_file *f, reader *r, struct kit_tensor *t, uint64_t *shape,
+/* read_header - reads the header at IN as the tensor *TENSOR of F; its values follow. SHAPE has room for
+ * MAX_RANK sizes. */
+static ckpt_status read_header(const ckpt_file *f, reader *in, struct kit_tensor *tensor, uint64_t *shape,
                                ckpt_error *err)
 {
-    uint64_t at = r->pos;
-    uint32_t version = reader_u32(r);
-    uint64_t levels = reader_u64(r);
+    uint64_t at = in->pos;
+    uint32_t version = reader_u32(in);
+    uint64_t levels = reader_u64(in);
     for (uint64_t i = 0; levels <= MAX_LEVELS && i < levels; i++)
-        (void)reader_skip(r, reader_u64(r));
-    uint32_t inner_version = reader_u32(r), n = reader_u32(r);
-    CKPT_TRY(r->status);
+        (void)reader_skip(in, reader_u64(in));
+    uint32_t inner_version = reader_u32(in), n = reader_u32(in);
+    CKPT_TRY(in->status);
     if (version || inner_version || levels > MAX_LEVELS || n > MAX_DESC)
         return fail(err, CKPT_EFORMAT, at,
                     "a tensor of {version %" PRIu32 " and %" PRIu32 ", %" PRIu64 " levels, %" PRIu32
                     " bytes of description}; {=0, 0, up to %u, up to %u} are allowed",
                     version, inner_version, levels, n, MAX_LEVELS, MAX_DESC);
-    uint64_t desc = r->pos;
-    const unsigned char *bytes = reader_take(r, n);
-    CKPT_TRY(r->status);
-    *t = (struct kit_tensor){.described_at = at, .src = r->src, .nbytes = KIT_AS_NEEDED};
-    CKPT_TRY(read_desc(cursor_of(bytes, n, desc), &t->t, shape, err));
-    t->src_offset = r->pos;
-    if (levels && !(t->t.note = arena_printf(f->a, "LoD of %" PRIu64 " levels", levels)).ptr)
+    uint64_t desc = in->pos;
+    const unsigned char *bytes = reader_take(in, n);
+    CKPT_TRY(in->status);
+    *tensor = (struct kit_tensor){.described_at = at, .src = in->src, .nbytes = KIT_AS_NEEDED};
+    CKPT_TRY(read_desc(cursor_of(bytes, n, desc), &tensor->t, shape, err));
+    tensor->src_offset = in->pos;
+    if (levels && !(tensor->t.note = arena_printf(f->a, "LoD of %" PRIu64 " levels", levels)).ptr)
         return fail_memory(err);
     return CKPT_OK;
 }
 
-/* count_value_bytes - returns the bytes that the values of T take; UINT64_MAX: 2^64 or more. */
-static uint64_t count_value_bytes(const ckpt_tensor *t)
+/* count_value_bytes - returns the bytes that the values of TENSOR take; UINT64_MAX: 2^64 or more. */
+static uint64_t count_value_bytes(const ckpt_tensor *tensor)
 {
     uint64_t n, bytes;
-    bool fits = checked_product(t->shape, t->ndim, &n) && dtype_bytes((ckpt_dtype)t->dtype, n, &bytes);
+    bool fits = checked_product(tensor->shape, tensor->ndim, &n) &&
+                dtype_bytes((ckpt_dtype)tensor->dtype, n, &bytes);
     return fits ? bytes : UINT64_MAX;
 }
 
@@ -139,67 +140,69 @@ static ckpt_str get_variable_name(const ckpt_file *f)
     return is_other ? STR_LIT("") : name;
 }
 
-static ckpt_status read_tensors(struct params *p, struct kit *k)
+static ckpt_status read_tensors(struct params *params, struct kit *kit)
 {
-    ckpt_str own_name = get_variable_name(p->f);
+    ckpt_str own_name = get_variable_name(params->f);
     uint64_t shape[MAX_RANK], n = 0;
-    for (; reader_left(&p->reader); n++) {
+    for (; reader_left(&params->reader); n++) {
         struct kit_tensor t;
-        ckpt_status st = read_header(p->f, &p->reader, &t, shape, p->err);
+        ckpt_status st = read_header(params->f, &params->reader, &t, shape, params->err);
         if (st != CKPT_OK)
-            error_add_where(p->err, "tensor %" PRIu64, n);
+            error_add_where(params->err, "tensor %" PRIu64, n);
         CKPT_TRY(st);
         uint64_t size = count_value_bytes(&t.t);
-        bool alone = n == 0 && !p->program && size == reader_left(&p->reader);
-        if (!alone && !p->program && !p->f->salvage)
-            return fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+        bool alone = n == 0 && !params->program && size == reader_left(&params->reader);
+        if (!alone && !params->program && !params->f->salvage)
+            return fail(params->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                         "{several tensors without names}: the names are in {=a program next to the file}\n"
                         "put NAME.json or NAME.pdmodel next to NAME.pdiparams, __model__ next to "
                         "__params__; `ckpt salvage` numbers the tensors");
         bool is_root = alone && !own_name.len;
         if (n == 0)
-            CKPT_TRY(
-                kit_begin(k, p->f, value_new(p->f->a, is_root ? CKPT_V_TENSOR : CKPT_V_DICT, 0), p->err));
-        t.name = n < p->names.nnames ? p->names.names[n]
-                 : alone             ? own_name
-                                     : arena_printf(p->f->a, "%" PRIu64, n);
-        CKPT_TRY_ALLOC(t.name.ptr, p->err);
-        CKPT_TRY(kit_add_tensor(k, &t));
-        if (size > reader_left(&p->reader)) /* kit_add_tensor reported it */
+            CKPT_TRY(kit_begin(kit, params->f,
+                               value_new(params->f->a, is_root ? CKPT_V_TENSOR : CKPT_V_DICT, 0),
+                               params->err));
+        t.name = n < params->names.nnames ? params->names.names[n]
+                 : alone                  ? own_name
+                                          : arena_printf(params->f->a, "%" PRIu64, n);
+        CKPT_TRY_ALLOC(t.name.ptr, params->err);
+        CKPT_TRY(kit_add_tensor(kit, &t));
+        if (size > reader_left(&params->reader)) /* kit_add_tensor reported it */
             return CKPT_OK;
-        (void)reader_skip(&p->reader, size);
+        (void)reader_skip(&params->reader, size);
     }
-    if (p->program && n != p->names.nnames)
-        return fail(p->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                    "{%" PRIu64 "} tensors, the program in \"%s\" has {=%zu}", n, p->program,
-                    p->names.nnames);
-    return p->reader.status;
+    if (params->program && n != params->names.nnames)
+        return fail(params->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                    "{%" PRIu64 "} tensors, the program in \"%s\" has {=%zu}", n, params->program,
+                    params->names.nnames);
+    return params->reader.status;
 }
 
 /* -------------------------------------------------------------------------- program */
 
-static ckpt_status read_adjacent_program(struct params *p)
+static ckpt_status read_adjacent_program(struct params *params)
 {
     ckpt_error ignored;
     static const char *const endings[][2] = {
         {".pdiparams", ".json"}, {".pdiparams", ".pdmodel"}, {PARAMS_NAME, MODEL_NAME}};
-    ckpt_str path = str_c(p->f->path);
-    for (size_t i = 0; !p->program && i < sizeof endings / sizeof *endings; i++) {
+    ckpt_str path = str_c(params->f->path);
+    for (size_t i = 0; !params->program && i < sizeof endings / sizeof *endings; i++) {
         source *src = NULL;
         if (!str_ends(path, str_c(endings[i][0])))
             continue;
-        ckpt_str program = ARENA_CONCAT(p->f->a, str_of(path.ptr, path.len - strlen(endings[i][0])),
+        ckpt_str program = ARENA_CONCAT(params->f->a, str_of(path.ptr, path.len - strlen(endings[i][0])),
                                         str_c(endings[i][1]));
-        CKPT_TRY_ALLOC(program.ptr, p->err);
-        if (source_open_in(p->f->archive, program.ptr, &src, &ignored) != CKPT_OK)
+        CKPT_TRY_ALLOC(program.ptr, params->err);
+        if (source_open_in(params->f->archive, program.ptr, &src, &ignored) != CKPT_OK)
             continue;
-        p->program = program.ptr;
-        ckpt_status st = file_note_read(p->f, program.ptr) ? paddle_read_program(p->f, src, &p->names, p->err)
-                                                           : fail_memory(p->err);
+        params->program = program.ptr;
+        ckpt_status st = file_note_read(params->f, program.ptr)
+                             ? paddle_read_program(params->f, src, &params->names, params->err)
+                             : fail_memory(params->err);
         source_unref(src);
         if (st != CKPT_OK) {
-            error_add_file(p->err, program.ptr);
-            error_add_position(p->err, 0, STR_LIT("program"));
+            error_add_file(params->err, program.ptr);
+            error_add_position(params->err, 0, STR_LIT("program"));
         }
         CKPT_TRY(st);
     }
@@ -227,9 +230,10 @@ static bool begins_with_variable(ckpt_str head)
     return !c.bad && version == 0 && n && n <= MAX_DESC && read_desc(desc, &t, shape, &ignored) == CKPT_OK;
 }
 
-static bool probe(const struct probe *p)
+static bool probe(const struct probe *this_probe)
 {
-    return !p->is_folder && begins_with_variable(str_of((const char *)p->head, p->nhead));
+    return !this_probe->is_folder &&
+           begins_with_variable(str_of((const char *)this_probe->head, this_probe->nhead));
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
@@ -252,70 +256,70 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 static bool is_variable_name(ckpt_str name) { return name.len && name.ptr[0] != '.'; }
 
 /* has_only_variables - returns true if each file of the folder is a variable. */
-static bool has_only_variables(const struct probe *p)
+static bool has_only_variables(const struct probe *probe)
 {
     char head[PROBE_HEAD];
     size_t n = 0;
-    for (size_t i = 0; i < p->nnames; i++) {
-        if (!is_variable_name(p->names[i]))
+    for (size_t i = 0; i < probe->nnames; i++) {
+        if (!is_variable_name(probe->names[i]))
             continue;
-        if (!begins_with_variable(probe_read_head(p, p->names[i].ptr, head, sizeof head)))
+        if (!begins_with_variable(probe_read_head(probe, probe->names[i].ptr, head, sizeof head)))
             return false;
         n++;
     }
     return n > 0;
 }
 
-static bool probe_folder(const struct probe *p)
+static bool probe_folder(const struct probe *probe)
 {
-    return p->is_folder && (probe_has(p, MODEL_NAME) || has_only_variables(p));
+    return probe->is_folder && (probe_has(probe, MODEL_NAME) || has_only_variables(probe));
 }
 
-static ckpt_status open_variable(struct params *p, ckpt_str name, ckpt_file **out)
+static ckpt_status open_variable(struct params *params, ckpt_str name, ckpt_file **out)
 {
-    ckpt_status st = part_file_add(p->f, p->trusted, name, out, p->err);
+    ckpt_status st = part_file_add(params->f, params->trusted, name, out, params->err);
     if (st != CKPT_ENOTFOUND)
         return st;
-    return fail(p->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+    return fail(params->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
                 "{no file} of {=the parameter} that __model__ names\n"
                 "`ckpt salvage` writes what the other files hold");
 }
 
 /* read_variable - adds the tensor NAME, the only content of the file of that name. */
-static ckpt_status read_variable(struct params *p, struct kit *k, ckpt_str name)
+static ckpt_status read_variable(struct params *params, struct kit *kit, ckpt_str name)
 {
     uint64_t shape[MAX_RANK];
     struct kit_tensor t;
-    struct storage_extra *in = ARENA_NEW(p->f->a, struct storage_extra);
+    struct storage_extra *in = ARENA_NEW(params->f->a, struct storage_extra);
     ckpt_file *file = NULL;
-    CKPT_TRY_ALLOC(in, p->err);
-    CKPT_TRY(open_variable(p, name, &file));
-    CKPT_TRY(reader_init(&p->reader, file->src, 0, file->src->size, p->err));
-    ckpt_status st = read_header(p->f, &p->reader, &t, shape, p->err);
-    uint64_t left = reader_left(&p->reader), need = st == CKPT_OK ? count_value_bytes(&t.t) : left;
-    reader_free(&p->reader);
+    CKPT_TRY_ALLOC(in, params->err);
+    CKPT_TRY(open_variable(params, name, &file));
+    CKPT_TRY(reader_init(&params->reader, file->src, 0, file->src->size, params->err));
+    ckpt_status st = read_header(params->f, &params->reader, &t, shape, params->err);
+    uint64_t left = reader_left(&params->reader), need = st == CKPT_OK ? count_value_bytes(&t.t) : left;
+    reader_free(&params->reader);
     if (left != need)
-        st = fail(p->err, CKPT_EFORMAT, t.src_offset,
+        st = fail(params->err, CKPT_EFORMAT, t.src_offset,
                   "{%" PRIu64 "} bytes of values; the description takes {=%" PRIu64 "}", left, need);
     if (st != CKPT_OK)
-        error_add_file(p->err, file->path);
+        error_add_file(params->err, file->path);
     CKPT_TRY(st);
     in->file = t.name = name;
     t.src_file = in;
-    return kit_add_tensor(k, &t);
+    return kit_add_tensor(kit, &t);
 }
 
-static ckpt_status read_variables(struct params *p)
+static ckpt_status read_variables(struct params *params)
 {
     struct kit k;
     ckpt_status st = CKPT_OK;
-    CKPT_TRY(kit_begin(&k, p->f, value_new(p->f->a, CKPT_V_DICT, 0), p->err));
-    for (size_t i = 0; st == CKPT_OK && i < p->names.nnames; i++) {
-        st = read_variable(p, &k, p->names.names[i]);
+    CKPT_TRY(kit_begin(&k, params->f, value_new(params->f->a, CKPT_V_DICT, 0), params->err));
+    for (size_t i = 0; st == CKPT_OK && i < params->names.nnames; i++) {
+        st = read_variable(params, &k, params->names.names[i]);
         if (st == CKPT_OK)
             continue;
-        error_add_position(p->err, 0, p->names.names[i]);
-        st = file_report_lost(p->f, st, p->names.names[i], p->err);
+        error_add_position(params->err, 0, params->names.names[i]);
+        st = file_report_lost(params->f, st, params->names.names[i], params->err);
     }
     return kit_end(&k, st);
 }

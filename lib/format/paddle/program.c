@@ -17,22 +17,23 @@ struct program {
     ckpt_error *err;
 };
 
-static ckpt_status add_name(struct program *p, ckpt_str name)
+static ckpt_status add_name(struct program *program, ckpt_str name)
 {
-    return arena_push(p->a, &p->out->names, &p->out->nnames, &p->out->cap, &name, sizeof name)
+    return arena_push(program->a, &program->out->names, &program->out->nnames, &program->out->cap, &name,
+                      sizeof name)
                ? CKPT_OK
-               : fail_memory(p->err);
+               : fail_memory(program->err);
 }
 
 /* read_json - adds the names in operations {"#": "p", "A": [_, _, _, name], …}. */
-static ckpt_status read_json(struct program *p, ckpt_str text)
+static ckpt_status read_json(struct program *program, ckpt_str text)
 {
     json_scan j;
     bool is_parameter = false;
-    json_init(&j, text, 0, p->a, p->err);
+    json_init(&j, text, 0, program->a, program->err);
     for (enum json_event e; (e = json_next(&j)) != JSON_END;) {
         if (e == JSON_ERROR)
-            return p->err->status;
+            return program->err->status;
         if (e != JSON_KEY)
             continue;
         ckpt_str key = j.str;
@@ -43,7 +44,7 @@ static ckpt_status read_json(struct program *p, ckpt_str text)
             for (int i = 0; i < 3; i++)
                 (void)json_next(&j);
             CKPT_TRY(json_expect(&j, JSON_STRING, "the name of a parameter", "a text"));
-            CKPT_TRY(add_name(p, j.str));
+            CKPT_TRY(add_name(program, j.str));
             is_parameter = false;
         }
     }
@@ -51,7 +52,7 @@ static ckpt_status read_json(struct program *p, ckpt_str text)
 }
 
 /* read_variable - adds the name of VAR if it is a persistable tensor. */
-static ckpt_status read_variable(struct program *p, cursor var)
+static ckpt_status read_variable(struct program *program, cursor var)
 {
     enum { FEED = 9, FETCH = 10, READER = 15, RAW = 17 }; /* kinds of variables that are not tensors */
     struct proto_field field, inner;
@@ -66,26 +67,27 @@ static ckpt_status read_variable(struct program *p, cursor var)
             kind = proto_is(&inner, 1, PROTO_VARINT) ? inner.value : kind;
     }
     bool is_not_tensor = kind == FEED || kind == FETCH || kind == READER || kind == RAW;
-    return persists && !is_not_tensor ? add_name(p, name) : CKPT_OK;
+    return persists && !is_not_tensor ? add_name(program, name) : CKPT_OK;
 }
 
-static ckpt_status read_program(struct program *p, ckpt_str text)
+static ckpt_status read_program(struct program *program, ckpt_str text)
 {
     cursor c = cursor_of(text.ptr, text.len, 0);
     struct proto_field block, var;
     if (text.len && text.ptr[0] == '{')
-        return read_json(p, text);
+        return read_json(program, text);
     while (proto_next(&c, &block))
         for (cursor vars = block.bytes; proto_is(&block, 1, PROTO_BYTES) && proto_next(&vars, &var);)
             if (proto_is(&var, 3, PROTO_BYTES))
-                CKPT_TRY(read_variable(p, var.bytes));
-    return !c.bad ? CKPT_OK
-                  : fail(p->err, CKPT_EFORMAT, c.pos, "not {=a program of Paddle}: {a field is cut off}");
+                CKPT_TRY(read_variable(program, var.bytes));
+    return !c.bad
+               ? CKPT_OK
+               : fail(program->err, CKPT_EFORMAT, c.pos, "not {=a program of Paddle}: {a field is cut off}");
 }
 
-static int compare_names(const void *a, const void *b)
+static int compare_names(const void *left, const void *right)
 {
-    return str_compare(*(const ckpt_str *)a, *(const ckpt_str *)b);
+    return str_compare(*(const ckpt_str *)left, *(const ckpt_str *)right);
 }
 
 ckpt_status paddle_read_program(ckpt_file *f, source *src, struct paddle_program *out, ckpt_error *err)

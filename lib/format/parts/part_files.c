@@ -42,11 +42,11 @@ static bool is_below(const char *real, const char *folder)
     return strncmp(real, folder, n) == 0 && (real[n] == '/' || (n && folder[n - 1] == '/'));
 }
 
-/* is_in_same_folder - returns true if the paths A and B differ in the name of the file alone. */
-static bool is_in_same_folder(const char *a, const char *b)
+/* is_in_same_folder - returns true if the paths LEFT and RIGHT differ in the name of the file alone. */
+static bool is_in_same_folder(const char *left, const char *right)
 {
-    const char *x = strrchr(a, '/'), *y = strrchr(b, '/');
-    return x && y && x - a == y - b && strncmp(a, b, (size_t)(x - a)) == 0;
+    const char *x = strrchr(left, '/'), *y = strrchr(right, '/');
+    return x && y && x - left == y - right && strncmp(left, right, (size_t)(x - left)) == 0;
 }
 
 /* is_inside_or_trusted - returns true if PATH, after links are followed, is below FOLDER or in the same
@@ -93,13 +93,13 @@ static ckpt_status open_file(const ckpt_file *f, const char *trusted, ckpt_str n
     return name_file_if_failed(st == CKPT_OK ? source_open_in(f->archive, *path, out, err) : st, *path, err);
 }
 
-static ckpt_str trim_white_space(ckpt_str s)
+static ckpt_str trim_white_space(ckpt_str text)
 {
-    while (s.len && (unsigned char)s.ptr[0] <= ' ')
-        s = str_skip(s, 1);
-    while (s.len && (unsigned char)s.ptr[s.len - 1] <= ' ')
-        s.len--;
-    return s;
+    while (text.len && (unsigned char)text.ptr[0] <= ' ')
+        text = str_skip(text, 1);
+    while (text.len && (unsigned char)text.ptr[text.len - 1] <= ' ')
+        text.len--;
+    return text;
 }
 
 ckpt_status tracker_file_read(ckpt_file *f, const struct tracker_file *tracker, ckpt_str *out,

@@ -3,8 +3,8 @@
 
 #include "format/graph/persistent_id.h"
 
-/* rename_storages - puts "I/" in front of the storage keys in the pickles of PART, part I of F. */
-static ckpt_status rename_storages(ckpt_file *f, const ckpt_file *part, size_t i, ckpt_error *err)
+/* rename_storages - puts "I/" in front of the storage keys in the pickles of PART, part INDEX of F. */
+static ckpt_status rename_storages(ckpt_file *f, const ckpt_file *part, size_t index, ckpt_error *err)
 {
     for (size_t k = 0; k < part->npickles; k++)
         for (size_t n = 0; n < part->pickles[k]->npersids; n++) {
@@ -15,7 +15,7 @@ static ckpt_status rename_storages(ckpt_file *f, const ckpt_file *part, size_t i
                 continue;
             for (uint32_t t = 0; t < value_count(v->u.pid); t++)
                 item[t] = value_item(v->u.pid, t);
-            ckpt_str key = ARENA_CONCAT(f->a, format_number(i, number), STR_LIT("/"), pid.key);
+            ckpt_str key = ARENA_CONCAT(f->a, format_number(index, number), STR_LIT("/"), pid.key);
             item[2] = key.ptr ? value_str(f->a, key) : NULL;
             v->u.pid = item[2] ? value_tuple(f->a, value_count(v->u.pid), item) : NULL;
             CKPT_TRY_ALLOC(v->u.pid, err);
@@ -41,20 +41,20 @@ ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ck
     return CKPT_OK;
 }
 
-/* copy_loss - makes S lost for the reason of LOSS, of part I of F. */
-static ckpt_status copy_loss(ckpt_file *f, uint64_t i, const struct storage_extra *loss, struct storage *s,
-                             ckpt_error *err)
+/* copy_loss - makes STORAGE lost for the reason of LOSS, of part INDEX of F. */
+static ckpt_status copy_loss(ckpt_file *f, uint64_t index, const struct storage_extra *loss,
+                             struct storage *storage, ckpt_error *err)
 {
     struct storage_extra *extra = ARENA_NEW(f->a, struct storage_extra);
     CKPT_TRY_ALLOC(extra, err);
     *extra = *loss;
     if (!extra->file.len)
-        extra->file = str_after_last(str_c(f->parts[i]->path), '/');
-    s->extra = extra;
+        extra->file = str_after_last(str_c(f->parts[index]->path), '/');
+    storage->extra = extra;
     return CKPT_OK;
 }
 
-ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
+ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *storage,
                                     ckpt_error *err)
 {
     ckpt_file *f = *(ckpt_file **)user;
@@ -68,16 +68,16 @@ ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, str
     if (at == CKPT_NO_STORAGE)
         return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{=storage %.*s} is {missing}", STR_ARG(pid->key));
     const struct storage *from = &f->parts[i]->table.storages[at];
-    s->src = from->src ? source_ref(from->src) : NULL;
-    s->off = from->off;
-    s->nbytes = from->nbytes;
-    s->has_crc = from->has_crc;
-    s->crc = from->crc;
-    s->swap_width = from->swap_width;
-    s->is_crc32c = from->is_crc32c;
-    s->pieces_have_crcs = from->pieces_have_crcs;
-    s->checks_itself = from->checks_itself;
-    return storage_loss(from) ? copy_loss(f, i, from->extra, s, err) : CKPT_OK;
+    storage->src = from->src ? source_ref(from->src) : NULL;
+    storage->off = from->off;
+    storage->nbytes = from->nbytes;
+    storage->has_crc = from->has_crc;
+    storage->crc = from->crc;
+    storage->swap_width = from->swap_width;
+    storage->is_crc32c = from->is_crc32c;
+    storage->pieces_have_crcs = from->pieces_have_crcs;
+    storage->checks_itself = from->checks_itself;
+    return storage_loss(from) ? copy_loss(f, i, from->extra, storage, err) : CKPT_OK;
 }
 
 ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err)

@@ -12,9 +12,9 @@ struct torch_pid;
  * table of F for them. Each storage key gets the index of PART in front, "0" becomes "3/0", because every
  * file counts its storages from 0. */
 ckpt_status part_graph_take(ckpt_file *f, ckpt_file *part, ckpt_value **root, ckpt_error *err);
-/* part_graph_find_storage - sets *S to the storage whose key PID has, such as "3/0"; for
+/* part_graph_find_storage - sets *STORAGE to the storage whose key PID has, such as "3/0"; for
  * graph_input.find_storage. USER points to a struct whose first member is the pointer to the file. */
-ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *s,
+ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, struct storage *storage,
                                     ckpt_error *err);
 /* part_graph_add_unreferenced - adds the storages of F to which only objects that are not tensors refer; for
  * f->add_opaque_storages. */

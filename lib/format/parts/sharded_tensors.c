@@ -4,13 +4,13 @@
 #include "core/check.h"
 #include "format/kit.h"
 
-bool is_row_major(const ckpt_tensor *t)
+bool is_row_major(const ckpt_tensor *tensor)
 {
     uint64_t run = 1;
-    for (uint32_t d = t->ndim; t->stride && COUNT_DOWN(d);) {
-        if (t->shape[d] > 1 && t->stride[d] != run)
+    for (uint32_t d = tensor->ndim; tensor->stride && COUNT_DOWN(d);) {
+        if (tensor->shape[d] > 1 && tensor->stride[d] != run)
             return false;
-        run *= t->shape[d];
+        run *= tensor->shape[d];
     }
     return true;
 }
@@ -27,9 +27,9 @@ void sharded_tensors_end(struct sharded_tensors *all)
     map_free(all->seen_shards);
 }
 
-/* find_tensor - sets *OUT to the tensor NAME, and adds it if it is new. Refuses T, the row of a
+/* find_tensor - sets *OUT to the tensor NAME, and adds it if it is new. Refuses VIEW, the row of a
  * shard, if its dtype, its number of dimensions or SHAPE differs from that of earlier shards. */
-static ckpt_status find_tensor(struct sharded_tensors *all, ckpt_str name, const ckpt_tensor *t,
+static ckpt_status find_tensor(struct sharded_tensors *all, ckpt_str name, const ckpt_tensor *view,
                                const uint64_t *shape, struct sharded_tensor **out)
 {
     uint32_t i;
@@ -37,15 +37,15 @@ static ckpt_status find_tensor(struct sharded_tensors *all, ckpt_str name, const
     if (i == MAP_NONE) {
         i = (uint32_t)all->ntensors;
         const struct sharded_tensor first = {
-            .joined = {name, (ckpt_dtype)t->dtype, t->ndim, shape, CKPT_NO_STORAGE, NULL}};
+            .joined = {name, (ckpt_dtype)view->dtype, view->ndim, shape, CKPT_NO_STORAGE, NULL}};
         if (!arena_push(all->f->a, &all->tensors, &all->ntensors, &all->cap, &first, sizeof first))
             return fail_memory(all->err);
     }
     struct sharded_tensor *tensor = *out = &all->tensors[i];
-    if (tensor->joined.dtype == t->dtype && tensor->joined.ndim == t->ndim &&
-        !tensor->joined.shape == !shape && (!shape || same_sizes(shape, tensor->joined.shape, t->ndim)))
+    if (tensor->joined.dtype == view->dtype && tensor->joined.ndim == view->ndim &&
+        !tensor->joined.shape == !shape && (!shape || same_sizes(shape, tensor->joined.shape, view->ndim)))
         return CKPT_OK;
-    (void)fail(all->err, CKPT_EFORMAT, t->file_offset,
+    (void)fail(all->err, CKPT_EFORMAT, view->file_offset,
                "{another element type or shape} than {=that of the other ranks}\n"
                "the files are of different saves");
     return prefix_where_if_failed(CKPT_EFORMAT, name, all->err);
@@ -71,24 +71,27 @@ static ckpt_status note_shard(struct sharded_tensors *all, const struct sharded_
     return CKPT_OK;
 }
 
-/* locate_shard - sets *P to SHARD, a block of the row T, in the storage STORED of that row. */
+/* locate_shard - sets *PIECE to SHARD, a block of the row TENSOR, in the storage STORED of that row. */
 static ckpt_status locate_shard(struct sharded_tensors *all, const struct tensor_shard *shard,
-                                const ckpt_tensor *t, const struct storage *stored, struct piece *p)
+                                const ckpt_tensor *tensor, const struct storage *stored, struct piece *piece)
 {
-    uint64_t element = t->storage_offset, step = 0, nbytes = 0;
-    *p = (struct piece){.offset = shard->offset, .size = t->shape, .stride = t->stride, .src = stored->src};
+    uint64_t element = tensor->storage_offset, step = 0, nbytes = 0;
+    *piece = (struct piece){
+        .offset = shard->offset, .size = tensor->shape, .stride = tensor->stride, .src = stored->src};
     if (shard->block_offset) {
-        p->size = shard->block_size;
-        p->stride = t->stride ? t->stride : kit_strides(all->f->a, t->shape, t->ndim, false);
-        CKPT_TRY_ALLOC(p->stride, all->err);
+        piece->size = shard->block_size;
+        piece->stride = tensor->stride ? tensor->stride
+                                       : kit_strides(all->f->a, tensor->shape, tensor->ndim, false);
+        CKPT_TRY_ALLOC(piece->stride, all->err);
     }
     bool fits = true;
-    for (uint32_t k = 0; fits && shard->block_offset && k < t->ndim; k++)
-        fits = checked_mul(shard->block_offset[k], p->stride[k], &step) &&
+    for (uint32_t k = 0; fits && shard->block_offset && k < tensor->ndim; k++)
+        fits = checked_mul(shard->block_offset[k], piece->stride[k], &step) &&
                checked_add(element, step, &element);
-    fits = fits && dtype_bytes((ckpt_dtype)t->dtype, element, &nbytes) &&
-           checked_add(stored->off, nbytes, &p->at);
-    return fits ? CKPT_OK : fail(all->err, CKPT_EFORMAT, t->file_offset, "its bytes are {beyond} {=2^64}");
+    fits = fits && dtype_bytes((ckpt_dtype)tensor->dtype, element, &nbytes) &&
+           checked_add(stored->off, nbytes, &piece->at);
+    return fits ? CKPT_OK
+                : fail(all->err, CKPT_EFORMAT, tensor->file_offset, "its bytes are {beyond} {=2^64}");
 }
 
 ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, const uint64_t *shape,
@@ -135,14 +138,15 @@ static ckpt_status compute_shape(struct sharded_tensors *all, struct sharded_ten
     return CKPT_OK;
 }
 
-ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const struct pieces *p,
+ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *tensor, const struct pieces *pieces,
                                 bool pieces_have_crcs, ckpt_error *err)
 {
-    struct storage s = {.key = t->name, .dtype = (uint8_t)t->dtype, .pieces_have_crcs = pieces_have_crcs};
-    CKPT_TRY(pieces_source(f->a, p, &s.src, &s.off, err));
-    (void)checked_product(p->shape, p->ndim, &s.nbytes);
-    s.nbytes *= p->width;
-    return table_add_storage(&f->table, &s, &t->storage, err);
+    struct storage s = {
+        .key = tensor->name, .dtype = (uint8_t)tensor->dtype, .pieces_have_crcs = pieces_have_crcs};
+    CKPT_TRY(pieces_source(f->a, pieces, &s.src, &s.off, err));
+    (void)checked_product(pieces->shape, pieces->ndim, &s.nbytes);
+    s.nbytes *= pieces->width;
+    return table_add_storage(&f->table, &s, &tensor->storage, err);
 }
 
 ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, ckpt_status st,
@@ -188,21 +192,21 @@ ckpt_status sharded_tensors_store(struct sharded_tensors *all)
     return CKPT_OK;
 }
 
-void joined_tensor_describe(const ckpt_file *f, const struct joined_tensor *t, struct row *row)
+void joined_tensor_describe(const ckpt_file *f, const struct joined_tensor *tensor, struct row *row)
 {
-    row->t.dtype = (uint16_t)t->dtype;
-    row->t.ndim = t->ndim;
-    row->t.shape = t->shape;
-    row->t.has_shape = t->shape != NULL;
-    row->t.storage = t->storage;
-    row->t.has_data = t->storage != CKPT_NO_STORAGE && f->table.storages[t->storage].src;
+    row->t.dtype = (uint16_t)tensor->dtype;
+    row->t.ndim = tensor->ndim;
+    row->t.shape = tensor->shape;
+    row->t.has_shape = tensor->shape != NULL;
+    row->t.storage = tensor->storage;
+    row->t.has_data = tensor->storage != CKPT_NO_STORAGE && f->table.storages[tensor->storage].src;
 }
 
-bool sharded_tensors_describe(void *user, const ckpt_value *v, struct row *row)
+bool sharded_tensors_describe(void *user, const ckpt_value *value, struct row *row)
 {
     const struct sharded_tensors *all = user;
-    if (v->type != CKPT_V_TENSOR || value_offset(v) >= all->ntensors)
+    if (value->type != CKPT_V_TENSOR || value_offset(value) >= all->ntensors)
         return false;
-    joined_tensor_describe(all->f, &all->tensors[value_offset(v)].joined, row);
+    joined_tensor_describe(all->f, &all->tensors[value_offset(value)].joined, row);
     return true;
 }

@@ -16,15 +16,15 @@ struct joined_tensor {
     uint32_t storage;      /* index in the table of the complete checkpoint, or CKPT_NO_STORAGE */
     ckpt_value *node;      /* the node of the tensor in the graph; NULL: not made yet */
 };
-/* same_sizes - returns true if the N sizes or offsets at A and B are the same. */
-static inline bool same_sizes(const uint64_t *a, const uint64_t *b, uint32_t n)
+/* same_sizes - returns true if the COUNT sizes or offsets at LEFT and RIGHT are the same. */
+static inline bool same_sizes(const uint64_t *left, const uint64_t *right, uint32_t count)
 {
-    return n == 0 || memcmp(a, b, n * sizeof *a) == 0;
+    return count == 0 || memcmp(left, right, count * sizeof *left) == 0;
 }
-/* is_row_major - returns true if the elements of T are stored in row-major order without gaps. */
-bool is_row_major(const ckpt_tensor *t);
-/* joined_tensor_describe - fills ROW, a row of the table of F, from T. */
-void joined_tensor_describe(const ckpt_file *f, const struct joined_tensor *t, struct row *row);
+/* is_row_major - returns true if the elements of TENSOR are stored in row-major order without gaps. */
+bool is_row_major(const ckpt_tensor *tensor);
+/* joined_tensor_describe - fills ROW, a row of the table of F, from TENSOR. */
+void joined_tensor_describe(const ckpt_file *f, const struct joined_tensor *tensor, struct row *row);
 
 /* A tensor with the shards that were added so far. */
 struct sharded_tensor {
@@ -64,13 +64,13 @@ ckpt_status sharded_tensors_add(struct sharded_tensors *all, ckpt_str name, cons
  * the file; a fault of one is handled by sharded_storage_accept_fault. */
 ckpt_status sharded_tensor_store(struct sharded_tensors *all, struct sharded_tensor *tensor);
 ckpt_status sharded_tensors_store(struct sharded_tensors *all);
-/* sharded_tensors_describe - fills ROW from the tensor for which the node V stands: v->offset is its index.
- * USER is the struct sharded_tensors. False: V is no such node. For graph_input.describe_node. */
-bool sharded_tensors_describe(void *user, const ckpt_value *v, struct row *row);
+/* sharded_tensors_describe - fills ROW from the tensor for which the node VALUE stands: value->offset is its
+ * index. USER is the struct sharded_tensors. False: VALUE is no such node. For graph_input.describe_node. */
+bool sharded_tensors_describe(void *user, const ckpt_value *value, struct row *row);
 
-/* sharded_storage_add - adds a storage with the bytes of the pieces P to the table of F, and sets T->storage.
- * PIECES_HAVE_CRCS: every piece has a checksum. */
-ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *t, const struct pieces *p,
+/* sharded_storage_add - adds a storage with the bytes of the pieces PIECES to the table of F, and sets
+ * TENSOR->storage. PIECES_HAVE_CRCS: every piece has a checksum. */
+ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *tensor, const struct pieces *pieces,
                                 bool pieces_have_crcs, ckpt_error *err);
 /* sharded_storage_accept_fault - handles ST and ERR, the outcome of making the storage NAME. Returns CKPT_OK
  * if ST is CKPT_OK, if `verify` reports the fault, or if salvage can go on: then *STORAGE is a storage

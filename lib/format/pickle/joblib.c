@@ -7,17 +7,17 @@
 #include "format/registry.h"
 #include "format/unpack.h"
 
-static bool probe(const struct probe *p)
+static bool probe(const struct probe *this_probe)
 {
     ckpt_error ignored;
     source *head = NULL;
     uint64_t used;
-    if (p->is_folder)
+    if (this_probe->is_folder)
         return false;
-    const struct signature *s = recognize_compression(p);
+    const struct signature *s = recognize_compression(this_probe);
     if (!s)
-        return recognize_as(p, SIGN_JOBLIB) && !p->zip;
-    (void)unpack_head(p->src, s, JOBLIB_HEAD, &head, &used, &ignored);
+        return recognize_as(this_probe, SIGN_JOBLIB) && !this_probe->zip;
+    (void)unpack_head(this_probe->src, s, JOBLIB_HEAD, &head, &used, &ignored);
     bool found = head && recognize_joblib(head);
     source_unref(head);
     return found;

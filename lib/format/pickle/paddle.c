@@ -32,18 +32,20 @@ struct paddle_tensor {
     ckpt_str parameter; /* name of the parameter; empty: unknown */
 };
 
-static bool is_number_array(const ckpt_value *v)
+static bool is_number_array(const ckpt_value *value)
 {
     struct numpy_array a;
     struct numpy_dtype d;
-    return v && numpy_array_of(v, &a) && a.shape && numpy_dtype_of(a.dtype, &d) && d.kind != 'O';
+    return value && numpy_array_of(value, &a) && a.shape && numpy_dtype_of(a.dtype, &d) && d.kind != 'O';
 }
 
-/* find_pair - returns the pair (name, array) that V, a call of tuple(), makes; NULL: V is no such call. */
-static const ckpt_value *find_pair(const ckpt_value *v)
+/* find_pair - returns the pair (name, array) that VALUE, a call of tuple(), makes; NULL: VALUE is no such
+ * call. */
+static const ckpt_value *find_pair(const ckpt_value *value)
 {
-    bool is_tuple = value_calls(v, "builtins", "tuple", 1) || value_calls(v, "__builtin__", "tuple", 1);
-    const ckpt_value *pair = is_tuple ? value_arg(v, 0) : NULL;
+    bool is_tuple = value_calls(value, "builtins", "tuple", 1) ||
+                    value_calls(value, "__builtin__", "tuple", 1);
+    const ckpt_value *pair = is_tuple ? value_arg(value, 0) : NULL;
     ckpt_str name;
     return pair && pair->type == CKPT_V_TUPLE && value_count(pair) == 2 &&
                    value_text(value_item(pair, 0), &name) && is_number_array(value_item(pair, 1))
@@ -73,30 +75,30 @@ static struct paddle_tensor *add_tensor(struct paddle_pickle *paddle, ckpt_value
     return added;
 }
 
-/* make_tensor - turns V, a call in the graph, into a tensor. PAIR is the (name, array) pair that it makes;
- * NULL: V is the array itself, and a copy of the call is kept. */
-static ckpt_status make_tensor(struct paddle_pickle *paddle, ckpt_value *v, const ckpt_value *pair,
+/* make_tensor - turns VALUE, a call in the graph, into a tensor. PAIR is the (name, array) pair that it
+ * makes; NULL: VALUE is the array itself, and a copy of the call is kept. */
+static ckpt_status make_tensor(struct paddle_pickle *paddle, ckpt_value *value, const ckpt_value *pair,
                                ckpt_error *err)
 {
     const ckpt_value *array = value_item(pair, 1);
     if (!pair) {
-        ckpt_value *call = value_call(paddle->f->a, value_call_kind_of(v), v->u.call.callable, v->u.call.args,
-                                      value_offset(v));
+        ckpt_value *call = value_call(paddle->f->a, value_call_kind_of(value), value->u.call.callable,
+                                      value->u.call.args, value_offset(value));
         CKPT_TRY_ALLOC(call, err);
-        ((struct value_object *)(void *)call)->extra = value_extra_of(v);
+        ((struct value_object *)(void *)call)->extra = value_extra_of(value);
         array = call;
     }
-    struct paddle_tensor *tensor = add_tensor(paddle, v);
+    struct paddle_tensor *tensor = add_tensor(paddle, value);
     CKPT_TRY_ALLOC(tensor, err);
     tensor->array = array;
     (void)value_text(value_item(pair, 0), &tensor->parameter);
     return CKPT_OK;
 }
 
-static bool is_array_or_dtype(const ckpt_value *v)
+static bool is_array_or_dtype(const ckpt_value *value)
 {
     struct numpy_dtype d;
-    return is_number_array(v) || numpy_dtype_of(v, &d);
+    return is_number_array(value) || numpy_dtype_of(value, &d);
 }
 
 /* make_tensors - makes tensors of all pairs if IN_PAIRS, else of all arrays. Removes the calls of tensors,
@@ -256,37 +258,39 @@ ckpt_status paddle_make_tensors(struct paddle_pickle *paddle, ckpt_file *f, stru
 
 static ckpt_dtype paddle_dtype(ckpt_dtype dtype) { return dtype == CKPT_DT_U16 ? CKPT_DT_BF16 : dtype; }
 
-static ckpt_status describe_array(struct graph *g, const ckpt_value *v, struct tensor_description *m)
+static ckpt_status describe_array(struct graph *graph, const ckpt_value *value,
+                                  struct tensor_description *description)
 {
-    CKPT_TRY(graph_describe_numpy(g, v, m));
-    ckpt_tensor *t = &m->row.t;
+    CKPT_TRY(graph_describe_numpy(graph, value, description));
+    ckpt_tensor *t = &description->row.t;
     t->kind = CKPT_DENSE;
     t->dtype = (uint16_t)paddle_dtype((ckpt_dtype)t->dtype);
-    g->f->table.storages[t->storage].dtype = (uint8_t)t->dtype;
+    graph->f->table.storages[t->storage].dtype = (uint8_t)t->dtype;
     return CKPT_OK;
 }
 
 /* open_slices - sets PIECE to the bytes of the slices of TENSOR, BOX to two numbers for each slice (begin and
- * size), *D to the dtype of the slices, and adds their number of elements to *TOTAL. The caller releases the
- * sources. */
-static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *tensor, struct numpy_dtype *d,
-                               struct piece *piece, uint64_t *box, uint64_t *total)
+ * size), *DTYPE to the dtype of the slices, and adds their number of elements to *TOTAL. The caller releases
+ * the sources. */
+static ckpt_status open_slices(struct graph *graph, const struct paddle_tensor *tensor,
+                               struct numpy_dtype *dtype, struct piece *piece, uint64_t *box, uint64_t *total)
 {
     for (uint32_t i = 0; i < tensor->nslices; i++) {
         struct numpy_array a;
         struct numpy_dtype slice_dtype;
         bool readable = numpy_array_of(tensor->slices[i], &a) && numpy_dtype_of(a.dtype, &slice_dtype);
         if (readable && i == 0)
-            *d = slice_dtype;
-        if (!readable || a.order != 'C' || slice_dtype.kind != d->kind || slice_dtype.bytes != d->bytes ||
-            !slice_dtype.bytes || slice_dtype.big_endian)
-            return graph_fail(g, tensor->slices[i], "slice {%" PRIu32 "} is not {=an array like slice 0}", i);
-        CKPT_TRY(graph_open_bytes(g, a.data, &piece[i].src));
-        if (!piece[i].src || piece[i].src->size % d->bytes)
-            return graph_fail(g, tensor->slices[i],
+            *dtype = slice_dtype;
+        if (!readable || a.order != 'C' || slice_dtype.kind != dtype->kind ||
+            slice_dtype.bytes != dtype->bytes || !slice_dtype.bytes || slice_dtype.big_endian)
+            return graph_fail(graph, tensor->slices[i], "slice {%" PRIu32 "} is not {=an array like slice 0}",
+                              i);
+        CKPT_TRY(graph_open_bytes(graph, a.data, &piece[i].src));
+        if (!piece[i].src || piece[i].src->size % dtype->bytes)
+            return graph_fail(graph, tensor->slices[i],
                               "slice {%" PRIu32 "} is not {=an array of whole elements}", i);
         box[2 * (size_t)i] = *total;
-        box[2 * (size_t)i + 1] = piece[i].src->size / d->bytes;
+        box[2 * (size_t)i + 1] = piece[i].src->size / dtype->bytes;
         piece[i].offset = &box[2 * (size_t)i];
         piece[i].size = &box[2 * (size_t)i + 1];
         *total += box[2 * (size_t)i + 1];
@@ -296,56 +300,58 @@ static ckpt_status open_slices(struct graph *g, const struct paddle_tensor *tens
 
 /* add_slices - adds the storage of TENSOR, whose row is ROW: the TOTAL elements of the slices PIECE. Sets the
  * shape and the storage of ROW. */
-static ckpt_status add_slices(struct graph *g, const struct paddle_tensor *tensor, const struct piece *piece,
-                              uint64_t total, ckpt_tensor *row)
+static ckpt_status add_slices(struct graph *graph, const struct paddle_tensor *tensor,
+                              const struct piece *piece, uint64_t total, ckpt_tensor *row)
 {
     uint64_t elements;
     const uint64_t *shape;
     struct storage s = {.dtype = (uint8_t)row->dtype};
     struct pieces p = {.shape = &total, .ndim = 1, .piece = piece, .n = tensor->nslices};
     p.width = dtype_info((ckpt_dtype)row->dtype)->block_bytes;
-    CKPT_TRY(graph_read_sizes(g, tensor->shape, "OriginShape", &row->ndim, &shape));
+    CKPT_TRY(graph_read_sizes(graph, tensor->shape, "OriginShape", &row->ndim, &shape));
     row->shape = shape;
     if (!checked_product(shape, row->ndim, &elements))
         elements = UINT64_MAX;
     if (elements != total)
-        return graph_fail(g, tensor->shape,
+        return graph_fail(graph, tensor->shape,
                           "slices of {%" PRIu64 " elements}, OriginShape has {=%" PRIu64 "}", total,
                           elements);
     s.nbytes = total * p.width;
-    s.key = arena_printf(g->f->a, "slices@%" PRIu64, value_offset(tensor->shape));
-    CKPT_TRY_ALLOC(s.key.ptr, g->err);
-    CKPT_TRY(pieces_source(g->f->a, &p, &s.src, &s.off, g->err));
+    s.key = arena_printf(graph->f->a, "slices@%" PRIu64, value_offset(tensor->shape));
+    CKPT_TRY_ALLOC(s.key.ptr, graph->err);
+    CKPT_TRY(pieces_source(graph->f->a, &p, &s.src, &s.off, graph->err));
     row->has_shape = row->has_data = true;
-    return table_add_storage(&g->f->table, &s, &row->storage, g->err);
+    return table_add_storage(&graph->f->table, &s, &row->storage, graph->err);
 }
 
 /* describe_slices - describes TENSOR, which is stored in slices, as a tensor with one storage. */
-static ckpt_status describe_slices(struct graph *g, const struct paddle_tensor *tensor, ckpt_tensor *row)
+static ckpt_status describe_slices(struct graph *graph, const struct paddle_tensor *tensor, ckpt_tensor *row)
 {
-    uint64_t total = 0, *box = arena_array(g->f->a, 2 * (uint64_t)tensor->nslices, sizeof *box);
-    struct piece *piece = arena_array(g->f->a, tensor->nslices, sizeof *piece);
+    uint64_t total = 0, *box = arena_array(graph->f->a, 2 * (uint64_t)tensor->nslices, sizeof *box);
+    struct piece *piece = arena_array(graph->f->a, tensor->nslices, sizeof *piece);
     struct numpy_dtype d = {.kind = 0};
-    CKPT_TRY_ALLOC(piece && box, g->err);
-    ckpt_status st = open_slices(g, tensor, &d, piece, box, &total);
+    CKPT_TRY_ALLOC(piece && box, graph->err);
+    ckpt_status st = open_slices(graph, tensor, &d, piece, box, &total);
     row->dtype = (uint16_t)paddle_dtype(numpy_known_dtype(&d));
     if (st == CKPT_OK && row->dtype == CKPT_DT_NONE)
-        st = graph_fail(g, tensor->slices[0], "slices of {a dtype} that is not among {=those of torch}");
+        st = graph_fail(graph, tensor->slices[0], "slices of {a dtype} that is not among {=those of torch}");
     if (st == CKPT_OK)
-        st = add_slices(g, tensor, piece, total, row);
+        st = add_slices(graph, tensor, piece, total, row);
     for (uint32_t i = 0; i < tensor->nslices; i++)
         source_unref(piece[i].src);
     return st;
 }
 
-ckpt_status paddle_describe(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m)
+ckpt_status paddle_describe(void *user, struct graph *graph, const ckpt_value *value,
+                            struct tensor_description *description)
 {
     const struct paddle_pickle *paddle = user;
-    const struct paddle_tensor *tensor = &paddle->tensors[v->u.i];
-    CKPT_TRY(tensor->array ? describe_array(g, tensor->array, m) : describe_slices(g, tensor, &m->row.t));
-    if (tensor->parameter.len && !m->row.t.note.len &&
-        !(m->row.t.note = ARENA_CONCAT(g->f->a, STR_LIT("parameter "), tensor->parameter)).ptr)
-        return fail_memory(g->err);
-    m->is_tensor = true;
+    const struct paddle_tensor *tensor = &paddle->tensors[value->u.i];
+    CKPT_TRY(tensor->array ? describe_array(graph, tensor->array, description)
+                           : describe_slices(graph, tensor, &description->row.t));
+    if (tensor->parameter.len && !description->row.t.note.len &&
+        !(description->row.t.note = ARENA_CONCAT(graph->f->a, STR_LIT("parameter "), tensor->parameter)).ptr)
+        return fail_memory(graph->err);
+    description->is_tensor = true;
     return CKPT_OK;
 }

@@ -18,6 +18,7 @@ struct paddle_pickle {
 ckpt_status paddle_make_tensors(struct paddle_pickle *paddle, ckpt_file *f, struct pickle_facts *facts,
                                 source *src, ckpt_error *err);
 /* paddle_describe - describes a tensor for graph_walk; USER is a struct paddle_pickle. */
-ckpt_status paddle_describe(void *user, struct graph *g, const ckpt_value *v, struct tensor_description *m);
+ckpt_status paddle_describe(void *user, struct graph *graph, const ckpt_value *value,
+                            struct tensor_description *description);
 
 #endif

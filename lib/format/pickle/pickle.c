@@ -33,27 +33,27 @@ static bool is_single_pickle(source *src)
     return ok;
 }
 
-static bool probe_pickle(const struct probe *p)
+static bool probe_pickle(const struct probe *probe)
 {
     ckpt_error ignored;
     unsigned char last;
-    if (p->is_folder || p->nhead < 2)
+    if (probe->is_folder || probe->nhead < 2)
         return false;
-    const struct signature *s = recognize(p);
+    const struct signature *s = recognize(probe);
     if (s && s->kind == SIGN_JOBLIB)
         return false;
-    if (recognize_pickle(p))
+    if (recognize_pickle(probe))
         return true;
-    bool may_be_protocol_0 = strchr("(]}cli", p->head[0]) != NULL; /* these opcodes may be the first */
-    return may_be_protocol_0 && source_read(p->src, p->size - 1, &last, 1, &ignored) == CKPT_OK &&
-           last == '.' && is_single_pickle(p->src);
+    bool may_be_protocol_0 = strchr("(]}cli", probe->head[0]) != NULL; /* these opcodes may be the first */
+    return may_be_protocol_0 && source_read(probe->src, probe->size - 1, &last, 1, &ignored) == CKPT_OK &&
+           last == '.' && is_single_pickle(probe->src);
 }
 
-static ckpt_status fail_no_storage(void *user, const struct torch_pid *pid, struct storage *s,
+static ckpt_status fail_no_storage(void *user, const struct torch_pid *pid, struct storage *storage,
                                    ckpt_error *err)
 {
     (void)user;
-    (void)s;
+    (void)storage;
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                 "{=storage \"%.*s\"} is {not in this file}, which is the data.pkl of an unpacked archive\n"
                 "zip the whole folder again, data/ included: `zip -0r model.pt FOLDER`",

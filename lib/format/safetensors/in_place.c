@@ -6,13 +6,13 @@
 #include "base/utf8.h"
 #include "format/safetensors/safetensors.h"
 
-static ckpt_status check_name(ckpt_str name, map *seen, uint32_t i, ckpt_error *err)
+static ckpt_status check_name(ckpt_str name, map *seen, uint32_t index, ckpt_error *err)
 {
     uint32_t before;
     if (str_is(name, "__metadata__") || !utf8_check(name, false, NULL))
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is not a name that safetensors can hold",
                     STR_ARG(name));
-    CKPT_TRY_ALLOC(map_put(seen, name, i, &before), err);
+    CKPT_TRY_ALLOC(map_put(seen, name, index, &before), err);
     return before == MAP_NONE ? CKPT_OK
                               : fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors would be called \"%.*s\"",
                                      STR_ARG(name));

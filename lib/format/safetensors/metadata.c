@@ -30,76 +30,77 @@ static ckpt_status fail_changed(ckpt_error *err)
     return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the header changed since it was read");
 }
 
-static ckpt_status find_metadata(struct old_header *h, json_scan *j, ckpt_error *err)
+static ckpt_status find_metadata(struct old_header *header, json_scan *scan, ckpt_error *err)
 {
-    enum json_event e = json_next(j);
-    h->pairs_begin = j->pos;
-    while ((e = json_next(j)) == JSON_KEY) {
-        bool is_metadata = str_is(j->str, "__metadata__");
-        e = json_next(j);
-        h->has_tensors |= !is_metadata;
+    enum json_event e = json_next(scan);
+    header->pairs_begin = scan->pos;
+    while ((e = json_next(scan)) == JSON_KEY) {
+        bool is_metadata = str_is(scan->str, "__metadata__");
+        e = json_next(scan);
+        header->has_tensors |= !is_metadata;
         if (is_metadata)
-            h->value_begin = j->event_at;
-        if (json_skip(j, e) != CKPT_OK)
+            header->value_begin = scan->event_at;
+        if (json_skip(scan, e) != CKPT_OK)
             break;
         if (is_metadata)
-            h->value_end = j->pos;
+            header->value_end = scan->pos;
     }
-    h->object_end = j->pos;
+    header->object_end = scan->pos;
     return e == JSON_OBJECT_END ? CKPT_OK : fail_changed(err);
 }
 
-static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *err)
+static ckpt_status read_header(ckpt_file *f, struct old_header *header, ckpt_error *err)
 {
     unsigned char length[8];
     CKPT_TRY(source_read(f->src, 0, length, sizeof length, err));
-    h->len = load_u64le(length);
-    if (h->len > SAFETENSORS_MAX_HEADER)
+    header->len = load_u64le(length);
+    if (header->len > SAFETENSORS_MAX_HEADER)
         return fail_changed(err);
-    h->text = malloc((size_t)h->len + 1);
-    arena *a = arena_new(h->len + PARSER_ROOM);
-    ckpt_status st = h->text && a ? source_read(f->src, 8, h->text, (size_t)h->len, err) : fail_memory(err);
+    header->text = malloc((size_t)header->len + 1);
+    arena *a = arena_new(header->len + PARSER_ROOM);
+    ckpt_status st = header->text && a ? source_read(f->src, 8, header->text, (size_t)header->len, err)
+                                       : fail_memory(err);
     if (st == CKPT_OK) {
         json_scan j;
-        json_init(&j, str_of(h->text, (size_t)h->len), 8, a, err);
-        st = find_metadata(h, &j, err);
+        json_init(&j, str_of(header->text, (size_t)header->len), 8, a, err);
+        st = find_metadata(header, &j, err);
     }
     arena_free(a);
     return st;
 }
 
-static void write_header(buf *b, const struct old_header *h, const ckpt_pair *pairs, size_t n)
+static void write_header(buf *out, const struct old_header *header, const ckpt_pair *pairs, size_t count)
 {
-    bool has_metadata = h->value_end != 0;
-    size_t unchanged_begin = has_metadata ? h->value_end : h->pairs_begin;
-    buf_put(b, h->text, has_metadata ? h->value_begin : h->pairs_begin);
+    bool has_metadata = header->value_end != 0;
+    size_t unchanged_begin = has_metadata ? header->value_end : header->pairs_begin;
+    buf_put(out, header->text, has_metadata ? header->value_begin : header->pairs_begin);
     if (!has_metadata)
-        buf_put_cstr(b, "\"__metadata__\":");
-    buf_byte(b, '{');
-    for (size_t i = 0; i < n; i++)
-        safetensors_put_pair(b, pairs[i].key, pairs[i].text, i == 0);
-    buf_byte(b, '}');
-    if (!has_metadata && h->has_tensors)
-        buf_byte(b, ',');
-    buf_put(b, h->text + unchanged_begin, h->object_end - unchanged_begin);
+        buf_put_cstr(out, "\"__metadata__\":");
+    buf_byte(out, '{');
+    for (size_t i = 0; i < count; i++)
+        safetensors_put_pair(out, pairs[i].key, pairs[i].text, i == 0);
+    buf_byte(out, '}');
+    if (!has_metadata && header->has_tensors)
+        buf_byte(out, ',');
+    buf_put(out, header->text + unchanged_begin, header->object_end - unchanged_begin);
 }
 
-static ckpt_status make_header(ckpt_file *f, const ckpt_pair *pairs, size_t n, bool may_move, buf *b,
+static ckpt_status make_header(ckpt_file *f, const ckpt_pair *pairs, size_t count, bool may_move, buf *out,
                                ckpt_error *err)
 {
     struct old_header h = {0};
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         CKPT_TRY(metadata_check_text(&pairs[i], err));
     ckpt_status st = read_header(f, &h, err);
     if (st == CKPT_OK) {
-        write_header(b, &h, pairs, n);
-        st = safetensors_pad_header(b, h.len, may_move, err);
+        write_header(out, &h, pairs, count);
+        st = safetensors_pad_header(out, h.len, may_move, err);
     }
     free(h.text);
     return st;
 }
 
-static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, const ckpt_write_options *o,
+static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, const ckpt_write_options *options,
                              ckpt_error *err)
 {
     unsigned char length[8];
@@ -112,19 +113,19 @@ static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, const c
                  : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));
     CKPT_TRY(sink_write(out, length, sizeof length, err));
     CKPT_TRY(sink_write(out, header->data, header->len, err));
-    return copy_file_tail(f, data_begin, out, o, err);
+    return copy_file_tail(f, data_begin, out, options, err);
 }
 
-static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path, const ckpt_write_options *o,
-                              ckpt_error *err)
+static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path,
+                              const ckpt_write_options *options, ckpt_error *err)
 {
     const struct sink_options sink_opts = {
-        .force = o->force, .no_sync = o->no_sync, .notice = notices_add, .user = &f->notices};
+        .force = options->force, .no_sync = options->no_sync, .notice = notices_add, .user = &f->notices};
     sink *out;
-    if (o->dry_run)
+    if (options->dry_run)
         return CKPT_OK;
     CKPT_TRY(sink_file(path, &sink_opts, &out, err));
-    return sink_end(out, write_all(f, header, out, o, err), err);
+    return sink_end(out, write_all(f, header, out, options, err), err);
 }
 
 ckpt_status safetensors_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err)

@@ -83,58 +83,61 @@ struct header {
 
 /* ------------------------------------------------------------- the header */
 
-static ckpt_status read_dtype(struct header *h, struct header_entry *x)
+static ckpt_status read_dtype(struct header *header, struct header_entry *entry)
 {
-    CKPT_TRY(json_expect(&h->j, JSON_STRING, "dtype", "a text"));
-    x->dtype = (uint16_t)dtype_by_safetensors(h->j.str);
-    if (x->dtype == CKPT_DT_NONE)
-        return json_fail(&h->j, "tensor \"%.*s\" has dtype {\"%.*s\"}; safetensors has {=" DTYPES "}",
-                         STR_ARG(x->name), STR_ARG(h->j.str));
+    CKPT_TRY(json_expect(&header->j, JSON_STRING, "dtype", "a text"));
+    entry->dtype = (uint16_t)dtype_by_safetensors(header->j.str);
+    if (entry->dtype == CKPT_DT_NONE)
+        return json_fail(&header->j, "tensor \"%.*s\" has dtype {\"%.*s\"}; safetensors has {=" DTYPES "}",
+                         STR_ARG(entry->name), STR_ARG(header->j.str));
     return CKPT_OK;
 }
 
-static ckpt_status read_dimension(struct header *h, struct header_entry *x)
+static ckpt_status read_dimension(struct header *header, struct header_entry *entry)
 {
-    size_t want = (size_t)x->ndim + 1;
-    uint64_t *grown = arena_grow(h->temp, h->shape, x->ndim, &h->cap_shape, want, sizeof *grown);
+    size_t want = (size_t)entry->ndim + 1;
+    uint64_t *grown = arena_grow(header->temp, header->shape, entry->ndim, &header->cap_shape, want,
+                                 sizeof *grown);
     if (!grown)
-        return fail_memory(h->err);
-    h->shape = grown;
-    if (!json_get_uint(&h->j, &grown[x->ndim]))
-        return json_fail(&h->j, "tensor \"%.*s\" has a size of {%.*s}; sizes are {=whole numbers below 2^64}",
-                         STR_ARG(x->name), STR_ARG(h->j.str));
-    x->ndim++;
+        return fail_memory(header->err);
+    header->shape = grown;
+    if (!json_get_uint(&header->j, &grown[entry->ndim]))
+        return json_fail(&header->j,
+                         "tensor \"%.*s\" has a size of {%.*s}; sizes are {=whole numbers below 2^64}",
+                         STR_ARG(entry->name), STR_ARG(header->j.str));
+    entry->ndim++;
     return CKPT_OK;
 }
 
-static ckpt_status read_shape(struct header *h, struct header_entry *x)
+static ckpt_status read_shape(struct header *header, struct header_entry *entry)
 {
     enum json_event e;
-    CKPT_TRY(json_expect(&h->j, JSON_ARRAY, "shape", "an array"));
-    while ((e = json_next(&h->j)) == JSON_NUMBER)
-        CKPT_TRY(read_dimension(h, x));
+    CKPT_TRY(json_expect(&header->j, JSON_ARRAY, "shape", "an array"));
+    while ((e = json_next(&header->j)) == JSON_NUMBER)
+        CKPT_TRY(read_dimension(header, entry));
     if (e != JSON_ARRAY_END)
-        return json_unexpected(&h->j, e, "shape", "an array of numbers");
-    x->shape = arena_array(h->temp, x->ndim, sizeof *x->shape);
-    if (!x->shape)
-        return fail_memory(h->err);
-    if (x->ndim)
-        memcpy(x->shape, h->shape, x->ndim * sizeof *x->shape);
+        return json_unexpected(&header->j, e, "shape", "an array of numbers");
+    entry->shape = arena_array(header->temp, entry->ndim, sizeof *entry->shape);
+    if (!entry->shape)
+        return fail_memory(header->err);
+    if (entry->ndim)
+        memcpy(entry->shape, header->shape, entry->ndim * sizeof *entry->shape);
     return CKPT_OK;
 }
 
-static ckpt_status read_offsets(struct header *h, struct header_entry *x)
+static ckpt_status read_offsets(struct header *header, struct header_entry *entry)
 {
     enum json_event e;
-    uint64_t *to[2] = {&x->begin, &x->end};
+    uint64_t *to[2] = {&entry->begin, &entry->end};
     size_t n = 0;
-    CKPT_TRY(json_expect(&h->j, JSON_ARRAY, "data_offsets", "an array"));
-    while ((e = json_next(&h->j)) == JSON_NUMBER && n < 2)
-        if (!json_get_uint(&h->j, to[n++]))
+    CKPT_TRY(json_expect(&header->j, JSON_ARRAY, "data_offsets", "an array"));
+    while ((e = json_next(&header->j)) == JSON_NUMBER && n < 2)
+        if (!json_get_uint(&header->j, to[n++]))
             return json_fail(
-                &h->j, "tensor \"%.*s\" has data offset {%.*s}; offsets are {=whole numbers below 2^64}",
-                STR_ARG(x->name), STR_ARG(h->j.str));
-    return e == JSON_ARRAY_END && n == 2 ? CKPT_OK : json_unexpected(&h->j, e, "data_offsets", "two numbers");
+                &header->j, "tensor \"%.*s\" has data offset {%.*s}; offsets are {=whole numbers below 2^64}",
+                STR_ARG(entry->name), STR_ARG(header->j.str));
+    return e == JSON_ARRAY_END && n == 2 ? CKPT_OK
+                                         : json_unexpected(&header->j, e, "data_offsets", "two numbers");
 }
 
 #define NFIELDS 3u
@@ -152,88 +155,91 @@ static size_t find_field(ckpt_str key)
     return key.len == 12 && memcmp(key.ptr, "data_offsets", 12) == 0 ? 2 : NFIELDS;
 }
 
-static ckpt_status read_object(struct header *h, struct header_entry *x)
+static ckpt_status read_object(struct header *header, struct header_entry *entry)
 {
     bool have[NFIELDS] = {false};
     enum json_event e;
-    while ((e = json_next(&h->j)) == JSON_KEY) {
-        size_t k = find_field(h->j.str);
+    while ((e = json_next(&header->j)) == JSON_KEY) {
+        size_t k = find_field(header->j.str);
         if (k == NFIELDS) { /* unknown fields are ignored */
-            CKPT_TRY(json_skip(&h->j, json_next(&h->j)));
+            CKPT_TRY(json_skip(&header->j, json_next(&header->j)));
             continue;
         }
         if (have[k])
-            return json_fail(&h->j, "tensor \"%.*s\" has {two} fields \"%s\", {=one} is allowed",
-                             STR_ARG(x->name), field_name[k]);
+            return json_fail(&header->j, "tensor \"%.*s\" has {two} fields \"%s\", {=one} is allowed",
+                             STR_ARG(entry->name), field_name[k]);
         have[k] = true;
-        CKPT_TRY(read_field[k](h, x));
+        CKPT_TRY(read_field[k](header, entry));
     }
-    CKPT_TRY(json_check_end(&h->j, e, JSON_OBJECT_END));
+    CKPT_TRY(json_check_end(&header->j, e, JSON_OBJECT_END));
     for (size_t k = 0; k < NFIELDS; k++)
         if (!have[k])
-            return json_fail(&h->j, "tensor \"%.*s\" has {no} field {=\"%s\"}", STR_ARG(x->name),
+            return json_fail(&header->j, "tensor \"%.*s\" has {no} field {=\"%s\"}", STR_ARG(entry->name),
                              field_name[k]);
     return CKPT_OK;
 }
 
-static ckpt_status read_array(struct header *h, struct header_entry *x)
+static ckpt_status read_array(struct header *header, struct header_entry *entry)
 {
     for (size_t k = 0; k < NFIELDS; k++)
-        CKPT_TRY(read_field[k](h, x));
-    return json_expect(&h->j, JSON_ARRAY_END, "a tensor's array", "[dtype, shape, data_offsets]");
+        CKPT_TRY(read_field[k](header, entry));
+    return json_expect(&header->j, JSON_ARRAY_END, "a tensor's array", "[dtype, shape, data_offsets]");
 }
 
-static uint64_t get_event_pos(const struct header *h) { return source_pos(h->f->src, 8 + h->j.event_at); }
+static uint64_t get_event_pos(const struct header *header)
+{
+    return source_pos(header->f->src, 8 + header->j.event_at);
+}
 
 /* keep_text - returns the current text, terminated by a NUL, for as long as the file lives. A long text is
  * not copied: then the header is kept. .ptr is NULL: no memory. */
-static ckpt_str keep_text(struct header *h)
+static ckpt_str keep_text(struct header *header)
 {
-    char *end = (char *)(uintptr_t)h->j.str.ptr + h->j.str.len;
-    if (h->j.str.len <= MAX_COPIED)
-        return arena_str(h->f->a, h->j.str);
-    h->keeps_text = true;
+    char *end = (char *)(uintptr_t)header->j.str.ptr + header->j.str.len;
+    if (header->j.str.len <= MAX_COPIED)
+        return arena_str(header->f->a, header->j.str);
+    header->keeps_text = true;
     *end = '\0'; /* in place of the closing quote, or in the arena after a text that had escapes */
-    return h->j.str;
+    return header->j.str;
 }
 
-static ckpt_str get_entry_name(const void *user, uint32_t i)
+static ckpt_str get_entry_name(const void *user, uint32_t index)
 {
     const struct header *h = user;
-    return h->entries[i].name;
+    return h->entries[index].name;
 }
 
 /* resume_after_fault - if the file is being checked, reports the fault ST and skips the rest of the entry,
  * which began at DEPTH. */
-static ckpt_status resume_after_fault(struct header *h, struct header_entry *x, unsigned depth,
+static ckpt_status resume_after_fault(struct header *header, struct header_entry *entry, unsigned depth,
                                       ckpt_status st)
 {
-    if (st == CKPT_OK || !h->f->check || !json_resync(&h->j))
+    if (st == CKPT_OK || !header->f->check || !json_resync(&header->j))
         return st;
-    CKPT_TRY(file_report_fault(h->f, st, h->err));
-    x->is_faulty = h->has_faulty_entry = true;
-    while (h->j.depth > depth)
-        if (json_next(&h->j) == JSON_ERROR)
-            return h->err->status;
+    CKPT_TRY(file_report_fault(header->f, st, header->err));
+    entry->is_faulty = header->has_faulty_entry = true;
+    while (header->j.depth > depth)
+        if (json_next(&header->j) == JSON_ERROR)
+            return header->err->status;
     return CKPT_OK;
 }
 
 /* read_usual_numbers - reads numbers below 10^18, separated by commas, and the bracket after them from TEXT.
  * Adds each to OUT, which has room for MAX; false: the text has another form. */
-static bool read_usual_numbers(ckpt_str *text, uint64_t *out, uint32_t max, uint32_t *n)
+static bool read_usual_numbers(ckpt_str *text, uint64_t *out, uint32_t max, uint32_t *count)
 {
     const char *at = text->ptr, *end = at + text->len;
-    *n = 0;
+    *count = 0;
     if (str_take(text, STR_LIT("]")))
         return true;
-    while (*n < max) {
+    while (*count < max) {
         const char *first = at, *last = end - at < 18 ? end : at + 18;
         uint64_t number = 0;
         for (unsigned digit; at < last && (digit = (unsigned char)*at - '0') < 10; at++)
             number = number * 10 + digit;
         if (at == first || at == end || (at - first > 1 && *first == '0'))
             return false;
-        out[(*n)++] = number;
+        out[(*count)++] = number;
         if (*at == ']') {
             *text = str_skip(*text, (size_t)(at + 1 - text->ptr));
             return true;
@@ -253,11 +259,11 @@ static ckpt_dtype read_usual_dtype(ckpt_str *text)
     return str_take(text, STR_LIT("\"")) ? dtype_by_safetensors(name) : CKPT_DT_NONE;
 }
 
-/* read_usual_entry - reads X if it is written as the official library writes it: nearly all are, and it takes
- * a third of the time. Returns false, with nothing read, if not. */
-static bool read_usual_entry(struct header *h, struct header_entry *x)
+/* read_usual_entry - reads ENTRY if it is written as the official library writes it: nearly all are, and it
+ * takes a third of the time. Returns false, with nothing read, if not. */
+static bool read_usual_entry(struct header *header, struct header_entry *entry)
 {
-    ckpt_str rest = json_value_text(&h->j), text = rest;
+    ckpt_str rest = json_value_text(&header->j), text = rest;
     uint64_t shape[USUAL_DIMS], offsets[2];
     uint32_t ndim, noffsets;
     ckpt_dtype dtype = str_take(&text, STR_LIT("{\"dtype\":\"")) ? read_usual_dtype(&text) : CKPT_DT_NONE;
@@ -266,90 +272,95 @@ static bool read_usual_entry(struct header *h, struct header_entry *x)
         !str_take(&text, STR_LIT(",\"data_offsets\":[")) ||
         !read_usual_numbers(&text, offsets, 2, &noffsets) || noffsets != 2 || !str_take(&text, STR_LIT("}")))
         return false;
-    x->shape = arena_array(h->temp, ndim, sizeof *x->shape);
-    if (!x->shape)
+    entry->shape = arena_array(header->temp, ndim, sizeof *entry->shape);
+    if (!entry->shape)
         return false;
-    memcpy(x->shape, shape, ndim * sizeof *shape);
-    x->ndim = ndim;
-    x->dtype = (uint16_t)dtype;
-    x->begin = offsets[0];
-    x->end = offsets[1];
-    json_pass_value(&h->j, rest.len - text.len);
+    memcpy(entry->shape, shape, ndim * sizeof *shape);
+    entry->ndim = ndim;
+    entry->dtype = (uint16_t)dtype;
+    entry->begin = offsets[0];
+    entry->end = offsets[1];
+    json_pass_value(&header->j, rest.len - text.len);
     return true;
 }
 
-static ckpt_status read_entry(struct header *h, struct header_entry *x)
+static ckpt_status read_entry(struct header *header, struct header_entry *entry)
 {
-    if (read_usual_entry(h, x))
+    if (read_usual_entry(header, entry))
         return CKPT_OK;
-    unsigned depth = h->j.depth;
-    enum json_event e = json_next(&h->j);
+    unsigned depth = header->j.depth;
+    enum json_event e = json_next(&header->j);
     if (e == JSON_ERROR)
-        return h->err->status;
+        return header->err->status;
     if (e == JSON_OBJECT)
-        return resume_after_fault(h, x, depth, read_object(h, x));
+        return resume_after_fault(header, entry, depth, read_object(header, entry));
     if (e == JSON_ARRAY)
-        return resume_after_fault(h, x, depth, read_array(h, x));
+        return resume_after_fault(header, entry, depth, read_array(header, entry));
     return resume_after_fault(
-        h, x, depth,
-        json_unexpected(&h->j, e, "a tensor's entry", "an object with dtype, shape and data_offsets"));
+        header, entry, depth,
+        json_unexpected(&header->j, e, "a tensor's entry", "an object with dtype, shape and data_offsets"));
 }
 
-static ckpt_status report_duplicate(struct header *h, const struct header_entry *x)
+static ckpt_status report_duplicate(struct header *header, const struct header_entry *entry)
 {
-    file_notice(h->f, "the header lists \"%.*s\" more than once; the last entry counts", STR_ARG(x->name));
-    if (!h->f->check)
+    file_notice(header->f, "the header lists \"%.*s\" more than once; the last entry counts",
+                STR_ARG(entry->name));
+    if (!header->f->check)
         return CKPT_OK;
-    (void)fail(h->err, CKPT_EFORMAT, x->pos,
+    (void)fail(header->err, CKPT_EFORMAT, entry->pos,
                "the header lists \"%.*s\" {again}, {=once} is allowed; readers disagree on which counts",
-               STR_ARG(x->name));
-    return file_report_fault_as(h->f, CHECK_DUPLICATE, CKPT_EFORMAT, h->err);
+               STR_ARG(entry->name));
+    return file_report_fault_as(header->f, CHECK_DUPLICATE, CKPT_EFORMAT, header->err);
 }
 
-static ckpt_status read_tensor(struct header *h)
+static ckpt_status read_tensor(struct header *header)
 {
-    size_t n = h->nentries;
-    if (n >= h->f->limits.max_tensors)
-        return fail(h->err, CKPT_ELIMIT, get_event_pos(h), "{more} than {=%llu tensors}",
-                    (unsigned long long)h->f->limits.max_tensors);
+    size_t n = header->nentries;
+    if (n >= header->f->limits.max_tensors)
+        return fail(header->err, CKPT_ELIMIT, get_event_pos(header), "{more} than {=%llu tensors}",
+                    (unsigned long long)header->f->limits.max_tensors);
     uint32_t before;
-    if (n == h->cap_entries && !arena_grow_apart(h->temp, &h->entries, &h->cap_entries, sizeof *h->entries))
-        return fail_memory(h->err);
-    struct header_entry *x = &h->entries[n];
-    *x = (struct header_entry){.name = keep_text(h), .pos = get_event_pos(h)};
-    if (!x->name.ptr || !map_put(h->names, x->name, (uint32_t)n, &before))
-        return fail_memory(h->err);
+    if (n == header->cap_entries &&
+        !arena_grow_apart(header->temp, &header->entries, &header->cap_entries, sizeof *header->entries))
+        return fail_memory(header->err);
+    struct header_entry *x = &header->entries[n];
+    *x = (struct header_entry){.name = keep_text(header), .pos = get_event_pos(header)};
+    if (!x->name.ptr || !map_put(header->names, x->name, (uint32_t)n, &before))
+        return fail_memory(header->err);
     if (before != MAP_NONE)
-        CKPT_TRY(report_duplicate(h, x));
-    CKPT_TRY(read_entry(h, x));
+        CKPT_TRY(report_duplicate(header, x));
+    CKPT_TRY(read_entry(header, x));
     if (before != MAP_NONE) /* the last one counts */
-        h->entries[before] = *x;
+        header->entries[before] = *x;
     else
-        h->nentries++;
+        header->nentries++;
     return CKPT_OK;
 }
 
-static ckpt_status add_metadata_pair(struct header *h, map *seen, ckpt_str key, ckpt_str text)
+static ckpt_status add_metadata_pair(struct header *header, map *seen, ckpt_str key, ckpt_str text)
 {
-    ckpt_value *meta = h->f->metadata, *k = value_str(h->f->a, key), *v = value_str(h->f->a, text);
+    ckpt_value *meta = header->f->metadata, *k = value_str(header->f->a, key),
+               *v = value_str(header->f->a, text);
     uint32_t before;
     if (!k || !v || !map_put(seen, key, value_count(meta), &before))
-        return fail_memory(h->err);
+        return fail_memory(header->err);
     if (before != MAP_NONE) {
         meta->u.dict.pairs[before].val = v;
         return CKPT_OK;
     }
-    return value_put(h->f->a, meta, k, v) ? CKPT_OK : fail_memory(h->err);
+    return value_put(header->f->a, meta, k, v) ? CKPT_OK : fail_memory(header->err);
 }
 
 /* find_salvaged - returns what salvage would write of the file, or NULL if it would fail: the file may have
  * other faults. */
-static const char *find_salvaged(const struct header *h)
+static const char *find_salvaged(const struct header *header)
 {
     ckpt_error ignored;
     ckpt_file *f;
-    const struct opening o = {
-        .path = h->f->path, .src = source_ref(h->f->src), .limits = &h->f->limits, .how = OPEN_SALVAGE_PART};
+    const struct opening o = {.path = header->f->path,
+                              .src = source_ref(header->f->src),
+                              .limits = &header->f->limits,
+                              .how = OPEN_SALVAGE_PART};
     if (format_open(&o, &f, &ignored) != CKPT_OK)
         return NULL;
     const char *what = !f->losses.n ? "its tensors" : f->losses.n < f->table.nrows ? "what is intact" : NULL;
@@ -359,96 +370,98 @@ static const char *find_salvaged(const struct header *h)
 
 /* add_salvage_hint - adds to the error the hint that salvage writes the tensors, if it does; WHY comes before
  * it. */
-static void add_salvage_hint(struct header *h, const char *why)
+static void add_salvage_hint(struct header *header, const char *why)
 {
     char word[SHELL_WORD_MAX];
-    if (!h->tried_salvage)
-        h->salvaged = find_salvaged(h);
-    h->tried_salvage = true;
-    if (h->salvaged)
-        error_add_hint(h->err, "%s`ckpt salvage %s -o OUT.safetensors` writes %s", why,
-                       shell_path(h->f->path, word), h->salvaged);
+    if (!header->tried_salvage)
+        header->salvaged = find_salvaged(header);
+    header->tried_salvage = true;
+    if (header->salvaged)
+        error_add_hint(header->err, "%s`ckpt salvage %s -o OUT.safetensors` writes %s", why,
+                       shell_path(header->f->path, word), header->salvaged);
 }
 
-/* read_other_value - sets *TEXT to the JSON text of the value of KEY that begins with E and is not a text;
- * refuses it unless the file is salvaged. */
-static ckpt_status read_other_value(struct header *h, ckpt_str key, enum json_event e, ckpt_str *text)
+/* read_other_value - sets *TEXT to the JSON text of the value of KEY that begins with EVENT and is not a
+ * text; refuses it unless the file is salvaged. */
+static ckpt_status read_other_value(struct header *header, ckpt_str key, enum json_event event,
+                                    ckpt_str *text)
 {
-    size_t begin = h->j.event_at;
-    if (e == JSON_ERROR || !h->f->salvage) {
+    size_t begin = header->j.event_at;
+    if (event == JSON_ERROR || !header->f->salvage) {
         bool is_of_r = str_is(key, R_KEY);
         ckpt_status st = json_unexpected(
-            &h->j, e, is_of_r ? "what R's torch adds to __metadata__" : "a value of __metadata__", "a text");
-        if (e != JSON_ERROR)
-            add_salvage_hint(h, is_of_r ? "torch_load of R reads it; " : "");
+            &header->j, event, is_of_r ? "what R's torch adds to __metadata__" : "a value of __metadata__",
+            "a text");
+        if (event != JSON_ERROR)
+            add_salvage_hint(header, is_of_r ? "torch_load of R reads it; " : "");
         return st;
     }
-    CKPT_TRY(json_skip(&h->j, e));
-    *text = arena_str(h->f->a, str_of((const char *)h->j.text + begin, h->j.pos - begin));
+    CKPT_TRY(json_skip(&header->j, event));
+    *text = arena_str(header->f->a, str_of((const char *)header->j.text + begin, header->j.pos - begin));
     if (!text->ptr)
-        return fail_memory(h->err);
-    file_notice(h->f, "the value of \"%.*s\" in the metadata is no text: its JSON text is kept",
+        return fail_memory(header->err);
+    file_notice(header->f, "the value of \"%.*s\" in the metadata is no text: its JSON text is kept",
                 STR_ARG(key));
     return CKPT_OK;
 }
 
-static ckpt_status read_pairs(struct header *h, map *seen)
+static ckpt_status read_pairs(struct header *header, map *seen)
 {
     enum json_event e;
-    while ((e = json_next(&h->j)) == JSON_KEY) {
-        ckpt_str key = keep_text(h), text;
-        e = json_next(&h->j);
+    while ((e = json_next(&header->j)) == JSON_KEY) {
+        ckpt_str key = keep_text(header), text;
+        e = json_next(&header->j);
         if (e != JSON_STRING)
-            CKPT_TRY(read_other_value(h, key, e, &text));
+            CKPT_TRY(read_other_value(header, key, e, &text));
         else
-            text = keep_text(h);
+            text = keep_text(header);
         if (!key.ptr || !text.ptr)
-            return fail_memory(h->err);
-        CKPT_TRY(add_metadata_pair(h, seen, key, text));
+            return fail_memory(header->err);
+        CKPT_TRY(add_metadata_pair(header, seen, key, text));
     }
-    return json_check_end(&h->j, e, JSON_OBJECT_END);
+    return json_check_end(&header->j, e, JSON_OBJECT_END);
 }
 
-static ckpt_status read_metadata(struct header *h)
+static ckpt_status read_metadata(struct header *header)
 {
-    if (h->has_metadata)
-        return json_fail(&h->j, "the header has {two} \"__metadata__\", {=one} is allowed");
-    h->has_metadata = true;
-    enum json_event e = json_next(&h->j);
+    if (header->has_metadata)
+        return json_fail(&header->j, "the header has {two} \"__metadata__\", {=one} is allowed");
+    header->has_metadata = true;
+    enum json_event e = json_next(&header->j);
     if (e == JSON_NULL)
         return CKPT_OK;
     if (e != JSON_OBJECT)
-        return json_unexpected(&h->j, e, "__metadata__", "an object of texts");
+        return json_unexpected(&header->j, e, "__metadata__", "an object of texts");
     map *seen = map_new(16);
-    h->f->metadata = value_new(h->f->a, CKPT_V_DICT, 0);
-    ckpt_status st = seen && h->f->metadata ? read_pairs(h, seen) : fail_memory(h->err);
+    header->f->metadata = value_new(header->f->a, CKPT_V_DICT, 0);
+    ckpt_status st = seen && header->f->metadata ? read_pairs(header, seen) : fail_memory(header->err);
     map_free(seen);
     return st;
 }
 
-static bool records_ties(const struct header *h)
+static bool records_ties(const struct header *header)
 {
     uint32_t n = 0;
     ckpt_str key, original;
-    const value_pair *pairs = h->f->metadata ? value_pairs(h->f->metadata, &n) : NULL;
+    const value_pair *pairs = header->f->metadata ? value_pairs(header->f->metadata, &n) : NULL;
     for (uint32_t i = 0; i < n; i++)
         if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &original) &&
-            ties_can_record_name(key) && map_get(h->names, original) != MAP_NONE &&
-            map_get(h->names, key) == MAP_NONE)
+            ties_can_record_name(key) && map_get(header->names, original) != MAP_NONE &&
+            map_get(header->names, key) == MAP_NONE)
             return true;
     return false;
 }
 
-static ckpt_status read_header(struct header *h)
+static ckpt_status read_header(struct header *header)
 {
     enum json_event e;
-    CKPT_TRY(json_expect(&h->j, JSON_OBJECT, "the header", "a JSON object"));
-    while ((e = json_next(&h->j)) == JSON_KEY)
-        CKPT_TRY(str_is(h->j.str, "__metadata__") ? read_metadata(h) : read_tensor(h));
+    CKPT_TRY(json_expect(&header->j, JSON_OBJECT, "the header", "a JSON object"));
+    while ((e = json_next(&header->j)) == JSON_KEY)
+        CKPT_TRY(str_is(header->j.str, "__metadata__") ? read_metadata(header) : read_tensor(header));
     if (e == JSON_OBJECT_END)
-        e = json_next(&h->j);
-    h->has_ties = records_ties(h);
-    return json_check_end(&h->j, e, JSON_END);
+        e = json_next(&header->j);
+    header->has_ties = records_ties(header);
+    return json_check_end(&header->j, e, JSON_END);
 }
 
 /* --------------------------------------------------------------- the data */
@@ -464,210 +477,220 @@ static int compare_offsets(const void *pa, const void *pb)
 }
 
 /* sort_entries - sorts the entries by data_offsets, and sets described_size. */
-static void sort_entries(struct header *h)
+static void sort_entries(struct header *header)
 {
     bool sorted = true;
-    for (size_t i = 0; i < h->nentries; i++) {
-        const struct header_entry *x = &h->entries[i];
+    for (size_t i = 0; i < header->nentries; i++) {
+        const struct header_entry *x = &header->entries[i];
         sorted = sorted && (i == 0 || compare_offsets(x - 1, x) < 0);
-        h->described_size = x->end > h->described_size && !x->is_faulty ? x->end : h->described_size;
+        header->described_size = x->end > header->described_size && !x->is_faulty ? x->end
+                                                                                  : header->described_size;
     }
     if (!sorted)
-        qsort(h->entries, h->nentries, sizeof *h->entries, compare_offsets);
+        qsort(header->entries, header->nentries, sizeof *header->entries, compare_offsets);
 }
 
 #define LL(n)       ((unsigned long long)(n))
 #define PADDING_MAX 65536u /* bytes between two tensors that are read to see whether they are zeros */
 
-static ckpt_status fail_cut_off(const struct header *h, const struct header_entry *x)
+static ckpt_status fail_cut_off(const struct header *header, const struct header_entry *entry)
 {
-    uint64_t want = h->described_size;
-    (void)fail(h->err, CKPT_ETRUNCATED, x->pos,
-               "tensor \"%.*s\" needs {=bytes %llu..%llu} of the data, the file has {%llu}", STR_ARG(x->name),
-               LL(x->begin), LL(x->end), LL(h->data_size));
-    if (checked_add(want, h->f->data_offset, &want))
+    uint64_t want = header->described_size;
+    (void)fail(header->err, CKPT_ETRUNCATED, entry->pos,
+               "tensor \"%.*s\" needs {=bytes %llu..%llu} of the data, the file has {%llu}",
+               STR_ARG(entry->name), LL(entry->begin), LL(entry->end), LL(header->data_size));
+    if (checked_add(want, header->f->data_offset, &want))
         error_add_hint(
-            h->err,
+            header->err,
             "the download stopped early: the header describes %llu bytes, this file has %llu; get it again, "
             "or `ckpt salvage` what is intact",
-            LL(want), LL(h->f->nbytes));
+            LL(want), LL(header->f->nbytes));
     return CKPT_ETRUNCATED;
 }
 
-/* check_size - fails unless X has as many bytes as its shape and dtype need. The sizes are multiplied from
- * left to right, as in the reference implementation, so that the same shapes overflow. */
-static ckpt_status check_size(const struct header *h, const struct header_entry *x)
+/* check_size - fails unless ENTRY has as many bytes as its shape and dtype need. The sizes are multiplied
+ * from left to right, as in the reference implementation, so that the same shapes overflow. */
+static ckpt_status check_size(const struct header *header, const struct header_entry *entry)
 {
     uint64_t bits = 1;
     bool ok = true;
-    for (uint32_t k = 0; ok && k < x->ndim; k++)
-        ok = checked_mul(bits, x->shape[k], &bits);
-    unsigned width = ckpt_dtype_bits((ckpt_dtype)x->dtype) /
-                     dtype_info((ckpt_dtype)x->dtype)->safetensors_dim_factor;
+    for (uint32_t k = 0; ok && k < entry->ndim; k++)
+        ok = checked_mul(bits, entry->shape[k], &bits);
+    unsigned width = ckpt_dtype_bits((ckpt_dtype)entry->dtype) /
+                     dtype_info((ckpt_dtype)entry->dtype)->safetensors_dim_factor;
     if (!ok || !checked_mul(bits, width, &bits))
-        return fail(h->err, CKPT_EFORMAT, x->pos,
-                    "{the sizes} of tensor \"%.*s\" multiply to more than {=2^64 bits}", STR_ARG(x->name));
+        return fail(header->err, CKPT_EFORMAT, entry->pos,
+                    "{the sizes} of tensor \"%.*s\" multiply to more than {=2^64 bits}",
+                    STR_ARG(entry->name));
     if (bits % 8)
-        return fail(h->err, CKPT_EFORMAT, x->pos,
+        return fail(header->err, CKPT_EFORMAT, entry->pos,
                     "tensor \"%.*s\" has {%llu bits}, which is not {=a whole number of bytes}",
-                    STR_ARG(x->name), LL(bits));
-    if (bits / 8 != x->end - x->begin)
+                    STR_ARG(entry->name), LL(bits));
+    if (bits / 8 != entry->end - entry->begin)
         return fail(
-            h->err, CKPT_EFORMAT, x->pos,
+            header->err, CKPT_EFORMAT, entry->pos,
             "tensor \"%.*s\" needs {=%llu bytes} for its shape, its data_offsets %llu..%llu hold {%llu}",
-            STR_ARG(x->name), LL(bits / 8), LL(x->begin), LL(x->end), LL(x->end - x->begin));
+            STR_ARG(entry->name), LL(bits / 8), LL(entry->begin), LL(entry->end),
+            LL(entry->end - entry->begin));
     return CKPT_OK;
 }
 
 /* is_zero - sets *ZERO to whether the bytes [BEGIN, END) of the data are in the file and all zero. */
-static ckpt_status is_zero(const struct header *h, uint64_t begin, uint64_t end, bool *zero)
+static ckpt_status is_zero(const struct header *header, uint64_t begin, uint64_t end, bool *zero)
 {
     *zero = false;
-    if (end > h->data_size || end - begin > PADDING_MAX)
+    if (end > header->data_size || end - begin > PADDING_MAX)
         return CKPT_OK;
-    uint64_t at = h->f->data_offset + begin;
-    return source_is_zero(h->f->src, at, end - begin, zero, h->err);
+    uint64_t at = header->f->data_offset + begin;
+    return source_is_zero(header->f->src, at, end - begin, zero, header->err);
 }
 
-/* check_padding - handles the failure that bytes from START to the beginning of X belong to no tensor:
+/* check_padding - handles the failure that bytes from START to the beginning of ENTRY belong to no tensor:
  * accepts it in salvage if they are zeros; otherwise adds a hint to it. */
-static ckpt_status check_padding(struct header *h, const struct header_entry *x, uint64_t start)
+static ckpt_status check_padding(struct header *header, const struct header_entry *entry, uint64_t start)
 {
-    ckpt_error why = *h->err;
+    ckpt_error why = *header->err;
     bool zero;
-    CKPT_TRY(is_zero(h, start, x->begin, &zero));
-    if (zero && h->f->salvage) {
-        if (!h->has_padding)
-            file_notice(h->f, "the zeros between tensors, with which a writer aligned them, are left out");
-        h->has_padding = true;
+    CKPT_TRY(is_zero(header, start, entry->begin, &zero));
+    if (zero && header->f->salvage) {
+        if (!header->has_padding)
+            file_notice(header->f,
+                        "the zeros between tensors, with which a writer aligned them, are left out");
+        header->has_padding = true;
         return CKPT_OK;
     }
-    *h->err = why;
+    *header->err = why;
     if (zero)
-        add_salvage_hint(h, "they are zeros: ");
+        add_salvage_hint(header, "they are zeros: ");
     return CKPT_EFORMAT;
 }
 
-/* check_data_begin - fails unless X begins at START, where PREV ends, the tensor before X. */
-static ckpt_status check_data_begin(struct header *h, const struct header_entry *x, ckpt_str prev,
+/* check_data_begin - fails unless ENTRY begins at START, where PREV ends, the tensor before ENTRY. */
+static ckpt_status check_data_begin(struct header *header, const struct header_entry *entry, ckpt_str prev,
                                     uint64_t start)
 {
-    if (x->begin < start)
-        return fail(h->err, CKPT_EFORMAT, x->pos,
+    if (entry->begin < start)
+        return fail(header->err, CKPT_EFORMAT, entry->pos,
                     "tensor \"%.*s\" begins at {byte %llu} of the data, but \"%.*s\" ends at {=byte %llu}",
-                    STR_ARG(x->name), LL(x->begin), STR_ARG(prev), LL(start));
-    if (x->begin == start || h->has_faulty_entry)
+                    STR_ARG(entry->name), LL(entry->begin), STR_ARG(prev), LL(start));
+    if (entry->begin == start || header->has_faulty_entry)
         return CKPT_OK;
     (void)fail(
-        h->err, CKPT_EFORMAT, x->pos,
+        header->err, CKPT_EFORMAT, entry->pos,
         "tensor \"%.*s\" begins at {byte %llu} of the data, but {=bytes %llu}..%llu belong to no tensor",
-        STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
-    return check_padding(h, x, start);
+        STR_ARG(entry->name), LL(entry->begin), LL(start), LL(entry->begin));
+    return check_padding(header, entry, start);
 }
 
-static ckpt_status check_data_end(const struct header *h, const struct header_entry *x)
+static ckpt_status check_data_end(const struct header *header, const struct header_entry *entry)
 {
-    if (x->end < x->begin)
-        return fail(h->err, CKPT_EFORMAT, x->pos,
-                    "the data of tensor \"%.*s\" end ({%llu}) before they begin ({=%llu})", STR_ARG(x->name),
-                    LL(x->end), LL(x->begin));
-    return x->end > h->data_size && !h->f->salvage ? fail_cut_off(h, x) : CKPT_OK;
+    if (entry->end < entry->begin)
+        return fail(header->err, CKPT_EFORMAT, entry->pos,
+                    "the data of tensor \"%.*s\" end ({%llu}) before they begin ({=%llu})",
+                    STR_ARG(entry->name), LL(entry->end), LL(entry->begin));
+    return entry->end > header->data_size && !header->f->salvage ? fail_cut_off(header, entry) : CKPT_OK;
 }
 
-/* check_entry - checks offsets and size of X. Before and after: *PREV is the tensor that ends at *START. */
-static ckpt_status check_entry(struct header *h, struct header_entry *x, ckpt_str *prev, uint64_t *start)
+/* check_entry - checks offsets and size of ENTRY. Before and after: *PREV is the tensor that ends at
+ * *START. */
+static ckpt_status check_entry(struct header *header, struct header_entry *entry, ckpt_str *prev,
+                               uint64_t *start)
 {
-    ckpt_file *f = h->f;
-    ckpt_status st = x->end < x->begin ? CKPT_OK : check_data_begin(h, x, *prev, *start);
-    CKPT_TRY(file_report_fault_as(f, x->begin > *start ? CHECK_STRAY : CHECK_MALFORMED, st, h->err));
-    st = check_data_end(h, x);
-    x->is_faulty = st != CKPT_OK;
-    CKPT_TRY(file_report_fault(f, st, h->err));
-    if (x->end >= x->begin) {
-        st = check_size(h, x);
-        x->is_faulty |= st != CKPT_OK;
-        CKPT_TRY(file_report_fault(f, st, h->err));
+    ckpt_file *f = header->f;
+    ckpt_status st = entry->end < entry->begin ? CKPT_OK : check_data_begin(header, entry, *prev, *start);
+    CKPT_TRY(file_report_fault_as(f, entry->begin > *start ? CHECK_STRAY : CHECK_MALFORMED, st, header->err));
+    st = check_data_end(header, entry);
+    entry->is_faulty = st != CKPT_OK;
+    CKPT_TRY(file_report_fault(f, st, header->err));
+    if (entry->end >= entry->begin) {
+        st = check_size(header, entry);
+        entry->is_faulty |= st != CKPT_OK;
+        CKPT_TRY(file_report_fault(f, st, header->err));
     }
-    if (x->end >= *start) {
-        *prev = x->name;
-        *start = x->end;
+    if (entry->end >= *start) {
+        *prev = entry->name;
+        *start = entry->end;
     }
     return CKPT_OK;
 }
 
-static ckpt_status check_entries(struct header *h)
+static ckpt_status check_entries(struct header *header)
 {
     ckpt_str prev = {0};
     uint64_t end = 0;
-    for (size_t i = 0; i < h->nentries; i++)
-        if (!h->entries[i].is_faulty)
-            CKPT_TRY(check_entry(h, &h->entries[i], &prev, &end));
-    if (end >= h->data_size || h->has_faulty_entry)
+    for (size_t i = 0; i < header->nentries; i++)
+        if (!header->entries[i].is_faulty)
+            CKPT_TRY(check_entry(header, &header->entries[i], &prev, &end));
+    if (end >= header->data_size || header->has_faulty_entry)
         return CKPT_OK;
-    if (h->f->salvage) {
-        bool is_of_r = h->f->metadata && value_get(h->f->metadata, R_KEY); /* then an R object follows */
+    if (header->f->salvage) {
+        bool is_of_r = header->f->metadata &&
+                       value_get(header->f->metadata, R_KEY); /* then an R object follows */
         if (!is_of_r)
-            salvage_note_stray(h->f, h->data_size - end, "tensor");
+            salvage_note_stray(header->f, header->data_size - end, "tensor");
         return CKPT_OK;
     }
-    uint64_t at = h->f->check ? source_pos(h->f->src, h->f->data_offset + end) : CKPT_NO_OFFSET;
-    (void)fail(h->err, CKPT_EFORMAT, at, "{%llu unreferenced bytes} after {=the last tensor}",
-               LL(h->data_size - end));
-    return file_report_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
+    uint64_t at = header->f->check ? source_pos(header->f->src, header->f->data_offset + end)
+                                   : CKPT_NO_OFFSET;
+    (void)fail(header->err, CKPT_EFORMAT, at, "{%llu unreferenced bytes} after {=the last tensor}",
+               LL(header->data_size - end));
+    return file_report_fault_as(header->f, CHECK_STRAY, CKPT_EFORMAT, header->err);
 }
 
 /* ------------------------------------------------------------------- rows */
 
-/* halve_last_size - halves the last size of X. The header counts float4 values, torch counts elements of one
- * byte with two values each. */
-static ckpt_status halve_last_size(const struct header_entry *x, ckpt_error *err)
+/* halve_last_size - halves the last size of ENTRY. The header counts float4 values, torch counts elements of
+ * one byte with two values each. */
+static ckpt_status halve_last_size(const struct header_entry *entry, ckpt_error *err)
 {
-    if (x->ndim == 0 || x->shape[x->ndim - 1] % 2)
-        return fail(err, CKPT_EUNSUPPORTED, x->pos,
+    if (entry->ndim == 0 || entry->shape[entry->ndim - 1] % 2)
+        return fail(err, CKPT_EUNSUPPORTED, entry->pos,
                     "tensor \"%.*s\" has a last dimension that splits a byte of two F4 values",
-                    STR_ARG(x->name));
-    x->shape[x->ndim - 1] /= 2;
+                    STR_ARG(entry->name));
+    entry->shape[entry->ndim - 1] /= 2;
     return CKPT_OK;
 }
 
-static ckpt_status add_tensor(struct kit *k, struct header *h, const struct header_entry *x)
+static ckpt_status add_tensor(struct kit *kit, struct header *header, const struct header_entry *entry)
 {
     ckpt_error why;
-    struct kit_tensor t = {.name = x->name,
-                           .t = {.name = x->name, .dtype = x->dtype, .ndim = x->ndim, .shape = x->shape},
-                           .described_at = x->pos,
-                           .src = h->f->src,
-                           .src_offset = h->f->data_offset + x->begin,
-                           .nbytes = x->end - x->begin};
-    if (dtype_info((ckpt_dtype)x->dtype)->safetensors_dim_factor == 2)
-        CKPT_TRY(halve_last_size(x, h->err));
-    if (x->end > h->data_size) { /* salvage: the end of the tensor is missing */
-        (void)fail(&why, CKPT_ETRUNCATED, h->f->src->size,
-                   "it needs {=bytes %llu..%llu} of the data, the file has {%llu}", LL(x->begin), LL(x->end),
-                   LL(h->data_size));
+    struct kit_tensor t = {
+        .name = entry->name,
+        .t = {.name = entry->name, .dtype = entry->dtype, .ndim = entry->ndim, .shape = entry->shape},
+        .described_at = entry->pos,
+        .src = header->f->src,
+        .src_offset = header->f->data_offset + entry->begin,
+        .nbytes = entry->end - entry->begin};
+    if (dtype_info((ckpt_dtype)entry->dtype)->safetensors_dim_factor == 2)
+        CKPT_TRY(halve_last_size(entry, header->err));
+    if (entry->end > header->data_size) { /* salvage: the end of the tensor is missing */
+        (void)fail(&why, CKPT_ETRUNCATED, header->f->src->size,
+                   "it needs {=bytes %llu..%llu} of the data, the file has {%llu}", LL(entry->begin),
+                   LL(entry->end), LL(header->data_size));
         t.lost = &why;
     }
-    return kit_add_tensor(k, &t);
+    return kit_add_tensor(kit, &t);
 }
 
-static ckpt_status add_tensors(struct kit *k, struct header *h)
+static ckpt_status add_tensors(struct kit *kit, struct header *header)
 {
-    for (size_t i = 0; i < h->nentries; i++) {
+    for (size_t i = 0; i < header->nentries; i++) {
         if (i % DISCARD == 0) /* rows take the place of entries */
-            arena_discard_apart(h->entries, i * sizeof *h->entries, h->cap_entries * sizeof *h->entries);
-        if (!h->entries[i].is_faulty)
-            CKPT_TRY(add_tensor(k, h, &h->entries[i]));
+            arena_discard_apart(header->entries, i * sizeof *header->entries,
+                                header->cap_entries * sizeof *header->entries);
+        if (!header->entries[i].is_faulty)
+            CKPT_TRY(add_tensor(kit, header, &header->entries[i]));
     }
     return CKPT_OK;
 }
 
 /* add_rows - adds a row for each of the entries, which are sorted and checked. */
-static ckpt_status add_rows(struct header *h)
+static ckpt_status add_rows(struct header *header)
 {
     struct kit k;
-    CKPT_TRY(kit_begin(&k, h->f, value_new(h->f->a, CKPT_V_DICT, 0), h->err));
+    CKPT_TRY(kit_begin(&k, header->f, value_new(header->f->a, CKPT_V_DICT, 0), header->err));
     k.only_tensors = true;
-    return kit_end(&k, add_tensors(&k, h));
+    return kit_end(&k, add_tensors(&k, header));
 }
 
 /* has_offsets_of_zero - returns true if INFO, the text DCP_SHARDING_INFO of F, is well-formed and has no
@@ -722,35 +745,35 @@ static ckpt_status set_producer(ckpt_file *f, ckpt_error *err)
 
 /* ------------------------------------------------------------------- read */
 
-static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
+static ckpt_status read_length(const ckpt_file *f, uint64_t *count, ckpt_error *err)
 {
     unsigned char bytes[8];
     CKPT_TRY(source_read(f->src, 0, bytes, sizeof bytes, err));
-    *n = load_u64le(bytes);
-    if (*n > SAFETENSORS_MAX_HEADER)
-        return fail(err, CKPT_EFORMAT, 0, "a header of {%llu bytes}; the format allows {=%u}", LL(*n),
+    *count = load_u64le(bytes);
+    if (*count > SAFETENSORS_MAX_HEADER)
+        return fail(err, CKPT_EFORMAT, 0, "a header of {%llu bytes}; the format allows {=%u}", LL(*count),
                     SAFETENSORS_MAX_HEADER);
-    if (*n > f->limits.max_header)
-        return fail(err, CKPT_ELIMIT, 0, "a header of {%llu bytes}; the limit is {=%llu}", LL(*n),
+    if (*count > f->limits.max_header)
+        return fail(err, CKPT_ELIMIT, 0, "a header of {%llu bytes}; the limit is {=%llu}", LL(*count),
                     LL(f->limits.max_header));
-    if (!range_within(8, *n, f->src->size))
+    if (!range_within(8, *count, f->src->size))
         return fail(err, CKPT_ETRUNCATED, 8,
                     "it needs {=%llu bytes}, the file has {%llu} after its length\n"
                     "the download or copy stopped early: get the file again",
-                    LL(*n), LL(f->src->size - 8));
+                    LL(*count), LL(f->src->size - 8));
     return CKPT_OK;
 }
 
-static ckpt_status read_entries(struct header *h, const char *text, size_t n)
+static ckpt_status read_entries(struct header *header, const char *text, size_t nbytes)
 {
-    size_t likely = n / 144 + 1; /* entries: 144 bytes are usual for one */
-    json_init(&h->j, str_of(text, n), source_pos(h->f->src, 8), h->text, h->err);
-    h->names = map_new_index(likely, get_entry_name, h);
-    ckpt_status st = h->names ? read_header(h) : fail_memory(h->err);
-    map_free(h->names);
+    size_t likely = nbytes / 144 + 1; /* entries: 144 bytes are usual for one */
+    json_init(&header->j, str_of(text, nbytes), source_pos(header->f->src, 8), header->text, header->err);
+    header->names = map_new_index(likely, get_entry_name, header);
+    ckpt_status st = header->names ? read_header(header) : fail_memory(header->err);
+    map_free(header->names);
     CKPT_TRY(st);
-    sort_entries(h);
-    return check_entries(h);
+    sort_entries(header);
+    return check_entries(header);
 }
 
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)

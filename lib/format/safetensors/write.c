@@ -29,20 +29,20 @@ struct header {
     buf bytes; /* with length and padding; freed when it is written */
 };
 
-static const char *find_unfit_reason(const struct flat_writer *w, const struct flat_item *x)
+static const char *find_unfit_reason(const struct flat_writer *writer, const struct flat_item *item)
 {
-    const struct dtype_info *d = dtype_info(plan_dtype(w->p, x->row));
+    const struct dtype_info *d = dtype_info(plan_dtype(writer->p, item->row));
     if (!d->safetensors)
         return "has a type that safetensors lacks";
-    return d->safetensors_dim_factor > 1 && flat_get_tensor(w, x).ndim == 0
+    return d->safetensors_dim_factor > 1 && flat_get_tensor(writer, item).ndim == 0
                ? "has no dimension to count its packed values in"
                : NULL;
 }
 
-static ckpt_status check_names(struct flat_writer *w, ckpt_error *err)
+static ckpt_status check_names(struct flat_writer *writer, ckpt_error *err)
 {
-    for (size_t i = 0; i < w->n; i++) {
-        ckpt_str name = w->items[i].name;
+    for (size_t i = 0; i < writer->n; i++) {
+        ckpt_str name = writer->items[i].name;
         if (str_is(name, "__metadata__"))
             return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                         "a tensor is called __metadata__, which safetensors reserves");
@@ -53,44 +53,47 @@ static ckpt_status check_names(struct flat_writer *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-static bool has_key(const struct header *h, ckpt_str key)
+static bool has_key(const struct header *header, ckpt_str key)
 {
-    for (size_t i = 0; i < h->nmeta; i++)
-        if (str_eq(h->meta[i].key, key))
+    for (size_t i = 0; i < header->nmeta; i++)
+        if (str_eq(header->meta[i].key, key))
             return true;
     return false;
 }
 
-static bool may_be_read_as_tie(const struct plan_pair *x) { return !x->tie && ties_can_record_name(x->key); }
-
-static map *index_item_names(const struct flat_writer *w)
+static bool may_be_read_as_tie(const struct plan_pair *pair)
 {
-    map *names = map_new(w->n);
+    return !pair->tie && ties_can_record_name(pair->key);
+}
+
+static map *index_item_names(const struct flat_writer *writer)
+{
+    map *names = map_new(writer->n);
     bool ok = names != NULL;
-    for (size_t i = 0; ok && i < w->n; i++)
-        ok = map_put(names, w->items[i].name, (uint32_t)i, NULL);
+    for (size_t i = 0; ok && i < writer->n; i++)
+        ok = map_put(names, writer->items[i].name, (uint32_t)i, NULL);
     if (ok)
         return names;
     map_free(names);
     return NULL;
 }
 
-/* notice_accidental_ties - adds a notice for each of the first N pairs that will be read as a tie but was
+/* notice_accidental_ties - adds a notice for each of the first COUNT pairs that will be read as a tie but was
  * none in the input, because names changed. */
-static ckpt_status notice_accidental_ties(const struct flat_writer *w, size_t n, ckpt_error *err)
+static ckpt_status notice_accidental_ties(const struct flat_writer *writer, size_t count, ckpt_error *err)
 {
-    const struct plan_pair *meta = ((const struct header *)w->user)->meta;
+    const struct plan_pair *meta = ((const struct header *)writer->user)->meta;
     size_t i = 0;
-    while (i < n && !may_be_read_as_tie(&meta[i]))
+    while (i < count && !may_be_read_as_tie(&meta[i]))
         i++;
-    map *names = i < n ? index_item_names(w) : NULL;
-    if (i < n && !names)
+    map *names = i < count ? index_item_names(writer) : NULL;
+    if (i < count && !names)
         return fail_memory(err);
-    for (; i < n; i++) {
+    for (; i < count; i++) {
         const struct plan_pair *x = &meta[i];
         if (may_be_read_as_tie(x) && map_get(names, x->text) != MAP_NONE &&
             map_get(names, x->key) == MAP_NONE)
-            plan_notice(w->p, "the text \"%.*s\" of the metadata now reads as a second name of \"%.*s\"",
+            plan_notice(writer->p, "the text \"%.*s\" of the metadata now reads as a second name of \"%.*s\"",
                         STR_ARG(x->key), STR_ARG(x->text));
     }
     map_free(names);
@@ -99,14 +102,14 @@ static ckpt_status notice_accidental_ties(const struct flat_writer *w, size_t n,
 
 /* make_metadata - makes the pairs of the header: those of the input in their order; then, sorted, new ties
  * and `format`. */
-static ckpt_status make_metadata(struct flat_writer *w, ckpt_error *err)
+static ckpt_status make_metadata(struct flat_writer *writer, ckpt_error *err)
 {
-    struct header *h = w->user;
-    ckpt_plan *p = w->p;
+    struct header *h = writer->user;
+    ckpt_plan *p = writer->p;
     size_t first_added;
     CKPT_TRY(plan_metadata(p, &h->meta, &h->nmeta, err));
-    CKPT_TRY(ties_update_metadata(p, w->first_alias, &h->meta, &h->nmeta, &first_added, err));
-    CKPT_TRY(notice_accidental_ties(w, first_added, err));
+    CKPT_TRY(ties_update_metadata(p, writer->first_alias, &h->meta, &h->nmeta, &first_added, err));
+    CKPT_TRY(notice_accidental_ties(writer, first_added, err));
     if ((h->nmeta || !p->file->dots_are_literal || p->file->loading.by) && !has_key(h, STR_LIT("format")))
         h->meta[h->nmeta++] = (struct plan_pair){.key = STR_LIT("format"), .text = STR_LIT("pt")};
     if (h->nmeta > first_added)
@@ -127,33 +130,34 @@ static int compare_ranks(const void *pa, const void *pb)
                               : str_compare(a->item.name, b->item.name);
 }
 
-static ckpt_status assign_offsets(struct flat_writer *w, ckpt_error *err)
+static ckpt_status assign_offsets(struct flat_writer *writer, ckpt_error *err)
 {
-    struct ranked_item *r = calloc(w->n + 1, sizeof *r);
+    struct ranked_item *r = calloc(writer->n + 1, sizeof *r);
     CKPT_TRY_ALLOC(r, err);
-    for (size_t i = 0; i < w->n; i++)
-        r[i] = (struct ranked_item){w->items[i],
-                                    dtype_info(plan_dtype(w->p, w->items[i].row))->safetensors_order};
-    qsort(r, w->n, sizeof *r, compare_ranks);
+    for (size_t i = 0; i < writer->n; i++)
+        r[i] = (struct ranked_item){
+            writer->items[i], dtype_info(plan_dtype(writer->p, writer->items[i].row))->safetensors_order};
+    qsort(r, writer->n, sizeof *r, compare_ranks);
     ckpt_status st = CKPT_OK;
-    for (size_t i = 0; st == CKPT_OK && i < w->n; i++) {
-        w->items[i] = r[i].item;
-        st = flat_lay_out_item(w, &w->items[i], 1, err);
+    for (size_t i = 0; st == CKPT_OK && i < writer->n; i++) {
+        writer->items[i] = r[i].item;
+        st = flat_lay_out_item(writer, &writer->items[i], 1, err);
     }
     free(r);
     return st;
 }
 
-void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,
-                           uint64_t end)
+void safetensors_put_entry(buf *out, ckpt_str name, const ckpt_tensor *tensor, ckpt_dtype dtype,
+                           uint64_t begin, uint64_t end)
 {
     const struct dtype_info *d = dtype_info(dtype);
     char begin_digits[STR_NUMBER_MAX], end_digits[STR_NUMBER_MAX], size_digits[STR_NUMBER_MAX];
     json_quote(out, name);
     BUF_PUT_TEXTS(out, STR_LIT(":{\"dtype\":\""), str_c(d->safetensors), STR_LIT("\",\"shape\":["));
-    for (uint32_t k = 0; k < t->ndim; k++) {
-        uint64_t size = t->shape[k]; /* of a packed dtype, the last size is written as a count of values */
-        if (k + 1 == t->ndim && !checked_mul(size, d->safetensors_dim_factor, &size))
+    for (uint32_t k = 0; k < tensor->ndim; k++) {
+        uint64_t size =
+            tensor->shape[k]; /* of a packed dtype, the last size is written as a count of values */
+        if (k + 1 == tensor->ndim && !checked_mul(size, d->safetensors_dim_factor, &size))
             out->failed = true;
         BUF_PUT_TEXTS(out, str_c(k ? "," : ""), format_number(size, size_digits));
     }
@@ -170,52 +174,52 @@ void safetensors_put_pair(buf *out, ckpt_str key, ckpt_str text, bool first)
     json_quote(out, text);
 }
 
-void safetensors_put_metadata(buf *out, const struct plan_pair *pairs, size_t n)
+void safetensors_put_metadata(buf *out, const struct plan_pair *pairs, size_t count)
 {
     buf_put_cstr(out, "\"__metadata__\":{");
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < count; i++)
         safetensors_put_pair(out, pairs[i].key, pairs[i].text, i == 0);
     buf_byte(out, '}');
 }
 
-ckpt_status safetensors_pad_header(buf *b, uint64_t room, bool may_move, ckpt_error *err)
+ckpt_status safetensors_pad_header(buf *out, uint64_t room, bool may_move, ckpt_error *err)
 {
-    if (buf_ok(b) && b->len > room && !may_move)
+    if (buf_ok(out) && out->len > room && !may_move)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "the new header has %zu bytes, the old one %llu: all data would have to move", b->len,
+                    "the new header has %zu bytes, the old one %llu: all data would have to move", out->len,
                     (unsigned long long)room);
-    while (buf_ok(b) && (b->len < room || (b->len > room && b->len % 8)))
-        buf_byte(b, ' ');
-    if (b->no_memory)
+    while (buf_ok(out) && (out->len < room || (out->len > room && out->len % 8)))
+        buf_byte(out, ' ');
+    if (out->no_memory)
         return fail_memory(err);
-    return buf_ok(b) ? CKPT_OK
-                     : fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                            "the header would have more than the %u bytes that the format allows",
-                            SAFETENSORS_MAX_HEADER);
+    return buf_ok(out) ? CKPT_OK
+                       : fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                              "the header would have more than the %u bytes that the format allows",
+                              SAFETENSORS_MAX_HEADER);
 }
 
-static ckpt_status make_header(struct flat_writer *w, ckpt_error *err)
+static ckpt_status make_header(struct flat_writer *writer, ckpt_error *err)
 {
-    struct header *h = w->user;
+    struct header *h = writer->user;
     buf *b = &h->bytes;
     buf_u64le(b, 0);
     buf_byte(b, '{');
     if (h->nmeta)
         safetensors_put_metadata(b, h->meta, h->nmeta);
-    for (size_t i = 0; i < w->n; i++) {
-        const struct flat_item *x = &w->items[i];
-        const ckpt_tensor t = flat_get_tensor(w, x);
+    for (size_t i = 0; i < writer->n; i++) {
+        const struct flat_item *x = &writer->items[i];
+        const ckpt_tensor t = flat_get_tensor(writer, x);
         if (i || h->nmeta)
             buf_byte(b, ',');
-        uint64_t end = x->begin + flat_item_nbytes(w, x); /* flat_lay_out_item() added them */
-        safetensors_put_entry(b, x->name, &t, plan_dtype(w->p, x->row), x->begin, end);
+        uint64_t end = x->begin + flat_item_nbytes(writer, x); /* flat_lay_out_item() added them */
+        safetensors_put_entry(b, x->name, &t, plan_dtype(writer->p, x->row), x->begin, end);
     }
     buf_byte(b, '}');
     CKPT_TRY(safetensors_pad_header(b, 0, true, err));
     size_t n = b->len - 8;
     store_u64le(b->data, n);
     if (n > SAFETENSORS_HUB_HEADER)
-        plan_notice(w->p, "the header has %zu bytes; the Hugging Face Hub reads headers up to %u", n,
+        plan_notice(writer->p, "the header has %zu bytes; the Hugging Face Hub reads headers up to %u", n,
                     SAFETENSORS_HUB_HEADER);
     return CKPT_OK;
 }
@@ -228,28 +232,28 @@ static bool is_byte_copy(const ckpt_plan *p)
            p->file->format->write == safetensors_write && p->nentries == p->file->table.nrows;
 }
 
-static ckpt_status lay_out(struct flat_writer *w, ckpt_error *err)
+static ckpt_status lay_out(struct flat_writer *writer, ckpt_error *err)
 {
-    struct header *h = w->user;
-    CKPT_TRY(check_names(w, err));
-    CKPT_TRY(make_metadata(w, err));
-    CKPT_TRY(assign_offsets(w, err));
-    CKPT_TRY(make_header(w, err));
-    w->data_start = h->bytes.len;
-    w->size = w->p->file->src ? w->p->file->src->size : 0;
-    bool fits = is_byte_copy(w->p) || checked_add(w->data_start, w->nbytes, &w->size);
+    struct header *h = writer->user;
+    CKPT_TRY(check_names(writer, err));
+    CKPT_TRY(make_metadata(writer, err));
+    CKPT_TRY(assign_offsets(writer, err));
+    CKPT_TRY(make_header(writer, err));
+    writer->data_start = h->bytes.len;
+    writer->size = writer->p->file->src ? writer->p->file->src->size : 0;
+    bool fits = is_byte_copy(writer->p) || checked_add(writer->data_start, writer->nbytes, &writer->size);
     return fits ? CKPT_OK : flat_fail_too_large(err);
 }
 
-static ckpt_status put_contents(struct flat_writer *w, sink *out, ckpt_error *err)
+static ckpt_status put_contents(struct flat_writer *writer, sink *out, ckpt_error *err)
 {
-    struct header *h = w->user;
-    if (is_byte_copy(w->p))
-        return copy_file_tail(w->p->file, 0, out, w->job->opts, err);
+    struct header *h = writer->user;
+    if (is_byte_copy(writer->p))
+        return copy_file_tail(writer->p->file, 0, out, writer->job->opts, err);
     CKPT_TRY(sink_write(out, h->bytes.data, h->bytes.len, err));
     buf_free(&h->bytes);
-    CKPT_TRY(sink_skip(out, w->nbytes, err));
-    return flat_copy_items(w, out, err);
+    CKPT_TRY(sink_skip(out, writer->nbytes, err));
+    return flat_copy_items(writer, out, err);
 }
 
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)

@@ -71,47 +71,47 @@ struct bundle {
 
 /* ------------------------------------------------------------------------ the table */
 
-static ckpt_status read_version(struct bundle *b, cursor c)
+static ckpt_status read_version(struct bundle *bundle, cursor in)
 {
     struct proto_field f;
-    uint64_t min_consumer = 0, pos = c.pos;
-    while (proto_next(&c, &f))
+    uint64_t min_consumer = 0, pos = in.pos;
+    while (proto_next(&in, &f))
         if (proto_is(&f, 2, PROTO_VARINT))
             min_consumer = f.value;
     if (min_consumer <= FORMAT_VERSION)
         return CKPT_OK;
-    return fail(b->err, CKPT_EUNSUPPORTED, pos,
+    return fail(bundle->err, CKPT_EUNSUPPORTED, pos,
                 "needs a reader of version {%" PRIu64 "}; {=%u} is the last known", min_consumer,
                 FORMAT_VERSION);
 }
 
-static ckpt_status read_header(struct bundle *b, cursor c)
+static ckpt_status read_header(struct bundle *bundle, cursor in)
 {
     struct proto_field f;
-    uint64_t pos = c.pos;
-    b->has_header = true;
-    while (proto_next(&c, &f)) {
+    uint64_t pos = in.pos;
+    bundle->has_header = true;
+    while (proto_next(&in, &f)) {
         if (proto_is(&f, 1, PROTO_VARINT))
-            b->num_shards = f.value;
+            bundle->num_shards = f.value;
         else if (proto_is(&f, 2, PROTO_VARINT))
-            b->big_endian = f.value == 1;
+            bundle->big_endian = f.value == 1;
         else if (proto_is(&f, 3, PROTO_BYTES))
-            CKPT_TRY(read_version(b, f.bytes));
+            CKPT_TRY(read_version(bundle, f.bytes));
     }
-    return c.bad ? fail(b->err, CKPT_EFORMAT, pos, "{malformed} {=header}") : CKPT_OK;
+    return in.bad ? fail(bundle->err, CKPT_EFORMAT, pos, "{malformed} {=header}") : CKPT_OK;
 }
 
-/* read_fields - sets ENTRY from the BundleEntryProto C, and *TYPE to the number of its dtype. */
-static ckpt_status read_fields(struct bundle *b, cursor c, struct entry *entry, uint64_t *type)
+/* read_fields - sets ENTRY from the BundleEntryProto IN, and *TYPE to the number of its dtype. */
+static ckpt_status read_fields(struct bundle *bundle, cursor in, struct entry *entry, uint64_t *type)
 {
     struct proto_field f;
-    uint64_t pos = c.pos;
+    uint64_t pos = in.pos;
     *type = 0;
-    while (proto_next(&c, &f)) {
+    while (proto_next(&in, &f)) {
         if (proto_is(&f, 1, PROTO_VARINT))
             *type = f.value;
         else if (proto_is(&f, 2, PROTO_BYTES))
-            CKPT_TRY(tf_read_shape(b->f->a, f.bytes, &entry->shape, b->err));
+            CKPT_TRY(tf_read_shape(bundle->f->a, f.bytes, &entry->shape, bundle->err));
         else if (proto_is(&f, 3, PROTO_VARINT))
             entry->shard = f.value;
         else if (proto_is(&f, 4, PROTO_VARINT))
@@ -122,87 +122,88 @@ static ckpt_status read_fields(struct bundle *b, cursor c, struct entry *entry, 
             entry->crc = sstable_unmask((uint32_t)f.value);
         entry->nslices += proto_is(&f, SLICES_FIELD, PROTO_BYTES);
     }
-    return c.bad ? fail(b->err, CKPT_EFORMAT, pos, "{malformed} {=entry}") : CKPT_OK;
+    return in.bad ? fail(bundle->err, CKPT_EFORMAT, pos, "{malformed} {=entry}") : CKPT_OK;
 }
 
-static ckpt_status read_entry(struct bundle *b, ckpt_str key, cursor c, struct entry *entry)
+static ckpt_status read_entry(struct bundle *bundle, ckpt_str key, cursor in, struct entry *entry)
 {
     uint64_t type;
-    *entry = (struct entry){.described_at = c.pos, .shape = {.elements = 1}};
-    CKPT_TRY(read_fields(b, c, entry, &type));
-    entry->key = entry->name = arena_str(b->f->a, key);
+    *entry = (struct entry){.described_at = in.pos, .shape = {.elements = 1}};
+    CKPT_TRY(read_fields(bundle, in, entry, &type));
+    entry->key = entry->name = arena_str(bundle->f->a, key);
     entry->type = tf_find_dtype(type);
     if (!entry->type)
-        return fail(b->err, CKPT_EUNSUPPORTED, entry->described_at,
+        return fail(bundle->err, CKPT_EUNSUPPORTED, entry->described_at,
                     "the dtype {%" PRIu64 "}; {=1 to 33} are known", type);
     if (entry->nslices)
-        entry->message = arena_str(b->f->a, str_of((const char *)c.p, c.left));
-    return entry->key.ptr && (!entry->nslices || entry->message.ptr) ? CKPT_OK : fail_memory(b->err);
+        entry->message = arena_str(bundle->f->a, str_of((const char *)in.p, in.left));
+    return entry->key.ptr && (!entry->nslices || entry->message.ptr) ? CKPT_OK : fail_memory(bundle->err);
 }
 
-static ckpt_status add_entry(struct bundle *b, ckpt_str key, cursor value)
+static ckpt_status add_entry(struct bundle *bundle, ckpt_str key, cursor value)
 {
     struct entry entry;
     if (key.len == 0)
-        return read_header(b, value);
-    if (!b->has_header && b->nentries == 0)
-        return fail(b->err, CKPT_EFORMAT, value.pos,
+        return read_header(bundle, value);
+    if (!bundle->has_header && bundle->nentries == 0)
+        return fail(bundle->err, CKPT_EFORMAT, value.pos,
                     "a table {without} {=the header} of a TensorFlow checkpoint\n"
                     "other programs write such tables, too: LevelDB's databases consist of them");
-    ckpt_status st = read_entry(b, key, value, &entry);
+    ckpt_status st = read_entry(bundle, key, value, &entry);
     if (st != CKPT_OK) {
-        error_add_where(b->err, "%.*s", STR_ARG(key));
-        return file_report_lost(b->f, st, key, b->err);
+        error_add_where(bundle->err, "%.*s", STR_ARG(key));
+        return file_report_lost(bundle->f, st, key, bundle->err);
     }
-    return ARENA_PUSH(b->f->a, b, entries, &entry) ? CKPT_OK : fail_memory(b->err);
+    return ARENA_PUSH(bundle->f->a, bundle, entries, &entry) ? CKPT_OK : fail_memory(bundle->err);
 }
 
-static ckpt_status read_block(struct bundle *b, const struct sstable *t, size_t i)
+static ckpt_status read_block(struct bundle *bundle, const struct sstable *sstable, size_t index)
 {
     struct sstable_block block;
     ckpt_str key;
     cursor value;
     bool more = true;
-    ckpt_status st = sstable_load(t, i, &block, b->err);
+    ckpt_status st = sstable_load(sstable, index, &block, bundle->err);
     while (st == CKPT_OK && more) {
-        st = sstable_next(&block, &key, &value, &more, b->err);
+        st = sstable_next(&block, &key, &value, &more, bundle->err);
         if (st == CKPT_OK && more)
-            st = add_entry(b, key, value);
+            st = add_entry(bundle, key, value);
     }
     sstable_unload(&block);
     if (st == CKPT_OK || !check_is_fault(st))
         return st;
-    if (b->f->salvage) {
-        b->has_header = true; /* the header may have been in this block */
-        file_note_loss(b->f, "block %zu of the index: %s; the names in it are lost", i, b->err->what);
+    if (bundle->f->salvage) {
+        bundle->has_header = true; /* the header may have been in this block */
+        file_note_loss(bundle->f, "block %zu of the index: %s; the names in it are lost", index,
+                       bundle->err->what);
         return CKPT_OK;
     }
-    return file_report_fault(b->f, st, b->err);
+    return file_report_fault(bundle->f, st, bundle->err);
 }
 
 /* find_num_shards - for salvage: takes the number of data files from the name of one of them. */
-static void find_num_shards(struct bundle *b)
+static void find_num_shards(struct bundle *bundle)
 {
     ckpt_error ignored;
     ckpt_str *names;
     size_t n;
     struct shard_name s;
-    (void)folder_list_all(b->f, b->f->folder, &names, &n, &ignored);
+    (void)folder_list_all(bundle->f, bundle->f->folder, &names, &n, &ignored);
     for (size_t i = 0; i < n; i++)
-        if (shard_name_parse(names[i], &s) && str_starts(s.stem, b->prefix) &&
-            str_is(str_skip(s.stem, b->prefix.len), ".data"))
-            b->num_shards = s.count;
+        if (shard_name_parse(names[i], &s) && str_starts(s.stem, bundle->prefix) &&
+            str_is(str_skip(s.stem, bundle->prefix.len), ".data"))
+            bundle->num_shards = s.count;
 }
 
-static ckpt_status read_table(struct bundle *b)
+static ckpt_status read_table(struct bundle *bundle)
 {
     struct sstable t;
-    file_raise_budget(b->f, b->f->src->size);
-    CKPT_TRY(sstable_open(b->f->src, b->f->a, &t, b->err));
+    file_raise_budget(bundle->f, bundle->f->src->size);
+    CKPT_TRY(sstable_open(bundle->f->src, bundle->f->a, &t, bundle->err));
     for (size_t i = 0; i < t.nblocks; i++)
-        CKPT_TRY(read_block(b, &t, i));
-    if (b->f->salvage && !b->num_shards)
-        find_num_shards(b);
+        CKPT_TRY(read_block(bundle, &t, i));
+    if (bundle->f->salvage && !bundle->num_shards)
+        find_num_shards(bundle);
     return CKPT_OK;
 }
 
@@ -210,16 +211,16 @@ static ckpt_status read_table(struct bundle *b)
 
 /* open_shard - opens data file NUMBER as SHARD. If it is missing, `verify` reports that and leaves SHARD
  * without a source; in salvage, SHARD has an empty source. */
-static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *shard)
+static ckpt_status open_shard(struct bundle *bundle, uint64_t number, struct shard *shard)
 {
-    ckpt_file *f = b->f, *part = NULL;
-    ckpt_str index = ARENA_CONCAT(f->a, b->prefix, STR_LIT(".index"));
+    ckpt_file *f = bundle->f, *part = NULL;
+    ckpt_str index = ARENA_CONCAT(f->a, bundle->prefix, STR_LIT(".index"));
     char ending[64];
-    (void)snprintf(ending, sizeof ending, ".data-%05" PRIu64 "-of-%05" PRIu64, number, b->num_shards);
-    *shard = (struct shard){.name.file = ARENA_CONCAT(f->a, b->prefix, str_c(ending))};
-    CKPT_TRY_ALLOC(index.ptr && shard->name.file.ptr, b->err);
+    (void)snprintf(ending, sizeof ending, ".data-%05" PRIu64 "-of-%05" PRIu64, number, bundle->num_shards);
+    *shard = (struct shard){.name.file = ARENA_CONCAT(f->a, bundle->prefix, str_c(ending))};
+    CKPT_TRY_ALLOC(index.ptr && shard->name.file.ptr, bundle->err);
     shard->path = shard->name.file.ptr;
-    ckpt_status st = part_file_add(f, index.ptr, shard->name.file, &part, b->err);
+    ckpt_status st = part_file_add(f, index.ptr, shard->name.file, &part, bundle->err);
     if (st == CKPT_OK) {
         shard->src = part->src;
         shard->path = part->path;
@@ -227,144 +228,151 @@ static ckpt_status open_shard(struct bundle *b, uint64_t number, struct shard *s
     }
     if (st != CKPT_ENOTFOUND)
         return st;
-    (void)fail(b->err, st, CKPT_NO_OFFSET,
+    (void)fail(bundle->err, st, CKPT_NO_OFFSET,
                "{no data file} {=%.*s}\n"
                "put the data files next to the index; `ckpt salvage` writes what the others hold",
                STR_ARG(shard->name.file));
     if (!f->salvage)
-        return f->check ? file_report_fault_as(f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, b->err) : st;
-    if (file_new(shard->name.file.ptr, source_mem("", 0, CKPT_NO_OFFSET), &f->limits, &part, b->err) !=
+        return f->check ? file_report_fault_as(f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, bundle->err) : st;
+    if (file_new(shard->name.file.ptr, source_mem("", 0, CKPT_NO_OFFSET), &f->limits, &part, bundle->err) !=
         CKPT_OK)
-        return fail_memory(b->err);
+        return fail_memory(bundle->err);
     shard->src = part->src;
-    return part_file_keep(f, part, b->err);
+    return part_file_keep(f, part, bundle->err);
 }
 
-static ckpt_status find_shard(struct bundle *b, uint64_t number, struct shard **out)
+static ckpt_status find_shard(struct bundle *bundle, uint64_t number, struct shard **out)
 {
-    uint32_t at = map_get_num(b->shard_index, number);
+    uint32_t at = map_get_num(bundle->shard_index, number);
     if (at == MAP_NONE) {
-        at = (uint32_t)b->nshards;
-        struct shard **added = arena_append(b->f->a, &b->shards, &b->nshards, &b->cap_shards, sizeof *added);
-        CKPT_TRY_ALLOC(added && (*added = ARENA_NEW(b->f->a, struct shard)) &&
-                           map_put_num(b->shard_index, number, at, NULL),
-                       b->err);
-        CKPT_TRY(open_shard(b, number, *added));
+        at = (uint32_t)bundle->nshards;
+        struct shard **added = arena_append(bundle->f->a, &bundle->shards, &bundle->nshards,
+                                            &bundle->cap_shards, sizeof *added);
+        CKPT_TRY_ALLOC(added && (*added = ARENA_NEW(bundle->f->a, struct shard)) &&
+                           map_put_num(bundle->shard_index, number, at, NULL),
+                       bundle->err);
+        CKPT_TRY(open_shard(bundle, number, *added));
     }
-    *out = b->shards[at];
+    *out = bundle->shards[at];
     return CKPT_OK;
 }
 
 /* find_bytes - finds the bytes of ENTRY; *SHARD has no source if its file is missing. */
-static ckpt_status find_bytes(struct bundle *b, const struct entry *entry, struct shard **shard,
+static ckpt_status find_bytes(struct bundle *bundle, const struct entry *entry, struct shard **shard,
                               struct tf_bytes *bytes)
 {
-    if (entry->shard >= b->num_shards)
-        return fail(b->err, CKPT_EFORMAT, entry->described_at,
-                    "is in the data file {%" PRIu64 "} of {=%" PRIu64 "}", entry->shard, b->num_shards);
-    CKPT_TRY(find_shard(b, entry->shard, shard));
-    *bytes = (struct tf_bytes){(*shard)->src, entry->offset, entry->size, entry->crc, (*shard)->path, b->f};
+    if (entry->shard >= bundle->num_shards)
+        return fail(bundle->err, CKPT_EFORMAT, entry->described_at,
+                    "is in the data file {%" PRIu64 "} of {=%" PRIu64 "}", entry->shard, bundle->num_shards);
+    CKPT_TRY(find_shard(bundle, entry->shard, shard));
+    *bytes = (struct tf_bytes){(*shard)->src, entry->offset,  entry->size,
+                               entry->crc,    (*shard)->path, bundle->f};
     return CKPT_OK;
 }
 
-static ckpt_status check_size(const struct bundle *b, const struct entry *entry)
+static ckpt_status check_size(const struct bundle *bundle, const struct entry *entry)
 {
     uint64_t need = 0;
     if (!checked_mul(entry->shape.elements, entry->type->width, &need) || need != entry->size)
-        return fail(b->err, CKPT_EFORMAT, entry->described_at,
+        return fail(bundle->err, CKPT_EFORMAT, entry->described_at,
                     "{%" PRIu64 " bytes}, its dtype and shape take {=%" PRIu64 "}", entry->size, need);
     return CKPT_OK;
 }
 
 /* add_record - adds the bytes of ENTRY to the records that `verify` reads. Not called for strings and slices:
  * whatever reads those compares their checksums. */
-static ckpt_status add_record(struct bundle *b, const struct entry *entry, const struct shard *shard)
+static ckpt_status add_record(struct bundle *bundle, const struct entry *entry, const struct shard *shard)
 {
     const struct check_record r = {.name = entry->name,
                                    .path = shard->path,
                                    .crc = entry->crc,
                                    .is_crc32c = true,
                                    .recorded_in = "index"};
-    return shard->src ? check_add_slice(b->f->check, r, shard->src, entry->offset, entry->size, b->err)
-                      : CKPT_OK;
+    return shard->src
+               ? check_add_slice(bundle->f->check, r, shard->src, entry->offset, entry->size, bundle->err)
+               : CKPT_OK;
 }
 
 /* ---------------------------------------------------------------------- the tensors */
 
-static ckpt_status add_numbers(struct bundle *b, const struct entry *entry, struct kit_tensor *t)
+static ckpt_status add_numbers(struct bundle *bundle, const struct entry *entry, struct kit_tensor *tensor)
 {
     struct shard *shard;
     struct tf_bytes bytes;
-    CKPT_TRY(check_size(b, entry));
-    CKPT_TRY(find_bytes(b, entry, &shard, &bytes));
-    t->src = bytes.src;
-    t->src_offset = bytes.at;
-    t->nbytes = bytes.size;
-    t->crc = &entry->crc;
-    t->is_crc32c = true;
-    t->src_file = &shard->name;
-    t->big_endian = b->big_endian;
-    CKPT_TRY(add_record(b, entry, shard));
-    return kit_add_tensor(&b->k, t);
+    CKPT_TRY(check_size(bundle, entry));
+    CKPT_TRY(find_bytes(bundle, entry, &shard, &bytes));
+    tensor->src = bytes.src;
+    tensor->src_offset = bytes.at;
+    tensor->nbytes = bytes.size;
+    tensor->crc = &entry->crc;
+    tensor->is_crc32c = true;
+    tensor->src_file = &shard->name;
+    tensor->big_endian = bundle->big_endian;
+    CKPT_TRY(add_record(bundle, entry, shard));
+    return kit_add_tensor(&bundle->k, tensor);
 }
 
-static ckpt_status add_strings(struct bundle *b, const struct entry *entry, struct kit_tensor *t)
+static ckpt_status add_strings(struct bundle *bundle, const struct entry *entry, struct kit_tensor *tensor)
 {
     struct shard *shard;
     struct tf_bytes bytes;
-    CKPT_TRY(find_bytes(b, entry, &shard, &bytes));
+    CKPT_TRY(find_bytes(bundle, entry, &shard, &bytes));
     if (!bytes.src)
-        return kit_add_tensor(&b->k, t);
-    file_raise_budget(b->f, entry->size);
-    CKPT_TRY(name_file_if_failed(tf_strings_source(b->f->a, &bytes, entry->shape.elements, &t->src, b->err),
-                                 shard->path, b->err));
-    t->nbytes = t->t.nbytes = t->src->size;
-    t->checks_itself = true;
-    t->src_file = &shard->name;
-    ckpt_status st = kit_add_tensor(&b->k, t);
-    source_unref(t->src);
+        return kit_add_tensor(&bundle->k, tensor);
+    file_raise_budget(bundle->f, entry->size);
+    CKPT_TRY(name_file_if_failed(
+        tf_strings_source(bundle->f->a, &bytes, entry->shape.elements, &tensor->src, bundle->err),
+        shard->path, bundle->err));
+    tensor->nbytes = tensor->t.nbytes = tensor->src->size;
+    tensor->checks_itself = true;
+    tensor->src_file = &shard->name;
+    ckpt_status st = kit_add_tensor(&bundle->k, tensor);
+    source_unref(tensor->src);
     return st;
 }
 
-static ckpt_status find_slice(struct bundle *b, const struct entry *entry, const struct tf_slice *slice,
+static ckpt_status find_slice(struct bundle *bundle, const struct entry *entry, const struct tf_slice *slice,
                               const struct entry **out)
 {
     buf key;
     buf_init(&key, UINT32_MAX);
     tf_put_slice_key(&key, entry->key, slice, entry->shape.ndim);
-    uint32_t at = buf_ok(&key) ? map_get(b->slice_index, buf_view(&key)) : MAP_NONE;
+    uint32_t at = buf_ok(&key) ? map_get(bundle->slice_index, buf_view(&key)) : MAP_NONE;
     bool ok = buf_ok(&key);
     buf_free(&key);
-    CKPT_TRY_ALLOC(ok, b->err);
+    CKPT_TRY_ALLOC(ok, bundle->err);
     if (at == MAP_NONE)
-        return fail(b->err, CKPT_ETRUNCATED, entry->described_at, "{=a slice} is {missing} from the index");
-    *out = &b->entries[at];
+        return fail(bundle->err, CKPT_ETRUNCATED, entry->described_at,
+                    "{=a slice} is {missing} from the index");
+    *out = &bundle->entries[at];
     if ((*out)->type != entry->type || (*out)->nslices ||
         (*out)->shape.elements != tf_count_elements(slice, entry->shape.ndim))
-        return fail(b->err, CKPT_EFORMAT, (*out)->described_at,
+        return fail(bundle->err, CKPT_EFORMAT, (*out)->described_at,
                     "{the entry} of a slice is not {=of its dtype and size}");
     return CKPT_OK;
 }
 
-static ckpt_status make_piece(struct bundle *b, const struct entry *entry, cursor c, struct piece *piece)
+static ckpt_status make_piece(struct bundle *bundle, const struct entry *entry, cursor in,
+                              struct piece *piece)
 {
     struct tf_slice slice;
     const struct entry *slice_entry = NULL;
     struct shard *shard;
     struct tf_bytes bytes;
-    CKPT_TRY(tf_read_slice(b->f->a, c, &entry->shape, &slice, b->err));
-    CKPT_TRY(find_slice(b, entry, &slice, &slice_entry));
-    CKPT_TRY(check_size(b, slice_entry));
-    CKPT_TRY(find_bytes(b, slice_entry, &shard, &bytes));
+    CKPT_TRY(tf_read_slice(bundle->f->a, in, &entry->shape, &slice, bundle->err));
+    CKPT_TRY(find_slice(bundle, entry, &slice, &slice_entry));
+    CKPT_TRY(check_size(bundle, slice_entry));
+    CKPT_TRY(find_bytes(bundle, slice_entry, &shard, &bytes));
     if (!bytes.src)
         return CKPT_OK;
     *piece = (struct piece){.offset = slice.offset, .size = slice.size};
-    return name_file_if_failed(tf_checked_source(&bytes, &piece->src, b->err), shard->path, b->err);
+    return name_file_if_failed(tf_checked_source(&bytes, &piece->src, bundle->err), shard->path, bundle->err);
 }
 
-/* make_pieces - sets PIECES to the *N slices of ENTRY, and *COMPLETE to false if a data file is missing. */
-static ckpt_status make_pieces(struct bundle *b, const struct entry *entry, struct piece *pieces, size_t *n,
-                               bool *complete)
+/* make_pieces - sets PIECES to the *COUNT slices of ENTRY, and *COMPLETE to false if a data file is
+ * missing. */
+static ckpt_status make_pieces(struct bundle *bundle, const struct entry *entry, struct piece *pieces,
+                               size_t *count, bool *complete)
 {
     struct proto_field f;
     cursor c = cursor_of(entry->message.ptr, entry->message.len, entry->described_at);
@@ -372,43 +380,44 @@ static ckpt_status make_pieces(struct bundle *b, const struct entry *entry, stru
     while (proto_next(&c, &f)) {
         if (!proto_is(&f, SLICES_FIELD, PROTO_BYTES))
             continue;
-        CKPT_TRY(make_piece(b, entry, f.bytes, &pieces[*n]));
-        *complete = *complete && pieces[*n].src;
-        ++*n;
+        CKPT_TRY(make_piece(bundle, entry, f.bytes, &pieces[*count]));
+        *complete = *complete && pieces[*count].src;
+        ++*count;
     }
     return CKPT_OK;
 }
 
-static ckpt_status add_sliced_tensor(struct bundle *b, const struct entry *entry, struct kit_tensor *t)
+static ckpt_status add_sliced_tensor(struct bundle *bundle, const struct entry *entry,
+                                     struct kit_tensor *tensor)
 {
     size_t n = 0;
     bool complete;
-    struct piece *pieces = arena_array(b->f->a, entry->nslices, sizeof *pieces);
-    CKPT_TRY_ALLOC(pieces, b->err);
-    ckpt_status st = make_pieces(b, entry, pieces, &n, &complete);
+    struct piece *pieces = arena_array(bundle->f->a, entry->nslices, sizeof *pieces);
+    CKPT_TRY_ALLOC(pieces, bundle->err);
+    ckpt_status st = make_pieces(bundle, entry, pieces, &n, &complete);
     if (st == CKPT_OK && complete) {
-        t->pieces = pieces;
-        t->npieces = n;
-        t->checks_itself = true;
-        t->big_endian = b->big_endian;
+        tensor->pieces = pieces;
+        tensor->npieces = n;
+        tensor->checks_itself = true;
+        tensor->big_endian = bundle->big_endian;
     }
     if (st == CKPT_OK)
-        st = kit_add_tensor(&b->k, t);
+        st = kit_add_tensor(&bundle->k, tensor);
     for (size_t i = 0; i < entry->nslices; i++)
         source_unref(pieces[i].src);
     return st;
 }
 
 ckpt_status tf_describe(const ckpt_file *f, const struct tf_dtype *type, const struct tf_shape *shape,
-                        struct kit_tensor *t, ckpt_error *err)
+                        struct kit_tensor *tensor, ckpt_error *err)
 {
-    t->t.dtype = (uint16_t)type->dtype;
-    t->t.dtype_name = type->dtype == CKPT_DT_NAMED ? type->name : NULL;
-    t->t.ndim = shape->ndim;
-    t->t.shape = shape->sizes;
-    t->swap_bytes = type->swap;
-    t->width = type->width;
-    if (!checked_mul(shape->elements, type->width, &t->t.nbytes))
+    tensor->t.dtype = (uint16_t)type->dtype;
+    tensor->t.dtype_name = type->dtype == CKPT_DT_NAMED ? type->name : NULL;
+    tensor->t.ndim = shape->ndim;
+    tensor->t.shape = shape->sizes;
+    tensor->swap_bytes = type->swap;
+    tensor->width = type->width;
+    if (!checked_mul(shape->elements, type->width, &tensor->t.nbytes))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a tensor of {more} than {=2^64 bytes}");
     if (!f->salvage || type->dtype != CKPT_DT_NAMED)
         return CKPT_OK;
@@ -416,18 +425,18 @@ ckpt_status tf_describe(const ckpt_file *f, const struct tf_dtype *type, const s
                 type->name);
 }
 
-static ckpt_status add_tensor(struct bundle *b, const struct entry *entry, struct kit_tensor *t)
+static ckpt_status add_tensor(struct bundle *bundle, const struct entry *entry, struct kit_tensor *tensor)
 {
-    CKPT_TRY(tf_describe(b->f, entry->type, &entry->shape, t, b->err));
+    CKPT_TRY(tf_describe(bundle->f, entry->type, &entry->shape, tensor, bundle->err));
     if (entry->type->width && entry->nslices)
-        return add_sliced_tensor(b, entry, t);
+        return add_sliced_tensor(bundle, entry, tensor);
     if (entry->type->width)
-        return add_numbers(b, entry, t);
+        return add_numbers(bundle, entry, tensor);
     if (entry->type->number == TF_STRING && !entry->nslices)
-        return add_strings(b, entry, t);
-    t->t.note = entry->nslices ? STR_LIT("in slices, which TensorFlow does not read either")
-                               : STR_LIT("not read");
-    return kit_add_tensor(&b->k, t);
+        return add_strings(bundle, entry, tensor);
+    tensor->t.note = entry->nslices ? STR_LIT("in slices, which TensorFlow does not read either")
+                                    : STR_LIT("not read");
+    return kit_add_tensor(&bundle->k, tensor);
 }
 
 static bool is_slice_key(ckpt_str key) { return key.len && key.ptr[0] == 0; }
@@ -467,32 +476,32 @@ static ckpt_status name_by_variable(void *user, ckpt_str key, ckpt_str variable,
     return CKPT_OK;
 }
 
-/* read_graph - sets *C to the message in ENTRY, the object graph. Its bytes live as long as the file. */
-static ckpt_status read_graph(struct bundle *b, const struct entry *entry, cursor *c)
+/* read_graph - sets *IN to the message in ENTRY, the object graph. Its bytes live as long as the file. */
+static ckpt_status read_graph(struct bundle *bundle, const struct entry *entry, cursor *in)
 {
     struct shard *shard;
     struct tf_bytes bytes;
     source *src = NULL;
     unsigned char *text = NULL;
-    CKPT_TRY(find_bytes(b, entry, &shard, &bytes));
+    CKPT_TRY(find_bytes(bundle, entry, &shard, &bytes));
     if (!bytes.src)
         return CKPT_OK;
-    if (entry->size > b->f->limits.max_header)
-        return fail(b->err, CKPT_ELIMIT, entry->described_at,
+    if (entry->size > bundle->f->limits.max_header)
+        return fail(bundle->err, CKPT_ELIMIT, entry->described_at,
                     "an object graph of {%" PRIu64 " bytes}; {=%" PRIu64 "} are allowed", entry->size,
-                    b->f->limits.max_header);
-    file_raise_budget(b->f, entry->size);
-    ckpt_status st = tf_strings_source(b->f->a, &bytes, 1, &src, b->err);
+                    bundle->f->limits.max_header);
+    file_raise_budget(bundle->f, entry->size);
+    ckpt_status st = tf_strings_source(bundle->f->a, &bytes, 1, &src, bundle->err);
     if (st == CKPT_OK) {
         size_t n = (size_t)(src->size - 8); /* the length of the string is before it */
-        text = arena_alloc(b->f->a, n);
-        st = text ? source_read(src, 8, text, n, b->err) : fail_memory(b->err);
-        *c = cursor_of(text, n, source_pos(bytes.src, bytes.at));
+        text = arena_alloc(bundle->f->a, n);
+        st = text ? source_read(src, 8, text, n, bundle->err) : fail_memory(bundle->err);
+        *in = cursor_of(text, n, source_pos(bytes.src, bytes.at));
     }
     source_unref(src);
     if (st == CKPT_ECHECKSUM)
-        error_replace_hint(b->err, "--names=object does without it");
-    return name_file_if_failed(st, shard->path, b->err);
+        error_replace_hint(bundle->err, "--names=object does without it");
+    return name_file_if_failed(st, shard->path, bundle->err);
 }
 
 static ckpt_status read_variables(struct naming *naming)
@@ -514,66 +523,72 @@ static ckpt_status read_variables(struct naming *naming)
     return tf_read_object_graph(c, name_by_variable, naming, b->err);
 }
 
-static ckpt_status name_entries(struct bundle *b)
+static ckpt_status name_entries(struct bundle *bundle)
 {
-    struct naming naming = {.bundle = b};
+    struct naming naming = {.bundle = bundle};
     ckpt_status st = CKPT_OK;
-    if (b->f->limits.names == CKPT_NAMES_STORED)
+    if (bundle->f->limits.names == CKPT_NAMES_STORED)
         return CKPT_OK;
-    for (size_t i = 0; i < b->nentries; i++)
-        name_by_path(&b->entries[i]);
-    if (b->f->limits.names == CKPT_NAMES_VARIABLE)
+    for (size_t i = 0; i < bundle->nentries; i++)
+        name_by_path(&bundle->entries[i]);
+    if (bundle->f->limits.names == CKPT_NAMES_VARIABLE)
         st = read_variables(&naming);
     map_free(naming.entry_of);
     map_free(naming.first_entry_of);
-    return position_if_failed(st, 0, STR_LIT(OBJECT_GRAPH), b->err);
+    return position_if_failed(st, 0, STR_LIT(OBJECT_GRAPH), bundle->err);
 }
 
-static ckpt_status index_slices(struct bundle *b)
+static ckpt_status index_slices(struct bundle *bundle)
 {
-    for (size_t i = 0; i < b->nentries; i++)
-        if (is_slice_key(b->entries[i].key) && !map_put(b->slice_index, b->entries[i].key, (uint32_t)i, NULL))
-            return fail_memory(b->err);
+    for (size_t i = 0; i < bundle->nentries; i++)
+        if (is_slice_key(bundle->entries[i].key) &&
+            !map_put(bundle->slice_index, bundle->entries[i].key, (uint32_t)i, NULL))
+            return fail_memory(bundle->err);
     return CKPT_OK;
 }
 
-static ckpt_status add_tensors(struct bundle *b)
+static ckpt_status add_tensors(struct bundle *bundle)
 {
-    CKPT_TRY(index_slices(b));
-    CKPT_TRY(name_entries(b));
-    for (size_t i = 0; i < b->nentries; i++) {
-        if (is_slice_key(b->entries[i].key))
+    CKPT_TRY(index_slices(bundle));
+    CKPT_TRY(name_entries(bundle));
+    for (size_t i = 0; i < bundle->nentries; i++) {
+        if (is_slice_key(bundle->entries[i].key))
             continue;
-        uint32_t row = (uint32_t)b->f->table.nrows;
-        struct kit_tensor t = {.name = b->entries[i].name, .described_at = b->entries[i].described_at};
-        ckpt_status st = add_tensor(b, &b->entries[i], &t);
-        if (st == CKPT_OK && str_is(b->entries[i].key, OBJECT_GRAPH))
-            b->f->description = (struct description){row, "the object graph",
-                                                     "the object graph of tf.train.Checkpoint"};
-        CKPT_TRY(st == CKPT_OK ? st : kit_add_faulty(&b->k, &t, st));
+        uint32_t row = (uint32_t)bundle->f->table.nrows;
+        struct kit_tensor t = {.name = bundle->entries[i].name,
+                               .described_at = bundle->entries[i].described_at};
+        ckpt_status st = add_tensor(bundle, &bundle->entries[i], &t);
+        if (st == CKPT_OK && str_is(bundle->entries[i].key, OBJECT_GRAPH))
+            bundle->f->description = (struct description){row, "the object graph",
+                                                          "the object graph of tf.train.Checkpoint"};
+        CKPT_TRY(st == CKPT_OK ? st : kit_add_faulty(&bundle->k, &t, st));
     }
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------------------ all */
 
-static bool probe(const struct probe *p) { return !p->is_folder && sstable_has_magic(p->src); }
-
-static void set_prefix(struct bundle *b)
+static bool probe(const struct probe *this_probe)
 {
-    b->prefix = name_of(b->f);
-    if (str_ends(b->prefix, STR_LIT(".index")))
-        b->prefix.len -= strlen(".index");
+    return !this_probe->is_folder && sstable_has_magic(this_probe->src);
 }
 
-static ckpt_status read_bundle(struct bundle *b)
+static void set_prefix(struct bundle *bundle)
 {
-    b->shard_index = map_new(16);
-    b->slice_index = map_new(16);
-    CKPT_TRY_ALLOC(b->shard_index && b->slice_index && part_file_set_folder(b->f), b->err);
-    CKPT_TRY(read_table(b));
-    CKPT_TRY(kit_begin(&b->k, b->f, value_new(b->f->a, CKPT_V_DICT, 0), b->err));
-    return kit_end(&b->k, add_tensors(b));
+    bundle->prefix = name_of(bundle->f);
+    if (str_ends(bundle->prefix, STR_LIT(".index")))
+        bundle->prefix.len -= strlen(".index");
+}
+
+static ckpt_status read_bundle(struct bundle *bundle)
+{
+    bundle->shard_index = map_new(16);
+    bundle->slice_index = map_new(16);
+    CKPT_TRY_ALLOC(bundle->shard_index && bundle->slice_index && part_file_set_folder(bundle->f),
+                   bundle->err);
+    CKPT_TRY(read_table(bundle));
+    CKPT_TRY(kit_begin(&bundle->k, bundle->f, value_new(bundle->f->a, CKPT_V_DICT, 0), bundle->err));
+    return kit_end(&bundle->k, add_tensors(bundle));
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

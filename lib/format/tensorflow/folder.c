@@ -29,14 +29,14 @@
 
 static bool is_index(ckpt_str name) { return str_ends(name, STR_LIT(".index")) && name.len <= 255; }
 
-/* count_indexes - counts the *.index files in P that are tables, and sets *NAME to the first of them. */
-static unsigned count_indexes(const struct probe *p, const char **name)
+/* count_indexes - counts the *.index files in PROBE that are tables, and sets *NAME to the first of them. */
+static unsigned count_indexes(const struct probe *probe, const char **name)
 {
     unsigned n = 0;
-    for (size_t i = 0; i < p->nnames; i++) {
-        source *src = is_index(p->names[i]) ? probe_open(p, p->names[i].ptr) : NULL;
+    for (size_t i = 0; i < probe->nnames; i++) {
+        source *src = is_index(probe->names[i]) ? probe_open(probe, probe->names[i].ptr) : NULL;
         if (src && sstable_has_magic(src) && n++ == 0)
-            *name = p->names[i].ptr;
+            *name = probe->names[i].ptr;
         source_unref(src);
     }
     return n;
@@ -50,35 +50,38 @@ struct state {
     size_t npaths, cap_paths, ntimes, cap_times;
 };
 
-/* read_octal - returns the value of the octal digits, at most three, that S begins with; *N: how many. */
-static unsigned char read_octal(ckpt_str s, size_t *n)
+/* read_octal - returns the value of the octal digits, at most three, that TEXT begins with; *COUNT: how
+ * many. */
+static unsigned char read_octal(ckpt_str text, size_t *count)
 {
     unsigned v = 0;
-    for (*n = 0; *n < 3 && *n < s.len && s.ptr[*n] >= '0' && s.ptr[*n] <= '7'; ++*n)
-        v = v * 8 + (unsigned)(s.ptr[*n] - '0');
+    for (*count = 0; *count < 3 && *count < text.len && text.ptr[*count] >= '0' && text.ptr[*count] <= '7';
+         ++*count)
+        v = v * 8 + (unsigned)(text.ptr[*count] - '0');
     return (unsigned char)v;
 }
 
-/* unquote - returns the quoted text that S begins with. .ptr NULL: S has no such text, or memory ran out. */
-static ckpt_str unquote(arena *a, ckpt_str s)
+/* unquote - returns the quoted text that TEXT begins with. .ptr NULL: TEXT has no such text, or memory ran
+ * out. */
+static ckpt_str unquote(arena *a, ckpt_str text)
 {
     ckpt_str none = {NULL, 0};
-    char *out = s.len ? arena_alloc(a, s.len) : NULL;
+    char *out = text.len ? arena_alloc(a, text.len) : NULL;
     size_t n = 0, i = 1, digits;
-    char quote = s.len ? s.ptr[0] : 0;
+    char quote = text.len ? text.ptr[0] : 0;
     if (!out || (quote != '"' && quote != '\''))
         return none;
-    while (i < s.len && s.ptr[i] != quote) {
-        if (s.ptr[i] != '\\' || i + 1 >= s.len) {
-            out[n++] = s.ptr[i++];
+    while (i < text.len && text.ptr[i] != quote) {
+        if (text.ptr[i] != '\\' || i + 1 >= text.len) {
+            out[n++] = text.ptr[i++];
             continue;
         }
-        unsigned char code = read_octal(str_skip(s, i + 1), &digits);
-        char c = s.ptr[i + 1];
+        unsigned char code = read_octal(str_skip(text, i + 1), &digits);
+        char c = text.ptr[i + 1];
         out[n++] = digits ? (char)code : c == 'n' ? '\n' : c == 't' ? '\t' : c;
         i += digits ? 1 + digits : 2;
     }
-    return i < s.len ? str_of(out, n) : none;
+    return i < text.len ? str_of(out, n) : none;
 }
 
 static bool add_time(struct state *state, ckpt_str number)
@@ -200,18 +203,19 @@ static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, c
     return st;
 }
 
-static bool has_state_file(const struct probe *p)
+static bool has_state_file(const struct probe *probe)
 {
     char head[PROBE_HEAD];
-    return recognize_tensorflow_state(probe_read_head(p, STATE_NAME, head, sizeof head));
+    return recognize_tensorflow_state(probe_read_head(probe, STATE_NAME, head, sizeof head));
 }
 
-static bool probe(const struct probe *p)
+static bool probe(const struct probe *this_probe)
 {
     const char *name;
-    if (!p->is_folder)
-        return recognize_tensorflow_state(probe_head(p));
-    return probe_has(p, "saved_model.pb") || has_state_file(p) || count_indexes(p, &name);
+    if (!this_probe->is_folder)
+        return recognize_tensorflow_state(probe_head(this_probe));
+    return probe_has(this_probe, "saved_model.pb") || has_state_file(this_probe) ||
+           count_indexes(this_probe, &name);
 }
 
 static ckpt_status read_folder_state(ckpt_file *f, ckpt_error *err)

@@ -36,87 +36,89 @@ struct thinc {
     size_t n, cap;
 };
 
-static ckpt_status collect(void *user, const struct msgpack_value *v, ckpt_error *err)
+static ckpt_status collect(void *user, const struct msgpack_value *value, ckpt_error *err)
 {
     struct thinc *t = user;
     if (t->n == VALUES_MAX)
-        return fail(err, CKPT_ELIMIT, v->at, "{more} than {=%zu values} of MessagePack", VALUES_MAX);
-    return arena_push(NULL, &t->values, &t->n, &t->cap, v, sizeof *v) ? CKPT_OK : fail_memory(err);
+        return fail(err, CKPT_ELIMIT, value->at, "{more} than {=%zu values} of MessagePack", VALUES_MAX);
+    return arena_push(NULL, &t->values, &t->n, &t->cap, value, sizeof *value) ? CKPT_OK : fail_memory(err);
 }
 
-/* skip_value - returns the index after value I and its contents, which msgpack_read has found complete. */
-static size_t skip_value(const struct thinc *t, size_t i)
+/* skip_value - returns the index after value INDEX and its contents, which msgpack_read has found
+ * complete. */
+static size_t skip_value(const struct thinc *thinc, size_t index)
 {
-    for (uint64_t left = 1; left; left--, i++) {
-        const struct msgpack_value *v = &t->values[i];
+    for (uint64_t left = 1; left; left--, index++) {
+        const struct msgpack_value *v = &thinc->values[index];
         uint64_t contents = v->kind == MSGPACK_ARRAY ? v->count : v->kind == MSGPACK_MAP ? 2 * v->count : 0;
         left += contents;
     }
-    return i;
+    return index;
 }
 
-/* read_text - sets *OUT to value I, a TEXT or BYTES; an empty text if it is neither, or longer than
+/* read_text - sets *OUT to value INDEX, a TEXT or BYTES; an empty text if it is neither, or longer than
  * TEXT_MAX. */
-static ckpt_status read_text(const struct thinc *t, size_t i, ckpt_str *out)
+static ckpt_status read_text(const struct thinc *thinc, size_t index, ckpt_str *out)
 {
-    const struct msgpack_value *v = &t->values[i];
+    const struct msgpack_value *v = &thinc->values[index];
     size_t n = (v->kind == MSGPACK_TEXT || v->kind == MSGPACK_BYTES) && v->n <= TEXT_MAX ? (size_t)v->n : 0;
-    char *text = arena_alloc(t->f->a, n + 1);
-    CKPT_TRY_ALLOC(text, t->err);
+    char *text = arena_alloc(thinc->f->a, n + 1);
+    CKPT_TRY_ALLOC(text, thinc->err);
     *out = str_of(text, n);
-    return source_read(t->f->src, v->data, text, n, t->err);
+    return source_read(thinc->f->src, v->data, text, n, thinc->err);
 }
 
-/* find_key - sets *OUT to the index of the value of KEY in the map I; 0: it has none, or I is no map. */
-static ckpt_status find_key(const struct thinc *t, size_t i, const char *key, size_t *out)
+/* find_key - sets *OUT to the index of the value of KEY in the map INDEX; 0: it has none, or INDEX is no
+ * map. */
+static ckpt_status find_key(const struct thinc *thinc, size_t index, const char *key, size_t *out)
 {
-    const struct msgpack_value *pairs = &t->values[i++];
+    const struct msgpack_value *pairs = &thinc->values[index++];
     *out = 0;
     for (uint64_t k = 0; pairs->kind == MSGPACK_MAP && k < pairs->count; k++) {
         ckpt_str text;
-        bool may_match = t->values[i].n == strlen(key);
+        bool may_match = thinc->values[index].n == strlen(key);
         if (may_match)
-            CKPT_TRY(read_text(t, i, &text));
-        i = skip_value(t, i);
+            CKPT_TRY(read_text(thinc, index, &text));
+        index = skip_value(thinc, index);
         if (may_match && str_is(text, key))
-            *out = i;
-        i = skip_value(t, i);
+            *out = index;
+        index = skip_value(thinc, index);
     }
     return CKPT_OK;
 }
 
 /* find_list - does what find_key does, and fails unless the value is an array. */
-static ckpt_status find_list(const struct thinc *t, size_t i, const char *key, size_t *out)
+static ckpt_status find_list(const struct thinc *thinc, size_t index, const char *key, size_t *out)
 {
-    CKPT_TRY(find_key(t, i, key, out));
-    if (*out && t->values[*out].kind == MSGPACK_ARRAY)
+    CKPT_TRY(find_key(thinc, index, key, out));
+    if (*out && thinc->values[*out].kind == MSGPACK_ARRAY)
         return CKPT_OK;
-    return fail(t->err, CKPT_EFORMAT, t->values[i].at, "{no} array {=\"%s\"}", key);
+    return fail(thinc->err, CKPT_EFORMAT, thinc->values[index].at, "{no} array {=\"%s\"}", key);
 }
 
 /* ---------------------------------------------------------------------------------- arrays */
 
-static ckpt_status read_dtype(const struct thinc *t, size_t i, struct kit_tensor *out)
+static ckpt_status read_dtype(const struct thinc *thinc, size_t index, struct kit_tensor *out)
 {
     ckpt_str type;
     struct numpy_dtype numpy = {.kind = 0};
-    CKPT_TRY(read_text(t, i, &type));
+    CKPT_TRY(read_text(thinc, index, &type));
     bool known = numpy_dtype_parse(type, &numpy);
     out->t.dtype = (uint16_t)(known ? numpy_known_dtype(&numpy) : CKPT_DT_NONE);
     out->big_endian = numpy.big_endian;
     if (out->t.dtype != CKPT_DT_NONE)
         return CKPT_OK;
-    return fail(t->err, CKPT_EUNSUPPORTED, t->values[i].at,
+    return fail(thinc->err, CKPT_EUNSUPPORTED, thinc->values[index].at,
                 "the type {\"%.*s\"}; {=numbers of numpy} are read", STR_ARG(type));
 }
 
-static ckpt_status read_shape(const struct thinc *t, size_t i, struct kit_tensor *out)
+static ckpt_status read_shape(const struct thinc *thinc, size_t index, struct kit_tensor *out)
 {
-    const struct msgpack_value *list = &t->values[i];
+    const struct msgpack_value *list = &thinc->values[index];
     bool ok = list->kind == MSGPACK_ARRAY && list->count <= MAX_DIMS;
-    uint64_t *shape = ok ? arena_array(t->f->a, list->count, sizeof *shape) : NULL;
+    uint64_t *shape = ok ? arena_array(thinc->f->a, list->count, sizeof *shape) : NULL;
     if (ok && !shape)
-        return fail_memory(t->err);
+        return fail_memory(thinc->err);
     for (uint32_t k = 0; ok && k < list->count; k++) {
         ok = list[k + 1].kind == MSGPACK_UINT;
         shape[k] = list[k + 1].bits;
@@ -124,97 +126,99 @@ static ckpt_status read_shape(const struct thinc *t, size_t i, struct kit_tensor
     out->t.ndim = ok ? (uint32_t)list->count : 0;
     out->t.shape = shape;
     return ok ? CKPT_OK
-              : fail(t->err, CKPT_EFORMAT, list->at, "a shape that is {not} {=an array of up to %u sizes}",
-                     MAX_DIMS);
+              : fail(thinc->err, CKPT_EFORMAT, list->at,
+                     "a shape that is {not} {=an array of up to %u sizes}", MAX_DIMS);
 }
 
-/* add_array - adds the array I as NAME. */
-static ckpt_status add_array(struct thinc *t, size_t i, ckpt_str name)
+/* add_array - adds the array INDEX as NAME. */
+static ckpt_status add_array(struct thinc *thinc, size_t index, ckpt_str name)
 {
-    struct kit_tensor out = {.name = name, .described_at = t->values[i].at, .src = t->f->src};
+    struct kit_tensor out = {.name = name, .described_at = thinc->values[index].at, .src = thinc->f->src};
     size_t type, shape, data;
-    CKPT_TRY(find_key(t, i, "type", &type));
-    CKPT_TRY(find_key(t, i, "shape", &shape));
-    CKPT_TRY(find_key(t, i, "data", &data));
-    ckpt_status st = type && shape && data && t->values[data].kind == MSGPACK_BYTES
-                         ? read_dtype(t, type, &out)
-                         : fail(t->err, CKPT_EFORMAT, t->values[i].at,
+    CKPT_TRY(find_key(thinc, index, "type", &type));
+    CKPT_TRY(find_key(thinc, index, "shape", &shape));
+    CKPT_TRY(find_key(thinc, index, "data", &data));
+    ckpt_status st = type && shape && data && thinc->values[data].kind == MSGPACK_BYTES
+                         ? read_dtype(thinc, type, &out)
+                         : fail(thinc->err, CKPT_EFORMAT, thinc->values[index].at,
                                 "{no array} with {=type, shape and data}");
     if (st == CKPT_OK)
-        st = read_shape(t, shape, &out);
+        st = read_shape(thinc, shape, &out);
     if (st != CKPT_OK)
-        return kit_add_faulty(&t->k, &out, st);
-    out.src_offset = t->values[data].data;
-    out.nbytes = t->values[data].n;
-    return kit_add_tensor(&t->k, &out);
+        return kit_add_faulty(&thinc->k, &out, st);
+    out.src_offset = thinc->values[data].data;
+    out.nbytes = thinc->values[data].n;
+    return kit_add_tensor(&thinc->k, &out);
 }
 
-/* read_node_name - sets *OUT to the name of node NUMBER, the map I. */
-static ckpt_status read_node_name(const struct thinc *t, size_t i, uint64_t number, ckpt_str *out)
+/* read_node_name - sets *OUT to the name of node NUMBER, the map POSITION. */
+static ckpt_status read_node_name(const struct thinc *thinc, size_t position, uint64_t number, ckpt_str *out)
 {
     size_t index, name;
-    CKPT_TRY(find_key(t, i, "index", &index));
-    CKPT_TRY(find_key(t, i, "name", &name));
-    if (!name || !index || t->values[index].kind != MSGPACK_UINT || t->values[index].bits != number)
-        return fail(t->err, CKPT_EFORMAT, t->values[i].at,
+    CKPT_TRY(find_key(thinc, position, "index", &index));
+    CKPT_TRY(find_key(thinc, position, "name", &name));
+    if (!name || !index || thinc->values[index].kind != MSGPACK_UINT || thinc->values[index].bits != number)
+        return fail(thinc->err, CKPT_EFORMAT, thinc->values[position].at,
                     "{no} node with a name and {=the index %" PRIu64 "}", number);
-    return read_text(t, name, out);
+    return read_text(thinc, name, out);
 }
 
-/* add_params - adds the parameters in the map I of node NUMBER, whose map is NODE. */
-static ckpt_status add_params(struct thinc *t, size_t i, size_t node, uint64_t number)
+/* add_params - adds the parameters in the map INDEX of node NUMBER, whose map is NODE. */
+static ckpt_status add_params(struct thinc *thinc, size_t index, size_t node, uint64_t number)
 {
-    const struct msgpack_value *pairs = &t->values[i];
+    const struct msgpack_value *pairs = &thinc->values[index];
     ckpt_str node_name, param;
     char digits[STR_NUMBER_MAX];
-    CKPT_TRY(read_node_name(t, node, number, &node_name));
+    CKPT_TRY(read_node_name(thinc, node, number, &node_name));
     if (pairs->kind != MSGPACK_MAP)
-        return fail(t->err, CKPT_EFORMAT, pairs->at, "parameters of a node that are {no} {=map}");
+        return fail(thinc->err, CKPT_EFORMAT, pairs->at, "parameters of a node that are {no} {=map}");
     ckpt_str prefix = format_number(number, digits);
-    i++;
+    index++;
     for (uint64_t k = 0; k < pairs->count; k++) {
-        CKPT_TRY(read_text(t, i, &param));
-        i = skip_value(t, i);
-        ckpt_str full = ARENA_CONCAT(t->f->a, prefix, STR_LIT("."), node_name, STR_LIT("."), param);
-        CKPT_TRY_ALLOC(full.ptr, t->err);
-        if (t->values[i].kind != MSGPACK_NIL)
-            CKPT_TRY(add_array(t, i, full));
-        i = skip_value(t, i);
+        CKPT_TRY(read_text(thinc, index, &param));
+        index = skip_value(thinc, index);
+        ckpt_str full = ARENA_CONCAT(thinc->f->a, prefix, STR_LIT("."), node_name, STR_LIT("."), param);
+        CKPT_TRY_ALLOC(full.ptr, thinc->err);
+        if (thinc->values[index].kind != MSGPACK_NIL)
+            CKPT_TRY(add_array(thinc, index, full));
+        index = skip_value(thinc, index);
     }
     return CKPT_OK;
 }
 
-/* note_shims - adds a notice if the lists in the array I, one for each node, are not all empty. */
-static void note_shims(const struct thinc *t, size_t i)
+/* note_shims - adds a notice if the lists in the array INDEX, one for each node, are not all empty. */
+static void note_shims(const struct thinc *thinc, size_t index)
 {
-    const struct msgpack_value *list = &t->values[i++];
+    const struct msgpack_value *list = &thinc->values[index++];
     uint64_t n = 0;
-    for (uint64_t k = 0; list->kind == MSGPACK_ARRAY && k < list->count; k++, i = skip_value(t, i))
-        n += t->values[i].kind == MSGPACK_ARRAY && t->values[i].count;
+    for (uint64_t k = 0; list->kind == MSGPACK_ARRAY && k < list->count;
+         k++, index = skip_value(thinc, index))
+        n += thinc->values[index].kind == MSGPACK_ARRAY && thinc->values[index].count;
     if (n)
-        file_notice(t->f, "%" PRIu64 " node%s of another library, which %s not read", n,
+        file_notice(thinc->f, "%" PRIu64 " node%s of another library, which %s not read", n,
                     n == 1 ? " is a model" : "s are models", n == 1 ? "is" : "are");
-    t->f->leaves_out = t->f->leaves_out || n;
+    thinc->f->leaves_out = thinc->f->leaves_out || n;
 }
 
-static ckpt_status read_nodes(struct thinc *t)
+static ckpt_status read_nodes(struct thinc *thinc)
 {
     size_t nodes, params, shims;
-    CKPT_TRY(find_list(t, 0, "nodes", &nodes));
-    CKPT_TRY(find_list(t, 0, "params", &params));
-    CKPT_TRY(find_key(t, 0, "shims", &shims));
-    uint64_t n = t->values[nodes].count;
-    if (t->values[params].count != n)
-        return fail(t->err, CKPT_EFORMAT, t->values[params].at,
-                    "params of {%" PRIu64 " nodes}; there are {=%" PRIu64 "}", t->values[params].count, n);
+    CKPT_TRY(find_list(thinc, 0, "nodes", &nodes));
+    CKPT_TRY(find_list(thinc, 0, "params", &params));
+    CKPT_TRY(find_key(thinc, 0, "shims", &shims));
+    uint64_t n = thinc->values[nodes].count;
+    if (thinc->values[params].count != n)
+        return fail(thinc->err, CKPT_EFORMAT, thinc->values[params].at,
+                    "params of {%" PRIu64 " nodes}; there are {=%" PRIu64 "}", thinc->values[params].count,
+                    n);
     if (shims)
-        note_shims(t, shims);
+        note_shims(thinc, shims);
     nodes++;
     params++;
     for (uint64_t i = 0; i < n; i++) {
-        CKPT_TRY(add_params(t, params, nodes, i));
-        nodes = skip_value(t, nodes);
-        params = skip_value(t, params);
+        CKPT_TRY(add_params(thinc, params, nodes, i));
+        nodes = skip_value(thinc, nodes);
+        params = skip_value(thinc, params);
     }
     return CKPT_OK;
 }
@@ -232,7 +236,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     return position_if_failed(st, CKPT_NO_OFFSET, STR_LIT("MessagePack"), err);
 }
 
-static bool probe(const struct probe *p) { return recognize_as(p, SIGN_THINC); }
+static bool probe(const struct probe *this_probe) { return recognize_as(this_probe, SIGN_THINC); }
 
 const struct format format_thinc = {
     .name = "thinc", .title = "thinc model", .suffixes = ".bin", .flat = true, .probe = probe, .read = read};

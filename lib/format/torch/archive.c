@@ -18,14 +18,14 @@
 #include "core/check.h"
 #include "format/graph/persistent_id.h"
 
-bool torch_archive_find_top(const zip *z, ckpt_str *top, bool *ambiguous)
+bool torch_archive_find_top(const zip *archive, ckpt_str *top, bool *ambiguous)
 {
-    ckpt_str first_folder = z->n ? z->entries[0].name : str_of("", 0);
+    ckpt_str first_folder = archive->n ? archive->entries[0].name : str_of("", 0);
     size_t slash = str_find(first_folder, STR_LIT("/"), 0), nfound = 0;
     first_folder.len = slash == SIZE_MAX ? 0 : slash + 1;
     *ambiguous = false;
-    for (size_t i = 0; i < z->n; i++) {
-        ckpt_str name = z->entries[i].name, folder = str_folder(name), file = STR_LIT("data.pkl");
+    for (size_t i = 0; i < archive->n; i++) {
+        ckpt_str name = archive->entries[i].name, folder = str_folder(name), file = STR_LIT("data.pkl");
         if (name.len - folder.len != file.len || !str_ends_any_case(name, file))
             continue;
         if (str_eq(folder, first_folder)) {
@@ -53,13 +53,13 @@ static bool holds_content(ckpt_str rest)
 
 /* is_archive_of_torch - returns true if what is below TOP has storages or program text, and a record that
  * torch puts next to them. */
-static bool is_archive_of_torch(const zip *z, ckpt_str top)
+static bool is_archive_of_torch(const zip *archive, ckpt_str top)
 {
     bool has_content = false, has_mark = false;
-    for (size_t i = 0; i < z->n && !(has_content && has_mark); i++) {
-        if (!str_starts(z->entries[i].name, top))
+    for (size_t i = 0; i < archive->n && !(has_content && has_mark); i++) {
+        if (!str_starts(archive->entries[i].name, top))
             continue;
-        ckpt_str rest = str_skip(z->entries[i].name, top.len);
+        ckpt_str rest = str_skip(archive->entries[i].name, top.len);
         has_content = has_content || holds_content(rest);
         has_mark = has_mark ||
                    str_matches_word(rest, "version byteorder .format_version constants.pkl", str_eq);
@@ -67,17 +67,17 @@ static bool is_archive_of_torch(const zip *z, ckpt_str top)
     return has_content && has_mark;
 }
 
-bool torch_archive_lacks_pickle(const zip *z, ckpt_str *top)
+bool torch_archive_lacks_pickle(const zip *archive, ckpt_str *top)
 {
     bool ambiguous;
-    size_t slash = z->n ? str_find(z->entries[0].name, STR_LIT("/"), 0) : SIZE_MAX;
-    if (torch_archive_find_top(z, top, &ambiguous))
+    size_t slash = archive->n ? str_find(archive->entries[0].name, STR_LIT("/"), 0) : SIZE_MAX;
+    if (torch_archive_find_top(archive, top, &ambiguous))
         return false;
-    *top = slash == SIZE_MAX ? str_of("", 0) : str_of(z->entries[0].name.ptr, slash + 1);
-    if (is_archive_of_torch(z, *top))
+    *top = slash == SIZE_MAX ? str_of("", 0) : str_of(archive->entries[0].name.ptr, slash + 1);
+    if (is_archive_of_torch(archive, *top))
         return true;
     *top = str_of("", 0); /* packed again without the folder */
-    return is_archive_of_torch(z, *top);
+    return is_archive_of_torch(archive, *top);
 }
 
 static void archive_free(void *user)
@@ -114,11 +114,11 @@ bool torch_archive_set_storage_names(struct torch_archive *ta, const char *folde
     return ta->storage_prefix.ptr != NULL;
 }
 
-bool torch_has_folder(const zip *z, ckpt_str top, const char *folder)
+bool torch_has_folder(const zip *archive, ckpt_str top, const char *folder)
 {
-    for (size_t i = 0; i < z->n; i++)
-        if (str_starts(z->entries[i].name, top) &&
-            str_starts(str_skip(z->entries[i].name, top.len), str_c(folder)))
+    for (size_t i = 0; i < archive->n; i++)
+        if (str_starts(archive->entries[i].name, top) &&
+            str_starts(str_skip(archive->entries[i].name, top.len), str_c(folder)))
             return true;
     return false;
 }
@@ -152,10 +152,10 @@ int64_t torch_archive_find(struct torch_archive *ta, const char *name)
     return zip_find_case_folded(ta->z, ta->top, str_c(name));
 }
 
-ckpt_status torch_archive_require(struct torch_archive *ta, const char *name, size_t *i, ckpt_error *err)
+ckpt_status torch_archive_require(struct torch_archive *ta, const char *name, size_t *index, ckpt_error *err)
 {
     int64_t entry = torch_archive_find(ta, name);
-    *i = (size_t)entry;
+    *index = (size_t)entry;
     return entry >= 0
                ? CKPT_OK
                : fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory_at),
@@ -167,9 +167,9 @@ bool torch_archive_has(struct torch_archive *ta, const char *name)
     return torch_archive_find(ta, name) >= 0;
 }
 
-static ckpt_status require_unique_name(const struct torch_archive *ta, size_t i, ckpt_error *err)
+static ckpt_status require_unique_name(const struct torch_archive *ta, size_t index, ckpt_error *err)
 {
-    const struct zip_entry *e = &ta->z->entries[i];
+    const struct zip_entry *e = &ta->z->entries[index];
     if (!e->duplicate)
         return CKPT_OK;
     return prefix_where_if_failed(
@@ -178,11 +178,11 @@ static ckpt_status require_unique_name(const struct torch_archive *ta, size_t i,
         e->name, err);
 }
 
-ckpt_status torch_archive_open_record(struct torch_archive *ta, size_t i, source **out, ckpt_error *err)
+ckpt_status torch_archive_open_record(struct torch_archive *ta, size_t index, source **out, ckpt_error *err)
 {
-    CKPT_TRY(require_unique_name(ta, i, err));
-    ta->used_entries[i] = true;
-    return zip_open_member(ta->z, i, out, err);
+    CKPT_TRY(require_unique_name(ta, index, err));
+    ta->used_entries[index] = true;
+    return zip_open_member(ta->z, index, out, err);
 }
 
 ckpt_status torch_archive_read_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out,
@@ -227,86 +227,87 @@ ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *e
 
 /* ------------------------------------------------------------------ pickles */
 
-static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s, ckpt_error *err)
+static ckpt_status check_crc(const zip *archive, const struct zip_entry *entry, source *src, ckpt_error *err)
 {
     uint32_t crc = 0;
-    if (z->crc_none || e->crc_unknown)
+    if (archive->crc_none || entry->crc_unknown)
         return CKPT_OK;
-    ckpt_status st = source_crc(s, 0, s->size, CRC_32, &crc, err);
-    if (st != CKPT_OK || crc == e->crc)
+    ckpt_status st = source_crc(src, 0, src->size, CRC_32, &crc, err);
+    if (st != CKPT_OK || crc == entry->crc)
         return st;
-    return fail(err, CKPT_ECHECKSUM, source_pos(z->src, e->data_offset),
+    return fail(err, CKPT_ECHECKSUM, source_pos(archive->src, entry->data_offset),
                 "its CRC-32 is {%08x}, the central directory records {=%08x}\n"
                 "the file is damaged; fetch it again",
-                crc, e->crc);
+                crc, entry->crc);
 }
 
-static ckpt_status keep_pickle_source(struct torch_archive *ta, source *s, ckpt_error *err)
+static ckpt_status keep_pickle_source(struct torch_archive *ta, source *src, ckpt_error *err)
 {
-    if (ARENA_PUSH(ta->f->a, ta, pickle_sources, &s))
+    if (ARENA_PUSH(ta->f->a, ta, pickle_sources, &src))
         return CKPT_OK;
-    source_unref(s);
+    source_unref(src);
     return fail_memory(err);
 }
 
-static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *e, source *s,
+static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *entry, source *src,
                               ckpt_value **root, ckpt_error *err)
 {
     uint64_t next;
-    struct pickle_facts *facts = file_add_pickle(ta->f, e->name);
+    struct pickle_facts *facts = file_add_pickle(ta->f, entry->name);
     CKPT_TRY_ALLOC(facts, err);
-    ckpt_status st = check_crc(ta->z, e, s, err);
+    ckpt_status st = check_crc(ta->z, entry, src, err);
     if (st == CKPT_ECHECKSUM && ta->f->check) /* file_report_fault reports it before a caller adds the name */
-        error_add_where(err, "%.*s", STR_ARG(e->name));
+        error_add_where(err, "%.*s", STR_ARG(entry->name));
     CKPT_TRY(file_report_fault(ta->f, st, err));
-    CKPT_TRY(pickle_read(ta->f->a, s, 0, s->size, facts, root, &next, err));
-    if (next < s->size)
-        file_notice(ta->f, "%.*s: %llu bytes after the end of the pickle are ignored", STR_ARG(e->name),
-                    (unsigned long long)(s->size - next));
+    CKPT_TRY(pickle_read(ta->f->a, src, 0, src->size, facts, root, &next, err));
+    if (next < src->size)
+        file_notice(ta->f, "%.*s: %llu bytes after the end of the pickle are ignored", STR_ARG(entry->name),
+                    (unsigned long long)(src->size - next));
     return CKPT_OK;
 }
 
 /* check_inflation - refuses a pickle of more than 16 MiB that is compressed over 200-fold, because parsing
  * takes memory in proportion to its length. A real pickle in which nothing is memoized reaches 50-fold. */
-static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt_error *err)
+static ckpt_status check_inflation(const zip *archive, const struct zip_entry *entry, ckpt_error *err)
 {
-    bool is_small = e->usize <= (16u << 20), is_plausible = e->usize / 200 <= e->csize;
+    bool is_small = entry->usize <= (16u << 20), is_plausible = entry->usize / 200 <= entry->csize;
     if (is_small || is_plausible)
         return CKPT_OK;
     ckpt_status st = fail(
-        err, CKPT_ELIMIT, source_pos(z->src, e->header_offset),
+        err, CKPT_ELIMIT, source_pos(archive->src, entry->header_offset),
         "%llu bytes inflate to {%llu}; a pickle of tensors is compressed at most {=200-fold}\n"
         "the archive was made to fill memory; if you trust it, unpack it and pack it again uncompressed",
-        (unsigned long long)e->csize, (unsigned long long)e->usize);
-    return prefix_where_if_failed(st, e->name, err);
+        (unsigned long long)entry->csize, (unsigned long long)entry->usize);
+    return prefix_where_if_failed(st, entry->name, err);
 }
 
-ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t i, ckpt_value **root, ckpt_error *err)
+ckpt_status torch_archive_run_pickle(struct torch_archive *ta, size_t index, ckpt_value **root,
+                                     ckpt_error *err)
 {
-    const struct zip_entry *e = &ta->z->entries[i];
+    const struct zip_entry *e = &ta->z->entries[index];
     source *s;
     CKPT_TRY(check_inflation(ta->z, e, err));
     file_raise_budget(ta->f, e->usize);
-    CKPT_TRY(require_unique_name(ta, i, err));
-    CKPT_TRY(zip_locate_payload(ta->z, i, err));
-    CKPT_TRY(zip_open_member(ta->z, i, &s, err));
+    CKPT_TRY(require_unique_name(ta, index, err));
+    CKPT_TRY(zip_locate_payload(ta->z, index, err));
+    CKPT_TRY(zip_open_member(ta->z, index, &s, err));
     CKPT_TRY(keep_pickle_source(ta, s, err));
     ta->last_pickle = e;
     ckpt_status st = run_pickle(ta, e, s, root, err);
     if (st != CKPT_OK)
-        torch_archive_add_context(ta, i, err);
+        torch_archive_add_context(ta, index, err);
     return st;
 }
 
-uint64_t torch_archive_payload_offset(const struct torch_archive *ta, size_t i)
+uint64_t torch_archive_payload_offset(const struct torch_archive *ta, size_t index)
 {
-    const struct zip_entry *e = &ta->z->entries[i];
+    const struct zip_entry *e = &ta->z->entries[index];
     return e->method == ZIP_STORED && e->is_located ? source_pos(ta->z->src, e->data_offset) : CKPT_NO_OFFSET;
 }
 
-void torch_archive_add_context(const struct torch_archive *ta, size_t i, ckpt_error *err)
+void torch_archive_add_context(const struct torch_archive *ta, size_t index, ckpt_error *err)
 {
-    const struct zip_entry *e = &ta->z->entries[i];
+    const struct zip_entry *e = &ta->z->entries[index];
     error_add_where(err, "%.*s", STR_ARG(e->name));
     error_add_position(err, source_pos(ta->z->src, e->is_located ? e->data_offset : e->header_offset),
                        e->name);
@@ -321,12 +322,12 @@ void torch_archive_note_refusal(struct torch_archive *ta, ckpt_str why)
 }
 
 static ckpt_status handle_missing_record(struct torch_archive *ta, const struct torch_pid *pid,
-                                         struct storage *s, ckpt_error *err)
+                                         struct storage *storage, ckpt_error *err)
 {
     if (pid->numel == 0) { /* TorchScript writes no record for an empty storage */
         torch_archive_note_refusal(ta, STR_LIT("an empty storage has no record"));
-        s->src = source_mem("", 0, CKPT_NO_OFFSET);
-        return s->src ? CKPT_OK : fail_memory(err);
+        storage->src = source_mem("", 0, CKPT_NO_OFFSET);
+        return storage->src ? CKPT_OK : fail_memory(err);
     }
     /* A missing record has no offset, so the error gets that of the central directory. */
     (void)fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory_at),
@@ -337,21 +338,21 @@ static ckpt_status handle_missing_record(struct torch_archive *ta, const struct 
     return file_report_fault(ta->f, CKPT_ETRUNCATED, err);
 }
 
-/* use_record - makes entry I the bytes of storage S. The entry may be longer than PID states. */
-static ckpt_status use_record(struct torch_archive *ta, const struct torch_pid *pid, size_t i,
-                              struct storage *s, ckpt_error *err)
+/* use_record - makes entry INDEX the bytes of storage STORAGE. The entry may be longer than PID states. */
+static ckpt_status use_record(struct torch_archive *ta, const struct torch_pid *pid, size_t index,
+                              struct storage *storage, ckpt_error *err)
 {
-    const struct zip_entry *e = &ta->z->entries[i];
+    const struct zip_entry *e = &ta->z->entries[index];
     uint64_t need;
-    CKPT_TRY(torch_archive_open_record(ta, i, &s->src, err));
-    s->nbytes = e->usize;
-    s->has_crc = !ta->no_storage_crcs && !e->crc_unknown;
-    s->crc = e->crc;
+    CKPT_TRY(torch_archive_open_record(ta, index, &storage->src, err));
+    storage->nbytes = e->usize;
+    storage->has_crc = !ta->no_storage_crcs && !e->crc_unknown;
+    storage->crc = e->crc;
     if (!torch_storage_bytes(pid->dtype, pid->numel, &need) || need >= e->usize)
         return CKPT_OK;
-    s->nbytes = need;
-    s->has_crc = false; /* the CRC is of the whole record */
-    if (e->crc_unknown) /* salvage may have taken the end of the file for that of the record */
+    storage->nbytes = need;
+    storage->has_crc = false; /* the CRC is of the whole record */
+    if (e->crc_unknown)       /* salvage may have taken the end of the file for that of the record */
         return CKPT_OK;
     if (!checked_add(ta->f->unaccounted, e->usize - need, &ta->f->unaccounted))
         ta->f->unaccounted = UINT64_MAX;
@@ -371,13 +372,14 @@ static bool is_next_entry(const struct torch_archive *ta, ckpt_str key)
     return str_take(&s, ta->storage_prefix) && str_take(&s, key) && str_is(s, ta->storage_suffix);
 }
 
-static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct storage *storage,
+                                ckpt_error *err)
 {
     struct torch_archive *ta = user;
     if (str_is(pid->location, "meta"))
         return CKPT_OK;
     if (is_next_entry(ta, pid->key))
-        return use_record(ta, pid, ta->next_entry++, s, err);
+        return use_record(ta, pid, ta->next_entry++, storage, err);
     ta->record_name.len = 0;
     BUF_PUT_TEXTS(&ta->record_name, ta->storage_prefix, pid->key, str_c(ta->storage_suffix));
     if (!buf_ok(&ta->record_name))
@@ -386,25 +388,25 @@ static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct 
     if (i < 0 && pid->numel)
         i = zip_find_case_folded(ta->z, str_of("", 0), buf_view(&ta->record_name));
     if (i < 0)
-        return handle_missing_record(ta, pid, s, err);
+        return handle_missing_record(ta, pid, storage, err);
     ta->next_entry = (size_t)i + 1;
-    return use_record(ta, pid, (size_t)i, s, err);
+    return use_record(ta, pid, (size_t)i, storage, err);
 }
 
-ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ckpt_str name,
-                                     const char *record, const ckpt_tensor *t)
+ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *kit, ckpt_str name,
+                                     const char *record, const ckpt_tensor *tensor)
 {
     size_t i;
-    struct kit_tensor x = {.name = name, .t = *t};
-    ckpt_status st = torch_archive_require(ta, record, &i, k->err);
+    struct kit_tensor x = {.name = name, .t = *tensor};
+    ckpt_status st = torch_archive_require(ta, record, &i, kit->err);
     if (st == CKPT_OK)
-        st = torch_archive_open_record(ta, i, &x.src, k->err);
-    CKPT_TRY(prefix_where_if_failed(st, name, k->err));
+        st = torch_archive_open_record(ta, i, &x.src, kit->err);
+    CKPT_TRY(prefix_where_if_failed(st, name, kit->err));
     const struct zip_entry *e = &ta->z->entries[i];
     x.nbytes = e->usize;
     x.key = e->name;
     x.crc = ta->z->crc_none || e->crc_unknown ? NULL : &e->crc;
-    st = kit_add_tensor(k, &x);
+    st = kit_add_tensor(kit, &x);
     source_unref(x.src);
     return st;
 }

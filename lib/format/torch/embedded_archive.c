@@ -17,80 +17,84 @@ struct embedding {
     ckpt_error *err;
 };
 
-static ckpt_status add_storages(const struct embedding *e)
+static ckpt_status add_storages(const struct embedding *embedding)
 {
     uint32_t index;
-    for (size_t i = 0; i < e->embedded->table.nstorages; i++) {
-        struct storage s = e->embedded->table.storages[i];
+    for (size_t i = 0; i < embedding->embedded->table.nstorages; i++) {
+        struct storage s = embedding->embedded->table.storages[i];
         if (s.src)
             (void)source_ref(s.src);
         s.in_key_index = false; /* the same key may name another storage in F */
-        CKPT_TRY(table_add_storage(&e->f->table, &s, &index, e->err));
+        CKPT_TRY(table_add_storage(&embedding->f->table, &s, &index, embedding->err));
     }
     return CKPT_OK;
 }
 
-static ckpt_path_elem *prepend_path(const struct embedding *e, const ckpt_path_elem *path, uint32_t n)
+static ckpt_path_elem *prepend_path(const struct embedding *embedding, const ckpt_path_elem *path,
+                                    uint32_t count)
 {
-    ckpt_path_elem *out = arena_array(e->f->a, (uint64_t)e->nprefix + n, sizeof *out);
-    for (uint32_t i = 0; out && i < e->nprefix; i++)
-        out[i] = e->prefix[i];
-    for (uint32_t i = 0; out && i < n; i++)
-        out[e->nprefix + i] = path[i];
+    ckpt_path_elem *out = arena_array(embedding->f->a, (uint64_t)embedding->nprefix + count, sizeof *out);
+    for (uint32_t i = 0; out && i < embedding->nprefix; i++)
+        out[i] = embedding->prefix[i];
+    for (uint32_t i = 0; out && i < count; i++)
+        out[embedding->nprefix + i] = path[i];
     return out;
 }
 
-static ckpt_status add_embedded_row(const struct embedding *e, size_t i)
+static ckpt_status add_embedded_row(const struct embedding *embedding, size_t number)
 {
-    struct row r = table_row(&e->embedded->table, i);
-    struct step *steps = arena_array(e->f->a, (uint64_t)e->nprefix + r.t.npath, sizeof *steps);
+    struct row r = table_row(&embedding->embedded->table, number);
+    struct step *steps = arena_array(embedding->f->a, (uint64_t)embedding->nprefix + r.t.npath,
+                                     sizeof *steps);
     ckpt_value *v = (ckpt_value *)(uintptr_t)r.t.value;
-    bool is_first_row = value_row(v) == i; /* a node may have several rows */
-    ckpt_path_elem *path = prepend_path(e, r.t.path, r.t.npath);
-    CKPT_TRY_ALLOC(steps && path, e->err);
-    for (uint32_t k = 0; k < e->nprefix; k++)
-        steps[k] = e->steps[k];
+    bool is_first_row = value_row(v) == number; /* a node may have several rows */
+    ckpt_path_elem *path = prepend_path(embedding, r.t.path, r.t.npath);
+    CKPT_TRY_ALLOC(steps && path, embedding->err);
+    for (uint32_t k = 0; k < embedding->nprefix; k++)
+        steps[k] = embedding->steps[k];
     for (uint32_t k = 0; k < r.t.npath; k++)
-        steps[e->nprefix + k] = r.steps[k];
+        steps[embedding->nprefix + k] = r.steps[k];
     r.steps = steps;
     r.t.path = path;
-    r.t.npath += e->nprefix;
+    r.t.npath += embedding->nprefix;
     r.t.name = str_of(NULL, 0);
     if (r.t.storage != CKPT_NO_STORAGE)
-        r.t.storage += e->first_storage;
+        r.t.storage += embedding->first_storage;
     if (r.t.part_of != CKPT_NO_TENSOR)
-        r.t.part_of += e->first_row;
+        r.t.part_of += embedding->first_row;
     uint32_t index;
-    CKPT_TRY(file_add_row(e->f, &r, &index, e->err));
+    CKPT_TRY(file_add_row(embedding->f, &r, &index, embedding->err));
     if (is_first_row)
         value_set_row(v, index);
     return CKPT_OK;
 }
 
-static ckpt_status add_leaves_and_facts(const struct embedding *e)
+static ckpt_status add_leaves_and_facts(const struct embedding *embedding)
 {
-    ckpt_file *f = e->f, *inner = e->embedded;
+    ckpt_file *f = embedding->f, *inner = embedding->embedded;
     for (size_t i = 0; i < inner->nleaves; i++) {
-        ckpt_path_elem *path = prepend_path(e, inner->leaves[i].path, inner->leaves[i].npath);
-        CKPT_TRY_ALLOC(path, e->err);
-        CKPT_TRY(file_add_leaf(f, path, inner->leaves[i].npath + e->nprefix, inner->leaves[i].value, e->err));
+        ckpt_path_elem *path = prepend_path(embedding, inner->leaves[i].path, inner->leaves[i].npath);
+        CKPT_TRY_ALLOC(path, embedding->err);
+        CKPT_TRY(file_add_leaf(f, path, inner->leaves[i].npath + embedding->nprefix, inner->leaves[i].value,
+                               embedding->err));
     }
-    CKPT_TRY(file_add_pickles_of(f, inner, e->err));
+    CKPT_TRY(file_add_pickles_of(f, inner, embedding->err));
     for (size_t i = 0; i < inner->notices.n; i++)
         file_notice(f, "%s", inner->notices.text[i]);
-    return checked_add(f->unaccounted, inner->unaccounted, &f->unaccounted) ? CKPT_OK : fail_memory(e->err);
+    return checked_add(f->unaccounted, inner->unaccounted, &f->unaccounted) ? CKPT_OK
+                                                                            : fail_memory(embedding->err);
 }
 
 /* add_contents - adds storages, rows, leaves and notices of the embedded file to the outer one. The nodes of
  * these rows and leaves stay in the arena of the embedded file. */
-static ckpt_status add_contents(struct embedding *e)
+static ckpt_status add_contents(struct embedding *embedding)
 {
-    e->first_row = (uint32_t)e->f->table.nrows;
-    e->first_storage = (uint32_t)e->f->table.nstorages;
-    CKPT_TRY(add_storages(e));
-    for (size_t i = 0; i < e->embedded->table.nrows; i++)
-        CKPT_TRY(add_embedded_row(e, i));
-    return add_leaves_and_facts(e);
+    embedding->first_row = (uint32_t)embedding->f->table.nrows;
+    embedding->first_storage = (uint32_t)embedding->f->table.nstorages;
+    CKPT_TRY(add_storages(embedding));
+    for (size_t i = 0; i < embedding->embedded->table.nrows; i++)
+        CKPT_TRY(add_embedded_row(embedding, i));
+    return add_leaves_and_facts(embedding);
 }
 
 static ckpt_status open_embedded(struct torch_archive *ta, const char *record, ckpt_file **out,

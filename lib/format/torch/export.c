@@ -59,20 +59,20 @@ static bool is_mark(ckpt_str name, size_t which)
     return folders[which] ? str_starts(name, str_c(folders[which])) : str_is(name, "archive_format");
 }
 
-/* is_top_folder - returns true if the folder of entry I has archive_format and one more mark, or three other
- * marks: if one is lost, the file is not taken for something else. Sets *TOP to the folder. */
-static bool is_top_folder(const zip *z, size_t i, ckpt_str *top)
+/* is_top_folder - returns true if the folder of entry INDEX has archive_format and one more mark, or three
+ * other marks: if one is lost, the file is not taken for something else. Sets *TOP to the folder. */
+static bool is_top_folder(const zip *archive, size_t index, ckpt_str *top)
 {
-    size_t slash = str_find(z->entries[i].name, STR_LIT("/"), 0), weight = 0;
+    size_t slash = str_find(archive->entries[index].name, STR_LIT("/"), 0), weight = 0;
     bool found[NMARKS] = {false};
     if (slash == SIZE_MAX)
         return false;
-    *top = str_of(z->entries[i].name.ptr, slash + 1);
-    for (size_t e = 0; e < z->n; e++) {
-        ckpt_str name = str_skip(z->entries[e].name, top->len);
+    *top = str_of(archive->entries[index].name.ptr, slash + 1);
+    for (size_t e = 0; e < archive->n; e++) {
+        ckpt_str name = str_skip(archive->entries[e].name, top->len);
         /* most names are data/0, data/1 … */
         bool is_storage = name.len > 5 && name.ptr[4] == '/' && str_digit(name.ptr[5]) < 10;
-        for (size_t k = 0; k < NMARKS && !is_storage && str_starts(z->entries[e].name, *top); k++)
+        for (size_t k = 0; k < NMARKS && !is_storage && str_starts(archive->entries[e].name, *top); k++)
             found[k] = found[k] || is_mark(name, k);
     }
     for (size_t k = 0; k < NMARKS; k++)
@@ -80,32 +80,32 @@ static bool is_top_folder(const zip *z, size_t i, ckpt_str *top)
     return weight >= 3;
 }
 
-/* find_top_folder - sets *TOP to the folder of a .pt2; false: Z is none. If the first name is damaged, the
- * last one still has the folder. */
-static bool find_top_folder(const zip *z, ckpt_str *top)
+/* find_top_folder - sets *TOP to the folder of a .pt2; false: ARCHIVE is none. If the first name is damaged,
+ * the last one still has the folder. */
+static bool find_top_folder(const zip *archive, ckpt_str *top)
 {
     *top = str_of("", 0);
-    if (!z->n || is_top_folder(z, 0, top))
-        return z->n > 0;
-    bool same_folder = top->len && str_starts(z->entries[z->n - 1].name, *top);
-    return !same_folder && is_top_folder(z, z->n - 1, top);
+    if (!archive->n || is_top_folder(archive, 0, top))
+        return archive->n > 0;
+    bool same_folder = top->len && str_starts(archive->entries[archive->n - 1].name, *top);
+    return !same_folder && is_top_folder(archive, archive->n - 1, top);
 }
 
-/* is_old_archive - returns true if Z has two of the records of torch up to 2.7. */
-static bool is_old_archive(const zip *z)
+/* is_old_archive - returns true if ARCHIVE has two of the records of torch up to 2.7. */
+static bool is_old_archive(const zip *archive)
 {
     static const char *const names[] = {OLD_STATE_DICT, "serialized_constants.pt",
                                         "serialized_exported_program.json", "serialized_example_inputs.pt"};
     size_t nfound = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        nfound += zip_find(z, str_c(names[i])) >= 0;
+        nfound += zip_find(archive, str_c(names[i])) >= 0;
     return nfound >= 2;
 }
 
-static bool probe_export(const struct probe *p)
+static bool probe_export(const struct probe *probe)
 {
     ckpt_str top;
-    return p->zip && (is_old_archive(p->zip) || find_top_folder(p->zip, &top));
+    return probe->zip && (is_old_archive(probe->zip) || find_top_folder(probe->zip, &top));
 }
 
 /* ------------------------------------------------------------------- config */
@@ -125,144 +125,148 @@ static ckpt_dtype get_dtype_by_code(uint64_t code)
 }
 
 /* read_int - reads n or {"as_int": n}. A symbolic size is refused: stored tensors have none. */
-static ckpt_status read_int(json_scan *j, enum json_event e, uint64_t *out)
+static ckpt_status read_int(json_scan *scan, enum json_event event, uint64_t *out)
 {
     bool has_int = false;
-    if (e == JSON_NUMBER && json_get_uint(j, out))
+    if (event == JSON_NUMBER && json_get_uint(scan, out))
         return CKPT_OK;
-    if (e != JSON_OBJECT)
-        return json_unexpected(j, e, "a size, stride or offset", "{\"as_int\": n}");
-    while ((e = json_next(j)) == JSON_KEY) {
-        bool as_int = str_is(j->str, "as_int");
-        e = json_next(j);
-        if (as_int && (e != JSON_NUMBER || !json_get_uint(j, out)))
-            return json_unexpected(j, e, "a size, stride or offset", "a number >= 0");
+    if (event != JSON_OBJECT)
+        return json_unexpected(scan, event, "a size, stride or offset", "{\"as_int\": n}");
+    while ((event = json_next(scan)) == JSON_KEY) {
+        bool as_int = str_is(scan->str, "as_int");
+        event = json_next(scan);
+        if (as_int && (event != JSON_NUMBER || !json_get_uint(scan, out)))
+            return json_unexpected(scan, event, "a size, stride or offset", "a number >= 0");
         has_int = has_int || as_int;
         if (!as_int)
-            CKPT_TRY(json_skip(j, e));
+            CKPT_TRY(json_skip(scan, event));
     }
-    CKPT_TRY(json_check_end(j, e, JSON_OBJECT_END));
+    CKPT_TRY(json_check_end(scan, event, JSON_OBJECT_END));
     return has_int ? CKPT_OK
-                   : json_fail(j, "a size, stride or offset must have {=\"as_int\"}, which it {lacks}");
+                   : json_fail(scan, "a size, stride or offset must have {=\"as_int\"}, which it {lacks}");
 }
 
-static ckpt_status read_meta_key(struct section *s, struct weight *w)
+static ckpt_status read_meta_key(struct section *section, struct weight *weight)
 {
     uint64_t code = 0;
-    ckpt_str key = s->j.str;
+    ckpt_str key = section->j.str;
     if (str_is(key, "sizes"))
-        return json_read_list(&s->j, "sizes and strides", read_int, &w->nsizes, &w->t.shape);
+        return json_read_list(&section->j, "sizes and strides", read_int, &weight->nsizes, &weight->t.shape);
     if (str_is(key, "strides"))
-        return json_read_list(&s->j, "sizes and strides", read_int, &w->nstrides, &w->strides);
+        return json_read_list(&section->j, "sizes and strides", read_int, &weight->nstrides,
+                              &weight->strides);
     if (str_is(key, "device"))
-        return json_read_member(&s->j, "device", "type", &w->t.location);
-    enum json_event e = json_next(&s->j);
+        return json_read_member(&section->j, "device", "type", &weight->t.location);
+    enum json_event e = json_next(&section->j);
     if (str_is(key, "storage_offset"))
-        return read_int(&s->j, e, &w->t.storage_offset);
+        return read_int(&section->j, e, &weight->t.storage_offset);
     if (str_is(key, "requires_grad"))
-        w->t.requires_grad = e == JSON_TRUE;
+        weight->t.requires_grad = e == JSON_TRUE;
     if (str_is(key, "dtype")) {
-        bool is_code = e == JSON_NUMBER && json_get_uint(&s->j, &code);
-        w->t.dtype = is_code ? (uint16_t)get_dtype_by_code(code) : CKPT_DT_NONE;
-        if (w->t.dtype == CKPT_DT_NONE)
-            return json_unexpected(&s->j, e, "dtype", "the number of a known torch.ScalarType");
+        bool is_code = e == JSON_NUMBER && json_get_uint(&section->j, &code);
+        weight->t.dtype = is_code ? (uint16_t)get_dtype_by_code(code) : CKPT_DT_NONE;
+        if (weight->t.dtype == CKPT_DT_NONE)
+            return json_unexpected(&section->j, e, "dtype", "the number of a known torch.ScalarType");
         return CKPT_OK;
     }
-    return json_skip(&s->j, e);
+    return json_skip(&section->j, e);
 }
 
-static ckpt_status read_meta(struct section *s, struct weight *w, enum json_event e)
+static ckpt_status read_meta(struct section *section, struct weight *weight, enum json_event event)
 {
-    if (e == JSON_NULL)
+    if (event == JSON_NULL)
         return CKPT_OK;
-    if (e != JSON_OBJECT)
-        return json_unexpected(&s->j, e, "tensor_meta", "an object");
-    while ((e = json_next(&s->j)) == JSON_KEY)
-        CKPT_TRY(read_meta_key(s, w));
-    CKPT_TRY(json_check_end(&s->j, e, JSON_OBJECT_END));
-    w->has_meta = w->t.shape && w->strides && w->nsizes == w->nstrides && w->t.dtype;
-    w->t.ndim = w->nsizes;
-    w->t.stride = w->strides;
-    return w->has_meta
+    if (event != JSON_OBJECT)
+        return json_unexpected(&section->j, event, "tensor_meta", "an object");
+    while ((event = json_next(&section->j)) == JSON_KEY)
+        CKPT_TRY(read_meta_key(section, weight));
+    CKPT_TRY(json_check_end(&section->j, event, JSON_OBJECT_END));
+    weight->has_meta = weight->t.shape && weight->strides && weight->nsizes == weight->nstrides &&
+                       weight->t.dtype;
+    weight->t.ndim = weight->nsizes;
+    weight->t.stride = weight->strides;
+    return weight->has_meta
                ? CKPT_OK
                : json_fail(
-                     &s->j,
+                     &section->j,
                      "tensor_meta has {%u sizes, %u strides}; it needs {=a dtype, as many strides as sizes}",
-                     w->nsizes, w->nstrides);
+                     weight->nsizes, weight->nstrides);
 }
 
-static ckpt_status read_weight_key(struct section *s, struct weight *w)
+static ckpt_status read_weight_key(struct section *section, struct weight *weight)
 {
-    ckpt_str key = s->j.str;
-    enum json_event e = json_next(&s->j);
+    ckpt_str key = section->j.str;
+    enum json_event e = json_next(&section->j);
     if (str_is(key, "tensor_meta"))
-        return read_meta(s, w, e);
+        return read_meta(section, weight, e);
     if (str_is(key, "path_name") && e == JSON_STRING)
-        w->record = s->j.str;
+        weight->record = section->j.str;
     if (str_is(key, "is_param"))
-        w->t.parameter = e == JSON_TRUE;
+        weight->t.parameter = e == JSON_TRUE;
     if (str_is(key, "use_pickle"))
-        w->is_pickled = e == JSON_TRUE;
-    return json_skip(&s->j, e);
+        weight->is_pickled = e == JSON_TRUE;
+    return json_skip(&section->j, e);
 }
 
-static ckpt_status read_weight(struct section *s, ckpt_str name)
+static ckpt_status read_weight(struct section *section, ckpt_str name)
 {
     enum json_event e;
     struct weight w = {.record = {NULL, 0}};
-    CKPT_TRY(json_expect(&s->j, JSON_OBJECT, "a weight", "an object"));
-    while ((e = json_next(&s->j)) == JSON_KEY)
-        CKPT_TRY(read_weight_key(s, &w));
-    CKPT_TRY(json_check_end(&s->j, e, JSON_OBJECT_END));
+    CKPT_TRY(json_expect(&section->j, JSON_OBJECT, "a weight", "an object"));
+    while ((e = json_next(&section->j)) == JSON_KEY)
+        CKPT_TRY(read_weight_key(section, &w));
+    CKPT_TRY(json_check_end(&section->j, e, JSON_OBJECT_END));
     if (!w.record.ptr || !(w.has_meta || w.is_pickled))
-        return json_fail(&s->j, "\"%.*s\" {lacks} {=path_name or tensor_meta}", STR_ARG(name));
-    ckpt_str record = ARENA_CONCAT(s->ta->f->a, str_c(s->folder), w.record);
-    CKPT_TRY_ALLOC(record.ptr, s->err);
+        return json_fail(&section->j, "\"%.*s\" {lacks} {=path_name or tensor_meta}", STR_ARG(name));
+    ckpt_str record = ARENA_CONCAT(section->ta->f->a, str_c(section->folder), w.record);
+    CKPT_TRY_ALLOC(record.ptr, section->err);
     if (w.is_pickled)
-        return torch_embed_archive(s->ta, record.ptr, s->k.mapping, s->k.path, s->k.steps, 1, name, s->err);
-    return torch_archive_add_tensor(s->ta, &s->k, name, record.ptr, &w.t);
+        return torch_embed_archive(section->ta, record.ptr, section->k.mapping, section->k.path,
+                                   section->k.steps, 1, name, section->err);
+    return torch_archive_add_tensor(section->ta, &section->k, name, record.ptr, &w.t);
 }
 
-static ckpt_status read_config(struct section *s)
+static ckpt_status read_config(struct section *section)
 {
     enum json_event e;
-    CKPT_TRY(json_expect(&s->j, JSON_OBJECT, "the text", "an object"));
-    while ((e = json_next(&s->j)) == JSON_KEY) {
-        if (!str_is(s->j.str, "config")) {
-            CKPT_TRY(json_skip(&s->j, json_next(&s->j)));
+    CKPT_TRY(json_expect(&section->j, JSON_OBJECT, "the text", "an object"));
+    while ((e = json_next(&section->j)) == JSON_KEY) {
+        if (!str_is(section->j.str, "config")) {
+            CKPT_TRY(json_skip(&section->j, json_next(&section->j)));
             continue;
         }
-        CKPT_TRY(json_expect(&s->j, JSON_OBJECT, "config", "an object"));
-        while ((e = json_next(&s->j)) == JSON_KEY)
-            CKPT_TRY(read_weight(s, s->j.str));
-        CKPT_TRY(json_check_end(&s->j, e, JSON_OBJECT_END));
+        CKPT_TRY(json_expect(&section->j, JSON_OBJECT, "config", "an object"));
+        while ((e = json_next(&section->j)) == JSON_KEY)
+            CKPT_TRY(read_weight(section, section->j.str));
+        CKPT_TRY(json_check_end(&section->j, e, JSON_OBJECT_END));
     }
-    CKPT_TRY(json_check_end(&s->j, e, JSON_OBJECT_END));
-    return json_check_end(&s->j, json_next(&s->j), JSON_END);
+    CKPT_TRY(json_check_end(&section->j, e, JSON_OBJECT_END));
+    return json_check_end(&section->j, json_next(&section->j), JSON_END);
 }
 
-static int64_t find_config(const struct section *s)
+static int64_t find_config(const struct section *section)
 {
-    for (size_t i = 0; i < s->ta->z->n; i++) {
-        ckpt_str name = s->ta->z->entries[i].name;
-        if (str_starts(name, s->ta->top) && str_starts(str_skip(name, s->ta->top.len), str_c(s->folder)) &&
+    for (size_t i = 0; i < section->ta->z->n; i++) {
+        ckpt_str name = section->ta->z->entries[i].name;
+        if (str_starts(name, section->ta->top) &&
+            str_starts(str_skip(name, section->ta->top.len), str_c(section->folder)) &&
             str_ends(name, STR_LIT("_config.json")))
             return (int64_t)i;
     }
     return -1;
 }
 
-static ckpt_status read_section_config(struct section *s, size_t i)
+static ckpt_status read_section_config(struct section *section, size_t index)
 {
     ckpt_str text;
-    ckpt_file *f = s->ta->f;
-    file_raise_budget(f, s->ta->z->entries[i].usize);
-    CKPT_TRY(zip_load_member(s->ta->z, i, f->limits.max_header, &text, s->err));
-    CKPT_TRY(kit_begin_mapping(&s->k, s->root, str_c(s->name)));
-    json_init(&s->j, text, torch_archive_payload_offset(s->ta, i), f->a, s->err);
-    ckpt_status st = kit_end(&s->k, read_config(s));
+    ckpt_file *f = section->ta->f;
+    file_raise_budget(f, section->ta->z->entries[index].usize);
+    CKPT_TRY(zip_load_member(section->ta->z, index, f->limits.max_header, &text, section->err));
+    CKPT_TRY(kit_begin_mapping(&section->k, section->root, str_c(section->name)));
+    json_init(&section->j, text, torch_archive_payload_offset(section->ta, index), f->a, section->err);
+    ckpt_status st = kit_end(&section->k, read_config(section));
     if (st != CKPT_OK)
-        torch_archive_add_context(s->ta, i, s->err);
+        torch_archive_add_context(section->ta, index, section->err);
     return st;
 }
 
@@ -275,15 +279,15 @@ static ckpt_status require_record(struct torch_archive *ta, const char *name, co
     return file_report_lost(ta->f, prefix_where_if_failed(st, str_c(what), err), str_c(what), err);
 }
 
-/* report_lost_section - fails if S must be there: up to 2.7 the state dict, later what has records. */
-static ckpt_status report_lost_section(struct section *s, const char *record)
+/* report_lost_section - fails if SECTION must be there: up to 2.7 the state dict, later what has records. */
+static ckpt_status report_lost_section(struct section *section, const char *record)
 {
     bool is_old_state = strcmp(record, OLD_STATE_DICT) == 0;
-    if (!is_old_state && !torch_has_folder(s->ta->z, s->ta->top, s->folder))
+    if (!is_old_state && !torch_has_folder(section->ta->z, section->ta->top, section->folder))
         return CKPT_OK;
-    ckpt_str config = ARENA_CONCAT(s->ta->f->a, str_c(s->folder), STR_LIT("NAME_config.json"));
-    CKPT_TRY_ALLOC(config.ptr, s->err);
-    return require_record(s->ta, is_old_state ? record : config.ptr, s->name, s->err);
+    ckpt_str config = ARENA_CONCAT(section->ta->f->a, str_c(section->folder), STR_LIT("NAME_config.json"));
+    CKPT_TRY_ALLOC(config.ptr, section->err);
+    return require_record(section->ta, is_old_state ? record : config.ptr, section->name, section->err);
 }
 
 static ckpt_status read_section(struct torch_archive *ta, struct kit *root, const char *name,

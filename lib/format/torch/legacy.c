@@ -8,9 +8,9 @@ struct legacy {
     zip *archive_inside; /* the zip that the probe found in the stream, or NULL; closed with the file */
 };
 
-static bool probe_legacy(const struct probe *p)
+static bool probe_legacy(const struct probe *probe)
 {
-    const struct signature *s = recognize(p);
+    const struct signature *s = recognize(probe);
     return s && s->kind == SIGN_LEGACY;
 }
 
@@ -25,11 +25,11 @@ static bool has_module_ids(const struct pickle_facts *facts)
     return false;
 }
 
-static struct graph_input get_graph_input(struct legacy_stream *l)
+static struct graph_input get_graph_input(struct legacy_stream *legacy_stream)
 {
-    return (struct graph_input){.user = l,
+    return (struct graph_input){.user = legacy_stream,
                                 .find_storage = legacy_stream_find_storage,
-                                .pickle = l->src,
+                                .pickle = legacy_stream->src,
                                 .pickle_name = STR_LIT("main pickle")};
 }
 

@@ -59,7 +59,7 @@ struct mobile {
     uint64_t visits;
 };
 
-static bool probe(const struct probe *p) { return recognize_as(p, SIGN_MOBILE); }
+static bool probe(const struct probe *this_probe) { return recognize_as(this_probe, SIGN_MOBILE); }
 
 /* get_dtype - returns the dtype of NUMBER, a ScalarType of c10/core/ScalarType.h. */
 static ckpt_dtype get_dtype(uint64_t number)
@@ -74,49 +74,49 @@ static ckpt_dtype get_dtype(uint64_t number)
     return number < sizeof dtypes ? (ckpt_dtype)dtypes[number] : CKPT_DT_NONE;
 }
 
-static ckpt_status push_value(struct mobile *m, uint32_t index, const struct pending_value *parent,
+static ckpt_status push_value(struct mobile *mobile, uint32_t index, const struct pending_value *parent,
                               ckpt_str key)
 {
-    arena *a = m->b.a;
+    arena *a = mobile->b.a;
     ckpt_str name = ARENA_CONCAT(a, parent->name, str_c(parent->name.len ? "." : ""),
                                  key); /* a key has at most 2^20 bytes */
     const struct pending_value p = {index, parent->depth + 1, name};
-    return name.ptr && ARENA_PUSH(a, m, stack, &p) ? CKPT_OK : fail_memory(m->b.err);
+    return name.ptr && ARENA_PUSH(a, mobile, stack, &p) ? CKPT_OK : fail_memory(mobile->b.err);
 }
 
-/* read_sizes - sets *OUT to the numbers >= 0 in V, a vector of i32. */
-static ckpt_status read_sizes(struct mobile *m, const struct flatbuffer_vector *v, uint64_t **out)
+/* read_sizes - sets *OUT to the numbers >= 0 in VECTOR, a vector of i32. */
+static ckpt_status read_sizes(struct mobile *mobile, const struct flatbuffer_vector *vector, uint64_t **out)
 {
-    *out = arena_array(m->b.a, v->count, sizeof **out);
+    *out = arena_array(mobile->b.a, vector->count, sizeof **out);
     if (!*out)
-        return fail_memory(m->b.err);
-    for (uint32_t i = 0; i < v->count; i++) {
+        return fail_memory(mobile->b.err);
+    for (uint32_t i = 0; i < vector->count; i++) {
         uint32_t n = 0;
-        CKPT_TRY(flatbuffer_read_item(&m->b, v, i, &n));
+        CKPT_TRY(flatbuffer_read_item(&mobile->b, vector, i, &n));
         if (n > INT32_MAX)
-            return fail(m->b.err, CKPT_EFORMAT, v->at, "a size or stride is {%d}, it must be {=0 or more}",
-                        (int32_t)n);
+            return fail(mobile->b.err, CKPT_EFORMAT, vector->at,
+                        "a size or stride is {%d}, it must be {=0 or more}", (int32_t)n);
         (*out)[i] = n;
     }
     return CKPT_OK;
 }
 
-static ckpt_status find_storage(struct mobile *m, uint64_t i, struct kit_tensor *t)
+static ckpt_status find_storage(struct mobile *mobile, uint64_t index, struct kit_tensor *tensor)
 {
     struct flatbuffer_table table;
     struct flatbuffer_vector bytes;
-    CKPT_TRY(flatbuffer_open_item(&m->b, &m->storages, i, &table));
-    CKPT_TRY(flatbuffer_get_vector(&m->b, &table, 0, 1, &bytes));
-    t->src = m->b.src;
-    t->src_offset = bytes.at;
-    t->nbytes = bytes.count;
-    t->key = arena_printf(m->b.a, "%llu", (unsigned long long)i);
-    return t->key.ptr ? CKPT_OK : fail_memory(m->b.err);
+    CKPT_TRY(flatbuffer_open_item(&mobile->b, &mobile->storages, index, &table));
+    CKPT_TRY(flatbuffer_get_vector(&mobile->b, &table, 0, 1, &bytes));
+    tensor->src = mobile->b.src;
+    tensor->src_offset = bytes.at;
+    tensor->nbytes = bytes.count;
+    tensor->key = arena_printf(mobile->b.a, "%llu", (unsigned long long)index);
+    return tensor->key.ptr ? CKPT_OK : fail_memory(mobile->b.err);
 }
 
-static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
+static ckpt_status add_tensor(struct mobile *mobile, uint64_t at, ckpt_str name)
 {
-    struct flatbuffer *b = &m->b;
+    struct flatbuffer *b = &mobile->b;
     struct flatbuffer_table table;
     struct flatbuffer_vector sizes, strides;
     uint64_t storage, type, offset, grad, quantized, *shape, *stride;
@@ -137,153 +137,153 @@ static ckpt_status add_tensor(struct mobile *m, uint64_t at, ckpt_str name)
         return fail(b->err, CKPT_EFORMAT, at,
                     "a tensor at element %d of its storage has {%u strides} for {=%u sizes}", (int32_t)offset,
                     strides.count, sizes.count);
-    CKPT_TRY(read_sizes(m, &sizes, &shape));
-    CKPT_TRY(read_sizes(m, &strides, &stride));
-    CKPT_TRY(find_storage(m, storage, &t));
+    CKPT_TRY(read_sizes(mobile, &sizes, &shape));
+    CKPT_TRY(read_sizes(mobile, &strides, &stride));
+    CKPT_TRY(find_storage(mobile, storage, &t));
     t.t.dtype = (uint16_t)get_dtype(type);
     t.t.ndim = sizes.count;
     t.t.shape = shape;
     t.t.stride = stride;
     t.t.storage_offset = offset;
     t.t.requires_grad = t.t.parameter = grad != 0;
-    return kit_add_tensor(m->k, &t);
+    return kit_add_tensor(mobile->k, &t);
 }
 
-static ckpt_status push_items(struct mobile *m, const struct flatbuffer_table *t,
+static ckpt_status push_items(struct mobile *mobile, const struct flatbuffer_table *table,
                               const struct pending_value *list)
 {
     struct flatbuffer_vector items;
-    CKPT_TRY(flatbuffer_get_vector(&m->b, t, LIST_ITEMS, 4, &items));
+    CKPT_TRY(flatbuffer_get_vector(&mobile->b, table, LIST_ITEMS, 4, &items));
     for (uint32_t i = items.count; COUNT_DOWN(i);) {
         uint32_t index = 0;
-        ckpt_str key = arena_printf(m->b.a, "%u", i);
-        CKPT_TRY_ALLOC(key.ptr, m->b.err);
-        CKPT_TRY(flatbuffer_read_item(&m->b, &items, i, &index));
-        CKPT_TRY(push_value(m, index, list, key));
+        ckpt_str key = arena_printf(mobile->b.a, "%u", i);
+        CKPT_TRY_ALLOC(key.ptr, mobile->b.err);
+        CKPT_TRY(flatbuffer_read_item(&mobile->b, &items, i, &index));
+        CKPT_TRY(push_value(mobile, index, list, key));
     }
     return CKPT_OK;
 }
 
 /* read_key - sets *OUT to value INDEX if that is a text, to its digits if it is an integer, else to an empty
  * text. */
-static ckpt_status read_key(struct mobile *m, uint32_t index, ckpt_str *out)
+static ckpt_status read_key(struct mobile *mobile, uint32_t index, ckpt_str *out)
 {
     struct flatbuffer_table t;
     uint64_t type, at;
     unsigned char bytes[8] = {0};
     *out = str_of("", 0);
-    CKPT_TRY(flatbuffer_open_item(&m->b, &m->values, index, &t));
-    CKPT_TRY(flatbuffer_read_number(&m->b, &t, IVALUE_TYPE, 1, &type));
-    CKPT_TRY(flatbuffer_find_child(&m->b, &t, IVALUE_VALUE, &at));
+    CKPT_TRY(flatbuffer_open_item(&mobile->b, &mobile->values, index, &t));
+    CKPT_TRY(flatbuffer_read_number(&mobile->b, &t, IVALUE_TYPE, 1, &type));
+    CKPT_TRY(flatbuffer_find_child(&mobile->b, &t, IVALUE_VALUE, &at));
     if (type == IVALUE_INT && at) {
-        CKPT_TRY(source_read(m->b.src, at, bytes, sizeof bytes, m->b.err));
-        *out = arena_printf(m->b.a, "%lld", (long long)load_u64le(bytes));
+        CKPT_TRY(source_read(mobile->b.src, at, bytes, sizeof bytes, mobile->b.err));
+        *out = arena_printf(mobile->b.a, "%lld", (long long)load_u64le(bytes));
     } else if (type == IVALUE_STRING && at) {
-        CKPT_TRY(flatbuffer_open_table(&m->b, at, &t));
-        return flatbuffer_read_text(&m->b, &t, 0, out);
+        CKPT_TRY(flatbuffer_open_table(&mobile->b, at, &t));
+        return flatbuffer_read_text(&mobile->b, &t, 0, out);
     }
-    return out->ptr ? CKPT_OK : fail_memory(m->b.err);
+    return out->ptr ? CKPT_OK : fail_memory(mobile->b.err);
 }
 
-static ckpt_status push_pairs(struct mobile *m, const struct flatbuffer_table *t,
+static ckpt_status push_pairs(struct mobile *mobile, const struct flatbuffer_table *table,
                               const struct pending_value *dict)
 {
     struct flatbuffer_vector keys, values;
-    CKPT_TRY(flatbuffer_get_vector(&m->b, t, DICT_KEYS, 4, &keys));
-    CKPT_TRY(flatbuffer_get_vector(&m->b, t, DICT_VALUES, 4, &values));
+    CKPT_TRY(flatbuffer_get_vector(&mobile->b, table, DICT_KEYS, 4, &keys));
+    CKPT_TRY(flatbuffer_get_vector(&mobile->b, table, DICT_VALUES, 4, &values));
     for (uint32_t i = values.count; COUNT_DOWN(i);) {
         uint32_t key_index = 0, index = 0;
         ckpt_str key_text;
-        CKPT_TRY(flatbuffer_read_item(&m->b, &keys, i, &key_index));
-        CKPT_TRY(flatbuffer_read_item(&m->b, &values, i, &index));
-        CKPT_TRY(read_key(m, key_index, &key_text));
-        CKPT_TRY(push_value(m, index, dict, key_text));
+        CKPT_TRY(flatbuffer_read_item(&mobile->b, &keys, i, &key_index));
+        CKPT_TRY(flatbuffer_read_item(&mobile->b, &values, i, &index));
+        CKPT_TRY(read_key(mobile, key_index, &key_text));
+        CKPT_TRY(push_value(mobile, index, dict, key_text));
     }
     return CKPT_OK;
 }
 
-static ckpt_status push_attributes(struct mobile *m, const struct flatbuffer_table *t,
-                                   const struct pending_value *p)
+static ckpt_status push_attributes(struct mobile *mobile, const struct flatbuffer_table *table,
+                                   const struct pending_value *value)
 {
     struct flatbuffer_table type;
     struct flatbuffer_vector attrs, names;
     uint64_t type_index, state;
-    CKPT_TRY(flatbuffer_read_number(&m->b, t, OBJECT_TYPE, 4, &type_index));
-    CKPT_TRY(flatbuffer_read_number(&m->b, t, OBJECT_STATE, 4, &state));
-    CKPT_TRY(flatbuffer_get_vector(&m->b, t, OBJECT_ATTRS, 4, &attrs));
-    CKPT_TRY(flatbuffer_open_item(&m->b, &m->types, type_index, &type));
-    CKPT_TRY(flatbuffer_get_vector(&m->b, &type, OBJECT_TYPE_ATTR_NAMES, 4, &names));
+    CKPT_TRY(flatbuffer_read_number(&mobile->b, table, OBJECT_TYPE, 4, &type_index));
+    CKPT_TRY(flatbuffer_read_number(&mobile->b, table, OBJECT_STATE, 4, &state));
+    CKPT_TRY(flatbuffer_get_vector(&mobile->b, table, OBJECT_ATTRS, 4, &attrs));
+    CKPT_TRY(flatbuffer_open_item(&mobile->b, &mobile->types, type_index, &type));
+    CKPT_TRY(flatbuffer_get_vector(&mobile->b, &type, OBJECT_TYPE_ATTR_NAMES, 4, &names));
     if (!state && attrs.count != names.count)
-        return fail(m->b.err, CKPT_EFORMAT, t->at, "an object has {%u attributes}, its class has {=%u}",
-                    attrs.count, names.count);
+        return fail(mobile->b.err, CKPT_EFORMAT, table->at,
+                    "an object has {%u attributes}, its class has {=%u}", attrs.count, names.count);
     if (state)
-        CKPT_TRY(push_value(m, (uint32_t)state, p, STR_LIT("__getstate__")));
+        CKPT_TRY(push_value(mobile, (uint32_t)state, value, STR_LIT("__getstate__")));
     for (uint32_t i = attrs.count; COUNT_DOWN(i);) {
         uint32_t index = 0;
         ckpt_str name;
-        CKPT_TRY(flatbuffer_read_item_text(&m->b, &names, i, &name));
-        CKPT_TRY(flatbuffer_read_item(&m->b, &attrs, i, &index));
-        CKPT_TRY(push_value(m, index, p, name));
+        CKPT_TRY(flatbuffer_read_item_text(&mobile->b, &names, i, &name));
+        CKPT_TRY(flatbuffer_read_item(&mobile->b, &attrs, i, &index));
+        CKPT_TRY(push_value(mobile, index, value, name));
     }
     return CKPT_OK;
 }
 
-static ckpt_status visit_value(struct mobile *m, const struct pending_value *p)
+static ckpt_status visit_value(struct mobile *mobile, const struct pending_value *value)
 {
     struct flatbuffer_table t;
     uint64_t type, at;
-    CKPT_TRY(flatbuffer_open_item(&m->b, &m->values, p->index, &t));
-    CKPT_TRY(flatbuffer_read_number(&m->b, &t, IVALUE_TYPE, 1, &type));
-    CKPT_TRY(flatbuffer_find_child(&m->b, &t, IVALUE_VALUE, &at));
+    CKPT_TRY(flatbuffer_open_item(&mobile->b, &mobile->values, value->index, &t));
+    CKPT_TRY(flatbuffer_read_number(&mobile->b, &t, IVALUE_TYPE, 1, &type));
+    CKPT_TRY(flatbuffer_find_child(&mobile->b, &t, IVALUE_VALUE, &at));
     if (type > IVALUE_LAST || (type && !at))
-        return fail(m->b.err, CKPT_EFORMAT, t.at,
+        return fail(mobile->b.err, CKPT_EFORMAT, t.at,
                     "a value has {type %llu}, or no content; types {=0 to %u} are known",
                     (unsigned long long)type, IVALUE_LAST);
-    if (p->depth == 1 && type != IVALUE_OBJECT)
-        return fail(m->b.err, CKPT_EFORMAT, t.at,
+    if (value->depth == 1 && type != IVALUE_OBJECT)
+        return fail(mobile->b.err, CKPT_EFORMAT, t.at,
                     "the state has {type %llu}, it must have {=type %u}, an object", (unsigned long long)type,
                     IVALUE_OBJECT);
     if (type < IVALUE_TENSOR || type > IVALUE_OBJECT || type == IVALUE_STRING)
         return CKPT_OK;
     if (type == IVALUE_TENSOR)
-        return add_tensor(m, at, p->name);
-    CKPT_TRY(flatbuffer_open_table(&m->b, at, &t));
+        return add_tensor(mobile, at, value->name);
+    CKPT_TRY(flatbuffer_open_table(&mobile->b, at, &t));
     if (type == IVALUE_OBJECT)
-        return push_attributes(m, &t, p);
-    return type == IVALUE_DICT ? push_pairs(m, &t, p) : push_items(m, &t, p);
+        return push_attributes(mobile, &t, value);
+    return type == IVALUE_DICT ? push_pairs(mobile, &t, value) : push_items(mobile, &t, value);
 }
 
 /* visit_values - visits value STATE and all values in it. Visits at most as many as the file has bytes,
  * because a value may contain itself, or be contained in many others. */
-static ckpt_status visit_values(struct mobile *m, uint32_t state)
+static ckpt_status visit_values(struct mobile *mobile, uint32_t state)
 {
-    const ckpt_file *f = m->k->f;
-    CKPT_TRY(push_value(m, state, &(struct pending_value){.name = {"", 0}}, str_of("", 0)));
-    while (m->nstack) {
-        struct pending_value p = m->stack[--m->nstack];
-        if (p.depth > f->limits.max_depth || m->visits++ > f->src->size)
-            return fail(m->b.err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+    const ckpt_file *f = mobile->k->f;
+    CKPT_TRY(push_value(mobile, state, &(struct pending_value){.name = {"", 0}}, str_of("", 0)));
+    while (mobile->nstack) {
+        struct pending_value p = mobile->stack[--mobile->nstack];
+        if (p.depth > f->limits.max_depth || mobile->visits++ > f->src->size)
+            return fail(mobile->b.err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                         "values contain each other {without end}, or are nested deeper than {=%u}",
                         f->limits.max_depth);
-        ckpt_status st = visit_value(m, &p);
-        CKPT_TRY(m->b.err->where[0] ? st : prefix_where_if_failed(st, p.name, m->b.err));
+        ckpt_status st = visit_value(mobile, &p);
+        CKPT_TRY(mobile->b.err->where[0] ? st : prefix_where_if_failed(st, p.name, mobile->b.err));
     }
     return CKPT_OK;
 }
 
-static ckpt_status read_module(struct mobile *m)
+static ckpt_status read_module(struct mobile *mobile)
 {
-    struct flatbuffer *b = &m->b;
+    struct flatbuffer *b = &mobile->b;
     struct flatbuffer_table module;
     uint64_t state;
     CKPT_TRY(flatbuffer_open_root(b, &module));
     CKPT_TRY(flatbuffer_read_number(b, &module, MODULE_STATE, 4, &state));
-    CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_IVALUES, 4, &m->values));
-    CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_STORAGES, 4, &m->storages));
-    CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_TYPES, 4, &m->types));
+    CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_IVALUES, 4, &mobile->values));
+    CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_STORAGES, 4, &mobile->storages));
+    CKPT_TRY(flatbuffer_get_vector(b, &module, MODULE_TYPES, 4, &mobile->types));
     if (!state)
         return fail(b->err, CKPT_EFORMAT, module.at, "the module has {no} {=state}");
-    return visit_values(m, (uint32_t)state);
+    return visit_values(mobile, (uint32_t)state);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

@@ -13,10 +13,10 @@
  */
 #include "format/torch/archive.h"
 
-static bool find_package_top(const zip *z, ckpt_str *top)
+static bool find_package_top(const zip *archive, ckpt_str *top)
 {
-    for (size_t i = 0; i < z->n; i++) {
-        ckpt_str name = z->entries[i].name;
+    for (size_t i = 0; i < archive->n; i++) {
+        ckpt_str name = archive->entries[i].name;
         const ckpt_str modules = STR_LIT("/.data/extern_modules");
         if (str_ends(name, modules) && str_find(name, STR_LIT("/"), 0) == name.len - modules.len) {
             *top = str_of(name.ptr, name.len - modules.len + 1);
@@ -26,10 +26,10 @@ static bool find_package_top(const zip *z, ckpt_str *top)
     return false;
 }
 
-static bool probe_package(const struct probe *p)
+static bool probe_package(const struct probe *probe)
 {
     ckpt_str top;
-    return p->zip && find_package_top(p->zip, &top);
+    return probe->zip && find_package_top(probe->zip, &top);
 }
 
 static bool is_pickle(const struct torch_archive *ta, ckpt_str name)
@@ -38,10 +38,10 @@ static bool is_pickle(const struct torch_archive *ta, ckpt_str name)
            !str_starts(str_skip(name, ta->top.len), STR_LIT(".data/"));
 }
 
-static ckpt_status add_pickle(struct torch_archive *ta, size_t i, ckpt_error *err)
+static ckpt_status add_pickle(struct torch_archive *ta, size_t index, ckpt_error *err)
 {
-    ckpt_value *root, *key = value_str(ta->f->a, str_skip(ta->z->entries[i].name, ta->top.len));
-    CKPT_TRY(torch_archive_run_pickle(ta, i, &root, err));
+    ckpt_value *root, *key = value_str(ta->f->a, str_skip(ta->z->entries[index].name, ta->top.len));
+    CKPT_TRY(torch_archive_run_pickle(ta, index, &root, err));
     return key && value_put(ta->f->a, ta->f->root, key, root) ? CKPT_OK : fail_memory(err);
 }
 

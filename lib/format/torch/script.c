@@ -56,34 +56,36 @@ struct script {
     ckpt_error *err;
 };
 
-static bool has_entry(const zip *z, ckpt_str top, const char *name)
+static bool has_entry(const zip *archive, ckpt_str top, const char *name)
 {
-    for (size_t i = 0; i < z->n; i++)
-        if (str_starts(z->entries[i].name, top) && str_is(str_skip(z->entries[i].name, top.len), name))
+    for (size_t i = 0; i < archive->n; i++)
+        if (str_starts(archive->entries[i].name, top) &&
+            str_is(str_skip(archive->entries[i].name, top.len), name))
             return true;
     return false;
 }
 
-/* probe_script - returns true if P is TorchScript. An archive of torch.save may hold a record called
+/* probe_script - returns true if PROBE is TorchScript. An archive of torch.save may hold a record called
  * constants.pkl, too, but no folder code/. In code/__torch__ only TorchScript has its text, even if its
  * constants.pkl is lost. */
-static bool probe_script(const struct probe *p)
+static bool probe_script(const struct probe *probe)
 {
     ckpt_str top;
     bool ambiguous;
-    if (!p->zip)
+    if (!probe->zip)
         return false;
-    if (script_json_find_top(p->zip, &top))
+    if (script_json_find_top(probe->zip, &top))
         return true;
-    return torch_archive_find_top(p->zip, &top, &ambiguous) && !ambiguous &&
-           torch_has_folder(p->zip, top, "code/") &&
-           (has_entry(p->zip, top, "constants.pkl") || torch_has_folder(p->zip, top, "code/__torch__"));
+    return torch_archive_find_top(probe->zip, &top, &ambiguous) && !ambiguous &&
+           torch_has_folder(probe->zip, top, "code/") &&
+           (has_entry(probe->zip, top, "constants.pkl") ||
+            torch_has_folder(probe->zip, top, "code/__torch__"));
 }
 
 /* ------------------------------------------------------------------- classes */
 
 /* load_code - loads the Python source of MODULE; OUT->ptr is NULL if the archive has none. */
-static ckpt_status load_code(struct script *s, ckpt_str module, ckpt_str *out)
+static ckpt_status load_code(struct script *script, ckpt_str module, ckpt_str *out)
 {
     buf name;
     buf_init(&name, 1u << 16);
@@ -96,7 +98,7 @@ static ckpt_status load_code(struct script *s, ckpt_str module, ckpt_str *out)
     *out = str_of(NULL, 0);
     bool has_nul = buf_ok(&name) && strlen((const char *)name.data) + 1 < name.len;
     if (buf_ok(&name) && !has_nul)
-        st = torch_archive_read_text(s->ta, (const char *)name.data, MAX_CODE_BYTES, out, s->err);
+        st = torch_archive_read_text(script->ta, (const char *)name.data, MAX_CODE_BYTES, out, script->err);
     buf_free(&name);
     return st;
 }
@@ -145,176 +147,186 @@ static bool put_names(map *role_of, ckpt_str list, enum role role)
     return true;
 }
 
-static ckpt_status read_class(struct script *s, const ckpt_value *klass, struct script_class *c)
+static ckpt_status read_class(struct script *script, const ckpt_value *klass, struct script_class *class)
 {
     ckpt_str code, body, parameters = {0}, buffers = {0};
-    CKPT_TRY(load_code(s, value_module(klass), &code));
+    CKPT_TRY(load_code(script, value_module(klass), &code));
     if (!code.ptr || !find_class_body(code, value_name(klass), &body))
         return CKPT_OK;
-    c->has_code = true;
-    c->is_module = str_starts(str_skip(body, value_name(klass).len), STR_LIT("(Module)"));
+    class->has_code = true;
+    class->is_module = str_starts(str_skip(body, value_name(klass).len), STR_LIT("(Module)"));
     (void)find_list(body, STR_LIT("__parameters__ = ["), &parameters);
-    c->has_buffers = find_list(body, STR_LIT("__buffers__ = ["), &buffers);
-    c->is_libtorch = c->is_module && str_is(value_name(klass), "Module") &&
-                     str_starts(value_module(klass), STR_LIT("__torch__")) &&
-                     str_find(body, STR_LIT("\n  def "), 0) == SIZE_MAX;
-    if (!put_names(c->role_of, parameters, ROLE_PARAMETER) || !put_names(c->role_of, buffers, ROLE_BUFFER))
-        return fail_memory(s->err);
+    class->has_buffers = find_list(body, STR_LIT("__buffers__ = ["), &buffers);
+    class->is_libtorch = class->is_module && str_is(value_name(klass), "Module") &&
+                         str_starts(value_module(klass), STR_LIT("__torch__")) &&
+                         str_find(body, STR_LIT("\n  def "), 0) == SIZE_MAX;
+    if (!put_names(class->role_of, parameters, ROLE_PARAMETER) ||
+        !put_names(class->role_of, buffers, ROLE_BUFFER))
+        return fail_memory(script->err);
     return CKPT_OK;
 }
 
-static ckpt_status get_class(struct script *s, const ckpt_value *klass, struct script_class *out)
+static ckpt_status get_class(struct script *script, const ckpt_value *klass, struct script_class *out)
 {
     ckpt_str module = value_module(klass), class_name = value_name(klass);
-    ckpt_str name = ARENA_CONCAT(s->f->a, module, STR_LIT("."), class_name);
-    CKPT_TRY_ALLOC(name.ptr, s->err);
-    uint32_t at = map_get(s->class_of, name);
+    ckpt_str name = ARENA_CONCAT(script->f->a, module, STR_LIT("."), class_name);
+    CKPT_TRY_ALLOC(name.ptr, script->err);
+    uint32_t at = map_get(script->class_of, name);
     if (at != MAP_NONE) {
-        *out = s->classes[at];
+        *out = script->classes[at];
         return CKPT_OK;
     }
-    struct script_class *added = arena_append(s->f->a, &s->classes, &s->nclasses, &s->cap_classes,
-                                              sizeof *added);
-    CKPT_TRY_ALLOC(added, s->err);
+    struct script_class *added = arena_append(script->f->a, &script->classes, &script->nclasses,
+                                              &script->cap_classes, sizeof *added);
+    CKPT_TRY_ALLOC(added, script->err);
     *added = (struct script_class){.is_module = true, .role_of = map_new(0)};
-    CKPT_TRY_ALLOC(added->role_of && map_put(s->class_of, name, (uint32_t)(s->nclasses - 1), NULL), s->err);
-    CKPT_TRY(read_class(s, klass, added));
+    CKPT_TRY_ALLOC(added->role_of && map_put(script->class_of, name, (uint32_t)(script->nclasses - 1), NULL),
+                   script->err);
+    CKPT_TRY(read_class(script, klass, added));
     *out = *added;
     if (!out->has_code &&
-        s->f->salvage) /* its code may be lost, and with it what is no tensor of the state dict */
-        file_note_loss(s->f,
+        script->f->salvage) /* its code may be lost, and with it what is no tensor of the state dict */
+        file_note_loss(script->f,
                        "the archive does not define class %.*s; every tensor of such an object is listed",
                        STR_ARG(name));
     else if (!out->has_code)
-        file_notice(s->f, "the archive does not define class %.*s; every tensor of such an object is listed",
+        file_notice(script->f,
+                    "the archive does not define class %.*s; every tensor of such an object is listed",
                     STR_ARG(name));
     return CKPT_OK;
 }
 
 /* ----------------------------------------------------------------- state dict */
 
-static bool is_tensor(const ckpt_value *v)
+static bool is_tensor(const ckpt_value *value)
 {
-    return value_calls(v, "torch._utils", "_rebuild_tensor_v2", 4) ||
-           value_calls(v, "torch._utils", "_rebuild_tensor_v3", 4) ||
-           value_calls(v, "torch._utils", "_rebuild_qtensor", 4) ||
-           value_calls(v, "torch._utils", "_rebuild_sparse_tensor", 2);
+    return value_calls(value, "torch._utils", "_rebuild_tensor_v2", 4) ||
+           value_calls(value, "torch._utils", "_rebuild_tensor_v3", 4) ||
+           value_calls(value, "torch._utils", "_rebuild_qtensor", 4) ||
+           value_calls(value, "torch._utils", "_rebuild_sparse_tensor", 2);
 }
 
-static uint64_t get_offset(const struct script *s, const ckpt_value *v)
+static uint64_t get_offset(const struct script *script, const ckpt_value *value)
 {
-    struct graph_input input = torch_archive_get_graph_input(s->ta);
-    return input.pickle ? source_pos(input.pickle, value_offset(v)) : CKPT_NO_OFFSET;
+    struct graph_input input = torch_archive_get_graph_input(script->ta);
+    return input.pickle ? source_pos(input.pickle, value_offset(value)) : CKPT_NO_OFFSET;
 }
 
-static bool is_object(const ckpt_value *v)
+static bool is_object(const ckpt_value *value)
 {
-    return v->type == CKPT_V_CALL && str_starts(value_module(v->u.call.callable), STR_LIT("__torch__")) &&
-           value_state(v) && value_state(v)->type == CKPT_V_DICT;
+    return value->type == CKPT_V_CALL &&
+           str_starts(value_module(value->u.call.callable), STR_LIT("__torch__")) && value_state(value) &&
+           value_state(value)->type == CKPT_V_DICT;
 }
 
-/* make_detached_copy - returns a copy of tensor V with requires_grad False, as state_dict() holds it; V
- * itself if no call of _rebuild_tensor_v2 makes it. NULL: out of memory. */
-static ckpt_value *make_detached_copy(struct script *s, ckpt_value *v)
+/* make_detached_copy - returns a copy of tensor VALUE with requires_grad False, as state_dict() holds it;
+ * VALUE itself if no call of _rebuild_tensor_v2 makes it. NULL: out of memory. */
+static ckpt_value *make_detached_copy(struct script *script, ckpt_value *value)
 {
     ckpt_value *items[9];
-    uint32_t n = value_nargs(v);
-    if (!value_calls(v, "torch._utils", "_rebuild_tensor_v2", 5) || n > 9)
-        return v;
+    uint32_t n = value_nargs(value);
+    if (!value_calls(value, "torch._utils", "_rebuild_tensor_v2", 5) || n > 9)
+        return value;
     for (uint32_t i = 0; i < n; i++)
-        items[i] = value_arg(v, i);
-    items[4] = value_new(s->f->a, CKPT_V_BOOL, value_offset(items[4])); /* requires_grad: False */
-    ckpt_value *args = items[4] ? value_tuple(s->f->a, n, items) : NULL;
-    ckpt_value *copy = args ? value_call(s->f->a, CALL_REDUCE, v->u.call.callable, args, value_offset(v))
+        items[i] = value_arg(value, i);
+    items[4] = value_new(script->f->a, CKPT_V_BOOL, value_offset(items[4])); /* requires_grad: False */
+    ckpt_value *args = items[4] ? value_tuple(script->f->a, n, items) : NULL;
+    ckpt_value *copy = args ? value_call(script->f->a, CALL_REDUCE, value->u.call.callable, args,
+                                         value_offset(value))
                             : NULL;
     if (copy)
         copy->flags |= VALUE_SHARED; /* several attributes may be the same tensor */
     return copy;
 }
 
-static ckpt_status get_detached_copy(struct script *s, ckpt_value *v, ckpt_value **out)
+static ckpt_status get_detached_copy(struct script *script, ckpt_value *value, ckpt_value **out)
 {
-    uint32_t i = map_get_num(s->detached_of, ptr_key(v));
+    uint32_t i = map_get_num(script->detached_of, ptr_key(value));
     if (i != MAP_NONE) {
-        *out = s->detached[i];
+        *out = script->detached[i];
         return CKPT_OK;
     }
-    *out = make_detached_copy(s, v);
-    bool ok = *out && map_set_num(s->detached_of, ptr_key(v), (uint32_t)s->ndetached) &&
-              ARENA_PUSH(s->f->a, s, detached, out);
-    return ok ? CKPT_OK : fail_memory(s->err);
+    *out = make_detached_copy(script, value);
+    bool ok = *out && map_set_num(script->detached_of, ptr_key(value), (uint32_t)script->ndetached) &&
+              ARENA_PUSH(script->f->a, script, detached, out);
+    return ok ? CKPT_OK : fail_memory(script->err);
 }
 
-static ckpt_status add_entry(struct script *s, ckpt_str prefix, ckpt_str name, ckpt_value *v)
+static ckpt_status add_entry(struct script *script, ckpt_str prefix, ckpt_str name, ckpt_value *value)
 {
     ckpt_value *detached;
-    CKPT_TRY(get_detached_copy(s, v, &detached));
-    return torch_put_entry(s->f->a, s->state_dict, prefix, name, detached) ? CKPT_OK : fail_memory(s->err);
+    CKPT_TRY(get_detached_copy(script, value, &detached));
+    return torch_put_entry(script->f->a, script->state_dict, prefix, name, detached)
+               ? CKPT_OK
+               : fail_memory(script->err);
 }
 
-/* add_module_tensors - adds the tensors of M that are in state_dict(). */
-static ckpt_status add_module_tensors(struct script *s, const struct torch_module *m,
-                                      const struct script_class *c)
+/* add_module_tensors - adds the tensors of MODULE that are in state_dict(). */
+static ckpt_status add_module_tensors(struct script *script, const struct torch_module *module,
+                                      const struct script_class *class)
 {
     uint32_t n;
     ckpt_str name;
-    const value_pair *pairs = value_pairs(value_state(m->object), &n);
+    const value_pair *pairs = value_pairs(value_state(module->object), &n);
     for (int wants_buffers = 0; wants_buffers < 2; wants_buffers++)
         for (uint32_t i = 0; i < n; i++) {
             if (!value_text(pairs[i].key, &name) || !is_tensor(pairs[i].val))
                 continue;
-            uint32_t role = map_get(c->role_of, name);
+            uint32_t role = map_get(class->role_of, name);
             bool is_parameter = role == ROLE_PARAMETER;
-            bool is_buffer = role == ROLE_BUFFER || (role == MAP_NONE && !c->has_buffers);
-            s->nattributes += !wants_buffers && !is_parameter && !is_buffer;
+            bool is_buffer = role == ROLE_BUFFER || (role == MAP_NONE && !class->has_buffers);
+            script->nattributes += !wants_buffers && !is_parameter && !is_buffer;
             if (wants_buffers ? is_buffer : is_parameter)
-                CKPT_TRY(add_entry(s, m->prefix, name, pairs[i].val));
+                CKPT_TRY(add_entry(script, module->prefix, name, pairs[i].val));
         }
     return CKPT_OK;
 }
 
-/* add_attributes - adds all of M that is not a module, for an archive of a C++ program. */
-static ckpt_status add_attributes(struct script *s, const struct torch_module *m)
+/* add_attributes - adds all of MODULE that is not a module, for an archive of a C++ program. */
+static ckpt_status add_attributes(struct script *script, const struct torch_module *module)
 {
     uint32_t n;
     ckpt_str name;
-    const value_pair *pairs = value_pairs(value_state(m->object), &n);
+    const value_pair *pairs = value_pairs(value_state(module->object), &n);
     for (uint32_t i = 0; i < n; i++)
         if (value_text(pairs[i].key, &name) && !is_object(pairs[i].val))
-            CKPT_TRY(add_entry(s, m->prefix, name, pairs[i].val));
+            CKPT_TRY(add_entry(script, module->prefix, name, pairs[i].val));
     return CKPT_OK;
 }
 
-/* push_submodules - appends the submodules of M to LIST, last first. */
-static ckpt_status push_submodules(struct script *s, const struct torch_module *m, struct torch_modules *list)
+/* push_submodules - appends the submodules of MODULE to LIST, last first. */
+static ckpt_status push_submodules(struct script *script, const struct torch_module *module,
+                                   struct torch_modules *list)
 {
     uint32_t count;
     ckpt_str name;
-    const value_pair *pairs = value_pairs(value_state(m->object), &count);
-    if (m->depth >= s->f->limits.max_depth)
-        return fail(s->err, CKPT_ELIMIT, get_offset(s, m->object), "modules are nested {deeper} than {=%u}",
-                    m->depth);
+    const value_pair *pairs = value_pairs(value_state(module->object), &count);
+    if (module->depth >= script->f->limits.max_depth)
+        return fail(script->err, CKPT_ELIMIT, get_offset(script, module->object),
+                    "modules are nested {deeper} than {=%u}", module->depth);
     for (uint32_t i = count; COUNT_DOWN(i);) {
         if (!is_object(pairs[i].val) || !value_text(pairs[i].key, &name))
             continue;
-        if (list->n >= s->f->limits.max_tensors || value_count(s->state_dict) >= s->f->limits.max_tensors)
-            return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the model has {more} than {=%zu modules}",
+        if (list->n >= script->f->limits.max_tensors ||
+            value_count(script->state_dict) >= script->f->limits.max_tensors)
+            return fail(script->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the model has {more} than {=%zu modules}",
                         list->n);
-        CKPT_TRY(torch_push_submodule(s->f->a, list, m, name, pairs[i].val, s->err));
+        CKPT_TRY(torch_push_submodule(script->f->a, list, module, name, pairs[i].val, script->err));
     }
     return CKPT_OK;
 }
 
-/* add_modules - adds the tensors of M and its submodules to the state dict. */
-static ckpt_status add_modules(struct script *s, struct torch_module m)
+/* add_modules - adds the tensors of MODULE and its submodules to the state dict. */
+static ckpt_status add_modules(struct script *script, struct torch_module module)
 {
     struct torch_modules list = {.n = 0};
-    for (;; m = list.modules[--list.n]) {
+    for (;; module = list.modules[--list.n]) {
         struct script_class c = {.has_code = false};
-        CKPT_TRY(get_class(s, m.object->u.call.callable, &c));
+        CKPT_TRY(get_class(script, module.object->u.call.callable, &c));
         if (c.is_module) {
-            CKPT_TRY(s->is_libtorch ? add_attributes(s, &m) : add_module_tensors(s, &m, &c));
-            CKPT_TRY(push_submodules(s, &m, &list));
+            CKPT_TRY(script->is_libtorch ? add_attributes(script, &module)
+                                         : add_module_tensors(script, &module, &c));
+            CKPT_TRY(push_submodules(script, &module, &list));
         }
         if (!list.n)
             return CKPT_OK;
@@ -323,107 +335,107 @@ static ckpt_status add_modules(struct script *s, struct torch_module m)
 
 /* add_optimizer - adds the values of ROOT, of an optimizer's archive; each of its submodules, state and
  * param_groups, becomes a mapping. */
-static ckpt_status add_optimizer(struct script *s, const ckpt_value *root)
+static ckpt_status add_optimizer(struct script *script, const ckpt_value *root)
 {
     uint32_t n;
     ckpt_str name;
-    ckpt_value *outer = s->state_dict;
+    ckpt_value *outer = script->state_dict;
     const value_pair *pairs = value_pairs(value_state(root), &n);
     for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &name))
             continue;
         ckpt_value *entry = pairs[i].val;
         if (is_object(entry))
-            entry = value_new(s->f->a, CKPT_V_DICT, value_offset(entry));
-        s->state_dict = entry;
-        CKPT_TRY_ALLOC(entry && torch_put_entry(s->f->a, outer, STR_LIT(""), name, entry), s->err);
+            entry = value_new(script->f->a, CKPT_V_DICT, value_offset(entry));
+        script->state_dict = entry;
+        CKPT_TRY_ALLOC(entry && torch_put_entry(script->f->a, outer, STR_LIT(""), name, entry), script->err);
         if (entry != pairs[i].val)
-            CKPT_TRY(add_modules(s, (struct torch_module){.object = pairs[i].val, .prefix = {"", 0}}));
+            CKPT_TRY(add_modules(script, (struct torch_module){.object = pairs[i].val, .prefix = {"", 0}}));
     }
-    s->state_dict = outer;
+    script->state_dict = outer;
     return CKPT_OK;
 }
 
-static ckpt_status build_state_dict(struct script *s, const ckpt_value *root)
+static ckpt_status build_state_dict(struct script *script, const ckpt_value *root)
 {
     struct script_class c = {.has_code = false};
-    s->state_dict = value_ordered_dict(s->f->a);
-    CKPT_TRY_ALLOC(s->state_dict, s->err);
-    CKPT_TRY(get_class(s, root->u.call.callable, &c));
-    s->is_libtorch = c.is_libtorch;
+    script->state_dict = value_ordered_dict(script->f->a);
+    CKPT_TRY_ALLOC(script->state_dict, script->err);
+    CKPT_TRY(get_class(script, root->u.call.callable, &c));
+    script->is_libtorch = c.is_libtorch;
     const ckpt_value *state = value_get(value_state(root), "state"),
                      *groups = value_get(value_state(root), "param_groups");
     if (c.is_libtorch && state && is_object(state) && groups && is_object(groups))
-        return add_optimizer(s, root);
-    return add_modules(s, (struct torch_module){.object = root, .prefix = {"", 0}});
+        return add_optimizer(script, root);
+    return add_modules(script, (struct torch_module){.object = root, .prefix = {"", 0}});
 }
 
-static ckpt_status add_constant_leaf(struct script *s, uint32_t i, const ckpt_value *v)
+static ckpt_status add_constant_leaf(struct script *script, uint32_t index, const ckpt_value *value)
 {
-    ckpt_path_elem *path = arena_array(s->f->a, 2, sizeof *path);
-    ckpt_str name = arena_printf(s->f->a, "c%u", i);
-    CKPT_TRY_ALLOC(path && name.ptr, s->err);
+    ckpt_path_elem *path = arena_array(script->f->a, 2, sizeof *path);
+    ckpt_str name = arena_printf(script->f->a, "c%u", index);
+    CKPT_TRY_ALLOC(path && name.ptr, script->err);
     path[0].str = STR_LIT("CONSTANTS");
     path[1].str = name;
-    return file_add_leaf(s->f, path, 2, v, s->err);
+    return file_add_leaf(script->f, path, 2, value, script->err);
 }
 
 /* add_constants - adds the tensor constants of the code as leaves. Freezing a module turns all its weights
  * into constants without names, which are not in state_dict(). */
-static ckpt_status add_constants(struct script *s)
+static ckpt_status add_constants(struct script *script)
 {
     ckpt_value *root;
     uint32_t ntensors = 0;
     size_t entry;
-    ckpt_status st = torch_archive_require(s->ta, "constants.pkl", &entry, s->err);
-    st = prefix_where_if_failed(st, STR_LIT("the constants"), s->err);
+    ckpt_status st = torch_archive_require(script->ta, "constants.pkl", &entry, script->err);
+    st = prefix_where_if_failed(st, STR_LIT("the constants"), script->err);
     if (st != CKPT_OK)
-        return file_report_lost(s->f, st, STR_LIT("the constants"), s->err);
-    CKPT_TRY(torch_archive_run_pickle(s->ta, entry, &root, s->err));
+        return file_report_lost(script->f, st, STR_LIT("the constants"), script->err);
+    CKPT_TRY(torch_archive_run_pickle(script->ta, entry, &root, script->err));
     for (uint32_t i = 0; i < value_count(root) && value_item(root, i); i++)
         if (is_tensor(value_item(root, i)) ||
             value_calls(value_item(root, i), "torch.jit._pickle", "build_tensor_from_id", 1)) {
             ntensors++;
-            CKPT_TRY(add_constant_leaf(s, i, value_item(root, i)));
+            CKPT_TRY(add_constant_leaf(script, i, value_item(root, i)));
         }
-    if (ntensors && value_count(s->state_dict) == 0)
+    if (ntensors && value_count(script->state_dict) == 0)
         file_notice(
-            s->f,
+            script->f,
             "the module is frozen: its weights are %u nameless constants of its code, not in its state dict",
             ntensors);
     else if (ntensors)
-        file_notice(s->f, "%u tensor%s in the code, outside of the state dict", ntensors,
+        file_notice(script->f, "%u tensor%s in the code, outside of the state dict", ntensors,
                     ntensors == 1 ? " is a constant" : "s are constants");
     return CKPT_OK;
 }
 
-static ckpt_status fail_not_module(const struct script *s, const ckpt_value *root)
+static ckpt_status fail_not_module(const struct script *script, const ckpt_value *root)
 {
     char type[64];
-    struct graph_input input = torch_archive_get_graph_input(s->ta);
-    (void)fail(s->err, CKPT_EFORMAT, get_offset(s, root),
+    struct graph_input input = torch_archive_get_graph_input(script->ta);
+    (void)fail(script->err, CKPT_EFORMAT, get_offset(script, root),
                "the root of a TorchScript archive must be {=a module}, found {a %s}",
                ckpt_value_type_name(root, type, sizeof type));
-    error_add_position(s->err, input.pickle_offset, input.pickle_name);
+    error_add_position(script->err, input.pickle_offset, input.pickle_name);
     return CKPT_EFORMAT;
 }
 
-static ckpt_status read_module(struct script *s, const ckpt_value *root)
+static ckpt_status read_module(struct script *script, const ckpt_value *root)
 {
-    ckpt_file *f = s->f;
+    ckpt_file *f = script->f;
     if (!is_object(root))
-        return fail_not_module(s, root);
-    CKPT_TRY(build_state_dict(s, root));
-    CKPT_TRY_ALLOC(file_set_replacement(f, root, s->state_dict), s->err);
-    if (s->is_libtorch)
+        return fail_not_module(script, root);
+    CKPT_TRY(build_state_dict(script, root));
+    CKPT_TRY_ALLOC(file_set_replacement(f, root, script->state_dict), script->err);
+    if (script->is_libtorch)
         f->producer = STR_LIT("torch::save of a C++ program");
-    struct graph_input input = torch_archive_get_graph_input(s->ta);
-    CKPT_TRY(graph_walk(f, s->state_dict, &input, s->err));
-    CKPT_TRY(add_constants(s));
-    if (s->nattributes)
-        file_notice(f, "%u tensor%s of the module, which state_dict() leaves out", s->nattributes,
-                    s->nattributes == 1 ? " is a plain attribute" : "s are plain attributes");
-    torch_archive_count_unused(s->ta);
+    struct graph_input input = torch_archive_get_graph_input(script->ta);
+    CKPT_TRY(graph_walk(f, script->state_dict, &input, script->err));
+    CKPT_TRY(add_constants(script));
+    if (script->nattributes)
+        file_notice(f, "%u tensor%s of the module, which state_dict() leaves out", script->nattributes,
+                    script->nattributes == 1 ? " is a plain attribute" : "s are plain attributes");
+    torch_archive_count_unused(script->ta);
     f->add_opaque_storages = NULL; /* writers only write the state dict, whose storages were all found */
     return CKPT_OK;
 }

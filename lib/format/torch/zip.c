@@ -22,12 +22,12 @@
 #include "format/salvage.h"
 #include "format/torch/archive.h"
 
-static bool probe_zip(const struct probe *p)
+static bool probe_zip(const struct probe *probe)
 {
     ckpt_str top;
     bool ambiguous;
-    return p->zip &&
-           (torch_archive_find_top(p->zip, &top, &ambiguous) || torch_archive_lacks_pickle(p->zip, &top));
+    return probe->zip && (torch_archive_find_top(probe->zip, &top, &ambiguous) ||
+                          torch_archive_lacks_pickle(probe->zip, &top));
 }
 
 /* check_version - if the version of the archive is not 1 to 10, notes that torch refuses it. */
@@ -125,13 +125,13 @@ static void guess_producer(struct torch_archive *ta, const struct zip_entry *pic
         *out = STR_LIT("torch 1.13 to 2.0");
 }
 
-static ckpt_status fail_two_checkpoints(const zip *z, ckpt_error *err)
+static ckpt_status fail_two_checkpoints(const zip *archive, ckpt_error *err)
 {
     ckpt_status st = fail(
-        err, CKPT_EFORMAT, source_pos(z->src, z->entries[0].header_offset),
+        err, CKPT_EFORMAT, source_pos(archive->src, archive->entries[0].header_offset),
         "the folder of the first entry has {no} {=\"data.pkl\"}, but several other folders have one\n"
         "leave one of them in a copy: zip -d COPY 'FOLDER/*' removes another");
-    return prefix_where_if_failed(st, z->entries[0].name, err);
+    return prefix_where_if_failed(st, archive->entries[0].name, err);
 }
 
 /* fail_no_pickle - fails because the record is missing that describes the others: model.json in TorchScript

@@ -56,16 +56,17 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
 ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 bool torch_zip_undoes(const ckpt_file *old, const ckpt_file *current, source *now,
                       const struct patches *undo);
-/* torch_zip_plan_casts - fills w->casts (zip_cast.c). */
-ckpt_status torch_zip_plan_casts(struct torch_writer *w, ckpt_error *err);
-/* torch_find_cast - returns the cast of storage S; NULL: it is not cast. */
-const struct torch_cast *torch_find_cast(const struct torch_writer *w, const struct storage *s);
-/* torch_zip_storage_size - returns the number of bytes of S in the output. */
-uint64_t torch_zip_storage_size(const struct torch_writer *w, const struct storage *s);
+/* torch_zip_plan_casts - fills writer->casts (zip_cast.c). */
+ckpt_status torch_zip_plan_casts(struct torch_writer *writer, ckpt_error *err);
+/* torch_find_cast - returns the cast of storage STORAGE; NULL: it is not cast. */
+const struct torch_cast *torch_find_cast(const struct torch_writer *writer, const struct storage *storage);
+/* torch_zip_storage_size - returns the number of bytes of STORAGE in the output. */
+uint64_t torch_zip_storage_size(const struct torch_writer *writer, const struct storage *storage);
 /* torch_zip_report_casts - reports the casts of the written storages; TALLIES[k] is that of storage k. */
-ckpt_status torch_zip_report_casts(struct torch_writer *w, const struct convert_tally *tallies,
+ckpt_status torch_zip_report_casts(struct torch_writer *writer, const struct convert_tally *tallies,
                                    ckpt_error *err);
-/* torch_zip_pickle - fills w->pickle, and w->storages with the storages that it names (zip_pickle.c). */
-ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err);
+/* torch_zip_pickle - fills writer->pickle, and writer->storages with the storages that it names
+ * (zip_pickle.c). */
+ckpt_status torch_zip_pickle(struct torch_writer *writer, ckpt_error *err);
 
 #endif

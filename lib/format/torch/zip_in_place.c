@@ -23,30 +23,30 @@ static ckpt_status refuse_in_place(ckpt_error *err, const char *why)
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s; it cannot be edited in place", why);
 }
 
-/* check_editable - fails unless an edit of F has to change only its pickle, which is entry E. */
-static ckpt_status check_editable(const ckpt_file *f, const struct zip_entry *e, ckpt_error *err)
+/* check_editable - fails unless an edit of F has to change only its pickle, which is entry ENTRY. */
+static ckpt_status check_editable(const ckpt_file *f, const struct zip_entry *entry, ckpt_error *err)
 {
     if (f->replacements.n)
         return refuse_in_place(err, "it holds a whole module, which is written as its state dict");
     if (f->nparts || f->npickles != 1 || !f->root)
         return refuse_in_place(err, "it holds more than one pickle");
-    if (e->method != ZIP_STORED || (e->flags & ZIP_FLAGS_OPAQUE))
+    if (entry->method != ZIP_STORED || (entry->flags & ZIP_FLAGS_OPAQUE))
         return refuse_in_place(err, "its pickle is compressed");
-    if (e->duplicate)
+    if (entry->duplicate)
         return refuse_in_place(err, "it holds two records called data.pkl");
     return CKPT_OK;
 }
 
 /* name_old_pickle - sets *OUT to an unused name for the old pickle: data.old, data.o01 … */
-static ckpt_status name_old_pickle(const zip *z, ckpt_str name, ckpt_str *out, ckpt_error *err)
+static ckpt_status name_old_pickle(const zip *archive, ckpt_str name, ckpt_str *out, ckpt_error *err)
 {
     for (unsigned k = 0; k < 100; k++) {
         char suffix[4] = "old";
         if (k)
             (void)snprintf(suffix, sizeof suffix, "o%02u", k);
-        ckpt_str candidate = ARENA_CONCAT(z->a, str_of(name.ptr, name.len - 3), str_c(suffix));
+        ckpt_str candidate = ARENA_CONCAT(archive->a, str_of(name.ptr, name.len - 3), str_c(suffix));
         CKPT_TRY_ALLOC(candidate.ptr, err);
-        if (candidate.len == name.len && zip_find(z, candidate) < 0) {
+        if (candidate.len == name.len && zip_find(archive, candidate) < 0) {
             *out = candidate;
             return CKPT_OK;
         }
@@ -54,30 +54,30 @@ static ckpt_status name_old_pickle(const zip *z, ckpt_str name, ckpt_str *out, c
     return refuse_in_place(err, "it holds a hundred old pickles of earlier edits");
 }
 
-static ckpt_status make_patches(struct torch_archive *ta, size_t i, ckpt_str bytes, bool fits_in_place,
+static ckpt_status make_patches(struct torch_archive *ta, size_t index, ckpt_str bytes, bool fits_in_place,
                                 struct patches *out, ckpt_error *err)
 {
     ckpt_str old_name;
     CKPT_TRY_ALLOC(bytes.ptr, err);
     if (fits_in_place)
-        return zip_patch_replace(ta->z, i, bytes, out, err);
-    CKPT_TRY(name_old_pickle(ta->z, ta->z->entries[i].name, &old_name, err));
-    return zip_patch_append(ta->z, i, old_name, bytes, out, err);
+        return zip_patch_replace(ta->z, index, bytes, out, err);
+    CKPT_TRY(name_old_pickle(ta->z, ta->z->entries[index].name, &old_name, err));
+    return zip_patch_append(ta->z, index, old_name, bytes, out, err);
 }
 
-/* rewrite_pickle - writes the pickle of P's file, entry I, again with P's names; OUT gets the patches. */
-static ckpt_status rewrite_pickle(ckpt_plan *p, struct torch_archive *ta, size_t i, struct patches *out,
+/* rewrite_pickle - writes the pickle of P's file, entry INDEX, again with P's names; OUT gets the patches. */
+static ckpt_status rewrite_pickle(ckpt_plan *p, struct torch_archive *ta, size_t index, struct patches *out,
                                   ckpt_error *err)
 {
     bool literal = file_needs_protocol_3(p->file);
     struct pickle_hooks hooks = {.user = p, .keep_entry = plan_edit_entry, .has_literal_names = literal};
-    size_t size = (size_t)ta->z->entries[i].usize;
+    size_t size = (size_t)ta->z->entries[index].usize;
     bool fits_in_place;
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = pickle_write_filled(p->file->root, &hooks, size, &b, &fits_in_place, err);
     if (st == CKPT_OK)
-        st = make_patches(ta, i, arena_str(p->a, buf_view(&b)), fits_in_place, out, err);
+        st = make_patches(ta, index, arena_str(p->a, buf_view(&b)), fits_in_place, out, err);
     buf_free(&b);
     return st;
 }
@@ -100,12 +100,13 @@ ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *er
  * directory give it different names. If neither is so, no edit was interrupted, and the journal is refused.
  * In an archive without CRC-32s this cannot be checked, and the journal is accepted. */
 
-/* find_zip_and_pickle - returns the zip of F and sets *I to the entry of its pickle; NULL: it has none. */
-static zip *find_zip_and_pickle(const ckpt_file *f, size_t *i)
+/* find_zip_and_pickle - returns the zip of F and sets *INDEX to the entry of its pickle; NULL: it has
+ * none. */
+static zip *find_zip_and_pickle(const ckpt_file *f, size_t *index)
 {
     ckpt_error ignored;
     struct torch_archive *ta = f->container;
-    return torch_archive_require(ta, "data.pkl", i, &ignored) == CKPT_OK ? ta->z : NULL;
+    return torch_archive_require(ta, "data.pkl", index, &ignored) == CKPT_OK ? ta->z : NULL;
 }
 
 /* is_half_changed - returns true if an interrupted edit of OLD may have made CURRENT. */

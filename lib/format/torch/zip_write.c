@@ -39,15 +39,16 @@ struct archive_copy {
     struct convert_tally *tallies; /* [k]: of the cast of storage k; NULL: nothing is cast */
 };
 
-/* get_source_offset - returns the file offset of S in the input; CKPT_NO_OFFSET if its bytes are not cloned,
- * because they are few or other bytes are written. */
-static uint64_t get_source_offset(const struct torch_writer *w, const struct storage *s)
+/* get_source_offset - returns the file offset of STORAGE in the input; CKPT_NO_OFFSET if its bytes are not
+ * cloned, because they are few or other bytes are written. */
+static uint64_t get_source_offset(const struct torch_writer *writer, const struct storage *storage)
 {
     ckpt_error ignored;
-    bool can_clone = s->src && !s->swap_width && s->nbytes >= SINK_CLONE_LEAST && !torch_find_cast(w, s);
-    if (!can_clone || source_locate(s->src, &ignored) != CKPT_OK)
+    bool can_clone = storage->src && !storage->swap_width && storage->nbytes >= SINK_CLONE_LEAST &&
+                     !torch_find_cast(writer, storage);
+    if (!can_clone || source_locate(storage->src, &ignored) != CKPT_OK)
         return CKPT_NO_OFFSET;
-    return source_pos(s->src, s->off);
+    return source_pos(storage->src, storage->off);
 }
 
 /* name_storage - writes "data/NUMBER" to NAME. Returns its length. */
@@ -72,23 +73,23 @@ static void describe_member(const void *user, size_t number, struct zip_output_m
     name_storage(number, member->name);
 }
 
-static struct copy_item get_copy_item(const void *user, size_t i)
+static struct copy_item get_copy_item(const void *user, size_t index)
 {
     const struct archive_copy *copy = user;
-    const struct torch_cast *cast = torch_find_cast(copy->w, copy->w->storages[i]);
-    uint64_t header = copy->header_offsets[i];
-    return (struct copy_item){.storage = copy->w->storages[i],
+    const struct torch_cast *cast = torch_find_cast(copy->w, copy->w->storages[index]);
+    uint64_t header = copy->header_offsets[index];
+    return (struct copy_item){.storage = copy->w->storages[index],
                               .from = cast ? cast->from : CKPT_DT_NONE,
                               .to = cast ? cast->to : CKPT_DT_NONE,
-                              .offset = header + copy->header_sizes[i],
+                              .offset = header + copy->header_sizes[index],
                               .crc_offset = header + ZIP_LOCAL_CRC};
 }
 
-static ckpt_status put_member_header(const void *user, size_t i, buf *out, ckpt_error *err)
+static ckpt_status put_member_header(const void *user, size_t index, buf *out, ckpt_error *err)
 {
     const struct archive_copy *copy = user;
     struct zip_output_member member;
-    describe_member(copy, i, &member);
+    describe_member(copy, index, &member);
     return zip_put_output_header(copy->zw, &member, out, err);
 }
 
@@ -132,16 +133,16 @@ static ckpt_status copy_storages(struct archive_copy *copy, sink *out, ckpt_erro
     return torch_zip_report_casts(copy->w, copy->tallies, err);
 }
 
-static ckpt_status compute_archive_size(const struct torch_writer *w, uint64_t *total, ckpt_error *err)
+static ckpt_status compute_archive_size(const struct torch_writer *writer, uint64_t *total, ckpt_error *err)
 {
     struct zip_layout l = {0};
-    bool ok = zip_layout_add_member(&l, TOP, strlen(PICKLE), w->pickle.len, CKPT_NO_OFFSET) &&
+    bool ok = zip_layout_add_member(&l, TOP, strlen(PICKLE), writer->pickle.len, CKPT_NO_OFFSET) &&
               zip_layout_add_member(&l, TOP, strlen(BYTEORDER), strlen(ENDIANNESS), CKPT_NO_OFFSET);
-    for (size_t i = 0; ok && i < w->nstorages; i++) {
+    for (size_t i = 0; ok && i < writer->nstorages; i++) {
         char name[ZIP_NAME];
-        const struct storage *s = w->storages[i];
-        ok = zip_layout_add_member(&l, TOP, name_storage(i, name), torch_zip_storage_size(w, s),
-                                   get_source_offset(w, s));
+        const struct storage *s = writer->storages[i];
+        ok = zip_layout_add_member(&l, TOP, name_storage(i, name), torch_zip_storage_size(writer, s),
+                                   get_source_offset(writer, s));
     }
     ok = ok && zip_layout_add_member(&l, TOP, strlen(VERSION), strlen(VERSION_3), CKPT_NO_OFFSET) &&
          zip_layout_get_size(&l, total);
@@ -166,34 +167,36 @@ struct written_source {
     sink *out;
 };
 
-static ckpt_status written_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status written_source_read(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
-    return sink_read(((struct written_source *)s)->out, off, out, n, err);
+    return sink_read(((struct written_source *)src)->out, off, out, nbytes, err);
 }
 
-static void written_source_close(source *s) { (void)s; }
+static void written_source_close(source *src) { (void)src; }
 
 static const struct source_ops written_source_ops = {.read_at = written_source_read,
                                                      .close = written_source_close};
 
-/* check_member - fails unless E is the member that was written as entry I. */
-static ckpt_status check_member(void *user, size_t i, const struct zip_entry *e, ckpt_error *err)
+/* check_member - fails unless ENTRY is the member that was written as entry INDEX. */
+static ckpt_status check_member(void *user, size_t index, const struct zip_entry *entry, ckpt_error *err)
 {
     static const char *const fixed_names[] = {PICKLE, BYTEORDER, VERSION};
     const struct archive_copy *copy = user;
     size_t n = copy->w->nstorages;
-    struct zip_output_member member = {
-        .size = strlen(i == 1 ? ENDIANNESS : VERSION_3), .crc = e->crc, .header_offset = e->header_offset};
-    if (i >= 2 && i < n + 2)
-        describe_member(copy, i - 2, &member);
+    struct zip_output_member member = {.size = strlen(index == 1 ? ENDIANNESS : VERSION_3),
+                                       .crc = entry->crc,
+                                       .header_offset = entry->header_offset};
+    if (index >= 2 && index < n + 2)
+        describe_member(copy, index - 2, &member);
     else
-        (void)snprintf(member.name, sizeof member.name, "%s", fixed_names[i < 2 ? i : 2]);
-    ckpt_str name = e->name;
+        (void)snprintf(member.name, sizeof member.name, "%s", fixed_names[index < 2 ? index : 2]);
+    ckpt_str name = entry->name;
     bool same = str_starts(name, STR_LIT(TOP "/")) && str_is(str_skip(name, sizeof TOP), member.name) &&
-                e->method == ZIP_STORED && e->header_offset == member.header_offset && e->crc == member.crc &&
-                (i == 0 || e->csize == member.size); /* the pickle, entry 0, was freed */
+                entry->method == ZIP_STORED && entry->header_offset == member.header_offset &&
+                entry->crc == member.crc &&
+                (index == 0 || entry->csize == member.size); /* the pickle, entry 0, was freed */
     return same ? CKPT_OK
-                : fail(err, CKPT_EIO, e->header_offset,
+                : fail(err, CKPT_EIO, entry->header_offset,
                        "what was written reads back as another member than \"%s\"", member.name);
 }
 
@@ -231,10 +234,10 @@ static ckpt_status write_file(struct archive_copy *copy, uint64_t size, ckpt_err
     return sink_end(out, write_archive(copy, out, size, err), err);
 }
 
-static ckpt_status write_output(struct torch_writer *w, uint64_t size, ckpt_error *err)
+static ckpt_status write_output(struct torch_writer *writer, uint64_t size, ckpt_error *err)
 {
-    struct archive_copy copy = {.w = w};
-    ckpt_status st = w->opts->dry_run ? copy_storages(&copy, NULL, err) : write_file(&copy, size, err);
+    struct archive_copy copy = {.w = writer};
+    ckpt_status st = writer->opts->dry_run ? copy_storages(&copy, NULL, err) : write_file(&copy, size, err);
     free(copy.header_offsets);
     free(copy.header_sizes);
     free(copy.crcs);
@@ -250,31 +253,32 @@ static ckpt_status check_not_empty(const ckpt_plan *p, size_t tensors, ckpt_erro
     return plan_fail_no_tensors(p, err);
 }
 
-static ckpt_status approve_pickle(const struct torch_writer *w, ckpt_error *err)
+static ckpt_status approve_pickle(const struct torch_writer *writer, ckpt_error *err)
 {
     ckpt_file *f = NULL;
     uint64_t next;
-    if (!w->p->approve)
+    if (!writer->p->approve)
         return CKPT_OK;
-    source *src = source_mem(w->pickle.data, w->pickle.len, CKPT_NO_OFFSET);
-    CKPT_TRY(src ? file_new(w->p->file->path, src, &w->p->file->limits, &f, err) : fail_memory(err));
+    source *src = source_mem(writer->pickle.data, writer->pickle.len, CKPT_NO_OFFSET);
+    CKPT_TRY(src ? file_new(writer->p->file->path, src, &writer->p->file->limits, &f, err)
+                 : fail_memory(err));
     struct pickle_facts *facts = file_add_pickle(f, str_of("", 0));
     ckpt_status st = facts ? pickle_read(f->a, src, 0, src->size, facts, &f->root, &next, err)
                            : fail_memory(err);
     f->loading.by = "torch.load";
     if (st == CKPT_OK)
-        st = w->p->approve(f, err);
+        st = writer->p->approve(f, err);
     file_free(f);
     return st;
 }
 
 /* free_node_maps - frees the maps that only torch_zip_pickle uses, before the storages are copied. */
-static void free_node_maps(struct torch_writer *w)
+static void free_node_maps(struct torch_writer *writer)
 {
-    map_free(w->storage_of);
-    map_free(w->replacement_of);
-    map_free(w->mask_of);
-    w->storage_of = w->replacement_of = w->mask_of = NULL;
+    map_free(writer->storage_of);
+    map_free(writer->replacement_of);
+    map_free(writer->mask_of);
+    writer->storage_of = writer->replacement_of = writer->mask_of = NULL;
 }
 
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)

@@ -43,17 +43,17 @@ void zarr_arrays_end(struct zarr_arrays *arrays) { block_cache_unref(arrays->cac
 
 /* ------------------------------------------------------------------------- metadata */
 
-/* find_metadata - sets *I to the entry with the metadata of the array; *V3: they are of version 3. */
-static ckpt_status find_metadata(struct assembly *array, size_t *i, bool *v3)
+/* find_metadata - sets *INDEX to the entry with the metadata of the array; *V3: they are of version 3. */
+static ckpt_status find_metadata(struct assembly *array, size_t *index, bool *v3)
 {
     const struct store *store = array->from->store;
     static const char *const names[] = {ZARR_V2, ZARR_V3};
     for (unsigned k = 0; k < 2; k++) {
         ckpt_str key = ARENA_CONCAT(array->a, array->from->prefix, str_c(names[k]));
         CKPT_TRY_ALLOC(key.ptr, array->err);
-        *i = store_find(store, key);
+        *index = store_find(store, key);
         *v3 = k;
-        if (*i < store->db.n && str_eq(store->db.entries[*i].key, key))
+        if (*index < store->db.n && str_eq(store->db.entries[*index].key, key))
             return CKPT_OK;
     }
     return fail(array->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
@@ -142,21 +142,21 @@ static ckpt_status add_shard(struct assembly *array, const uint64_t *at, const s
     return CKPT_OK;
 }
 
-/* add_entry - adds the pieces in entry I of the store, if it is a chunk or shard. */
-static ckpt_status add_entry(struct assembly *array, size_t i)
+/* add_entry - adds the pieces in entry INDEX of the store, if it is a chunk or shard. */
+static ckpt_status add_entry(struct assembly *array, size_t index)
 {
     uint64_t at[ZARR_DIMS];
     struct stored_chunk chunk;
     struct store *store = array->from->store;
-    if (!zarr_is_chunk_key(&array->meta, str_skip(store->db.entries[i].key, array->from->prefix.len), at))
+    if (!zarr_is_chunk_key(&array->meta, str_skip(store->db.entries[index].key, array->from->prefix.len), at))
         return CKPT_OK;
     source **held = arena_append(array->a, &array->held_sources, &array->nheld, &array->cap_held,
                                  sizeof(source *));
     CKPT_TRY_ALLOC(held, array->err);
     *held = NULL;
-    CKPT_TRY(store_find_bytes(store, i, held, &chunk.offset, &chunk.nbytes));
+    CKPT_TRY(store_find_bytes(store, index, held, &chunk.offset, &chunk.nbytes));
     chunk.src = *held;
-    chunk.file = store_file_path(store, i);
+    chunk.file = store_file_path(store, index);
     return array->meta.is_sharded ? add_shard(array, at, &chunk) : add_piece(array, at, &chunk);
 }
 
@@ -252,32 +252,33 @@ static ckpt_status assemble(struct zarr_arrays *arrays, const struct zarr_source
 
 /* --------------------------------------------------------------------------- tensors */
 
-/* add_tensor - adds a tensor, sets *T to it, and *NODE to a node whose offset is its index. */
-static ckpt_status add_tensor(struct zarr_arrays *arrays, ckpt_value **node, struct zarr_tensor **t)
+/* add_tensor - adds a tensor, sets *TENSOR to it, and *NODE to a node whose offset is its index. */
+static ckpt_status add_tensor(struct zarr_arrays *arrays, ckpt_value **node, struct zarr_tensor **tensor)
 {
     *node = value_new(arrays->f->a, CKPT_V_TENSOR, arrays->ntensors);
-    *t = *node ? arena_append(arrays->f->a, &arrays->tensors, &arrays->ntensors, &arrays->cap, sizeof **t)
-               : NULL;
-    if (!*t)
+    *tensor = *node ? arena_append(arrays->f->a, &arrays->tensors, &arrays->ntensors, &arrays->cap,
+                                   sizeof **tensor)
+                    : NULL;
+    if (!*tensor)
         return fail_memory(arrays->err);
-    **t = (struct zarr_tensor){.joined.storage = CKPT_NO_STORAGE};
+    **tensor = (struct zarr_tensor){.joined.storage = CKPT_NO_STORAGE};
     return CKPT_OK;
 }
 
-/* list_unsupported - makes T, the array NAME, a row without data, for the reason in the error; in salvage it
- * is lost. */
-static ckpt_status list_unsupported(struct zarr_arrays *arrays, ckpt_str name, struct zarr_tensor *t)
+/* list_unsupported - makes TENSOR, the array NAME, a row without data, for the reason in the error; in
+ * salvage it is lost. */
+static ckpt_status list_unsupported(struct zarr_arrays *arrays, ckpt_str name, struct zarr_tensor *tensor)
 {
-    struct storage lost = {.key = name, .dtype = (uint8_t)t->joined.dtype};
+    struct storage lost = {.key = name, .dtype = (uint8_t)tensor->joined.dtype};
     const ckpt_error why = *arrays->err;
     if (!arrays->nunsupported++)
         arrays->first_unsupported = name;
     if (arrays->f->salvage) {
         CKPT_TRY(table_set_lost(&arrays->f->table, &lost, &why, arrays->err));
-        return table_add_storage(&arrays->f->table, &lost, &t->joined.storage, arrays->err);
+        return table_add_storage(&arrays->f->table, &lost, &tensor->joined.storage, arrays->err);
     }
-    t->why_unreadable = arena_str(arrays->f->a, str_c(why.what));
-    return t->why_unreadable.ptr ? CKPT_OK : fail_memory(arrays->err);
+    tensor->why_unreadable = arena_str(arrays->f->a, str_c(why.what));
+    return tensor->why_unreadable.ptr ? CKPT_OK : fail_memory(arrays->err);
 }
 
 /* get_swap_unit - returns how many bytes of an element are swapped together; 0: it is little-endian. */
@@ -308,13 +309,13 @@ ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source 
     return sharded_storage_accept_fault(arrays->f, from->name, t->dtype, st, &t->storage, arrays->err);
 }
 
-ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size_t i, ckpt_value **node)
+ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size_t index, ckpt_value **node)
 {
     struct zarr_tensor *tensor;
-    struct storage storage = {.key = store->db.entries[i].key, .dtype = CKPT_DT_U8};
+    struct storage storage = {.key = store->db.entries[index].key, .dtype = CKPT_DT_U8};
     CKPT_TRY(add_tensor(arrays, node, &tensor));
     struct joined_tensor *t = &tensor->joined;
-    ckpt_status st = store_find_bytes(store, i, &storage.src, &storage.off, &storage.nbytes);
+    ckpt_status st = store_find_bytes(store, index, &storage.src, &storage.off, &storage.nbytes);
     uint64_t *shape = arena_array(arrays->f->a, 1, sizeof *shape);
     CKPT_TRY_ALLOC(shape, arrays->err);
     *shape = storage.nbytes;
@@ -361,12 +362,12 @@ ckpt_status zarr_read_scalar(struct zarr_arrays *arrays, const struct zarr_sourc
 
 /* ------------------------------------------------------------------------------ graph */
 
-static bool describe(void *user, const ckpt_value *v, struct row *row)
+static bool describe(void *user, const ckpt_value *value, struct row *row)
 {
     const struct zarr_arrays *arrays = user;
-    if (v->type != CKPT_V_TENSOR || value_offset(v) >= arrays->ntensors)
+    if (value->type != CKPT_V_TENSOR || value_offset(value) >= arrays->ntensors)
         return false;
-    const struct zarr_tensor *t = &arrays->tensors[value_offset(v)];
+    const struct zarr_tensor *t = &arrays->tensors[value_offset(value)];
     joined_tensor_describe(arrays->f, &t->joined, row);
     if (t->why_unreadable.len) {
         row->t.kind = CKPT_OPAQUE;

@@ -44,8 +44,8 @@ ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source 
 /* zarr_read_scalar - sets *NODE to the number in the array FROM. If that has dimensions, or a dtype that no
  * number of the graph has, does what zarr_add_array does. *NODE is NULL if the number is lost. */
 ckpt_status zarr_read_scalar(struct zarr_arrays *arrays, const struct zarr_source *from, ckpt_value **node);
-/* zarr_add_bytes - sets *NODE to a new tensor of bytes for the value of entry I of STORE. */
-ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size_t i, ckpt_value **node);
+/* zarr_add_bytes - sets *NODE to a new tensor of bytes for the value of entry INDEX of STORE. */
+ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size_t index, ckpt_value **node);
 /* zarr_arrays_make_graph - makes ROOT, which holds the nodes of all arrays, the graph of the file, and adds
  * its tensors to the table. */
 ckpt_status zarr_arrays_make_graph(struct zarr_arrays *arrays, ckpt_value *root);

@@ -79,25 +79,27 @@ static bool read_step_number(ckpt_str name, uint64_t *out)
     return str_find(name, STR_LIT(UNFINISHED), 0) == SIZE_MAX && str_uint(str_after_last(name, '_'), out);
 }
 
-static bool is_finished_step(const struct probe *p, ckpt_str name)
+static bool is_finished_step(const struct probe *probe, ckpt_str name)
 {
     uint64_t n;
-    return read_step_number(name, &n) && (has_file(p->archive, p->path, name, STEP_METADATA, p->no_memory) ||
-                                          has_file(p->archive, p->path, name, ITEM_METADATA, p->no_memory));
+    return read_step_number(name, &n) &&
+           (has_file(probe->archive, probe->path, name, STEP_METADATA, probe->no_memory) ||
+            has_file(probe->archive, probe->path, name, ITEM_METADATA, probe->no_memory));
 }
 
-/* find_last_step - sets *NAME to the step of P with the greatest number, and *N to the number of steps. */
-static bool find_last_step(const struct probe *p, ckpt_str *name, size_t *n)
+/* find_last_step - sets *NAME to the step of PROBE with the greatest number, and *COUNT to the number of
+ * steps. */
+static bool find_last_step(const struct probe *probe, ckpt_str *name, size_t *count)
 {
     uint64_t best = 0, number;
-    *n = 0;
-    for (size_t i = 0; i < p->nnames; i++)
-        if (is_finished_step(p, p->names[i]) && read_step_number(p->names[i], &number) &&
-            (!(*n)++ || number > best)) {
+    *count = 0;
+    for (size_t i = 0; i < probe->nnames; i++)
+        if (is_finished_step(probe, probe->names[i]) && read_step_number(probe->names[i], &number) &&
+            (!(*count)++ || number > best)) {
             best = number;
-            *name = p->names[i];
+            *name = probe->names[i];
         }
-    return *n > 0;
+    return *count > 0;
 }
 
 static bool is_unfinished_save(const char *path)
@@ -108,25 +110,27 @@ static bool is_unfinished_save(const char *path)
     return str_find(str_after_last(str_of(path, n), '/'), STR_LIT(UNFINISHED), 0) != SIZE_MAX;
 }
 
-static bool is_item(const struct probe *p)
+static bool is_item(const struct probe *probe)
 {
-    return probe_has(p, ITEM_METADATA) ||
-           (probe_has(p, OCDBT_MANIFEST) && (probe_has(p, "_sharding") || probe_has(p, "array_metadatas")));
+    return probe_has(probe, ITEM_METADATA) ||
+           (probe_has(probe, OCDBT_MANIFEST) &&
+            (probe_has(probe, "_sharding") || probe_has(probe, "array_metadatas")));
 }
 
-static bool probe(const struct probe *p)
+static bool probe(const struct probe *this_probe)
 {
     ckpt_str name;
     size_t n;
-    return p->is_folder && (is_item(p) || probe_has(p, STEP_METADATA) || is_unfinished_save(p->path) ||
-                            find_last_step(p, &name, &n));
+    return this_probe->is_folder &&
+           (is_item(this_probe) || probe_has(this_probe, STEP_METADATA) ||
+            is_unfinished_save(this_probe->path) || find_last_step(this_probe, &name, &n));
 }
 
 /* --------------------------------------------------------------------------- values */
 
-static const ckpt_value *get_field(const ckpt_value *v, const char *key)
+static const ckpt_value *get_field(const ckpt_value *value, const char *key)
 {
-    return v && v->type == CKPT_V_DICT ? value_get(v, key) : NULL;
+    return value && value->type == CKPT_V_DICT ? value_get(value, key) : NULL;
 }
 
 static ckpt_status read_json(struct orbax *orbax, const char *name, ckpt_value **out)
@@ -186,9 +190,10 @@ static ckpt_status read_value(struct orbax *orbax, ckpt_str name, ckpt_str type,
 
 /* ----------------------------------------------------------------------------- tree */
 
-/* read_path - sets *OUT to a path of *N elements: that of the item, then KEYS, a list of keys with their
+/* read_path - sets *OUT to a path of *COUNT elements: that of the item, then KEYS, a list of keys with their
  * types. */
-static ckpt_status read_path(struct orbax *orbax, const ckpt_value *keys, ckpt_path_elem **out, uint32_t *n)
+static ckpt_status read_path(struct orbax *orbax, const ckpt_value *keys, ckpt_path_elem **out,
+                             uint32_t *count)
 {
     uint32_t before = 1 + orbax->is_named, nkeys = keys && keys->type == CKPT_V_LIST ? value_count(keys) : 0;
     if (!keys || keys->type != CKPT_V_LIST || nkeys > orbax->f->limits.max_depth - 2)
@@ -214,19 +219,19 @@ static ckpt_status read_path(struct orbax *orbax, const ckpt_value *keys, ckpt_p
         if (!(elem->str = arena_str(orbax->f->a, elem->str)).ptr) /* with a NUL after it, as names have */
             return fail_memory(orbax->err);
     }
-    *n = before + nkeys;
+    *count = before + nkeys;
     return CKPT_OK;
 }
 
-/* read_entry - adds the value that V, an entry of the tree, describes. */
-static ckpt_status read_entry(struct orbax *orbax, const ckpt_value *v)
+/* read_entry - adds the value that VALUE, an entry of the tree, describes. */
+static ckpt_status read_entry(struct orbax *orbax, const ckpt_value *value)
 {
     ckpt_path_elem *path = NULL;
     uint32_t n = 0, before = 1 + orbax->is_named;
     ckpt_value *node = NULL;
     ckpt_str type;
-    CKPT_TRY(read_path(orbax, get_field(v, "key_metadata"), &path, &n));
-    if (!value_text(get_field(get_field(v, "value_metadata"), "value_type"), &type))
+    CKPT_TRY(read_path(orbax, get_field(value, "key_metadata"), &path, &n));
+    if (!value_text(get_field(get_field(value, "value_metadata"), "value_type"), &type))
         return fail(orbax->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a value without {a} {=value_type}");
     ckpt_str name = path_join(orbax->f->a, path + before, n - before);
     CKPT_TRY_ALLOC(name.ptr, orbax->err);

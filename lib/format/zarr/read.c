@@ -30,25 +30,26 @@ struct zarr_folder {
     size_t nattributes, cap;
 };
 
-static bool probe_zarr(const struct probe *p)
+static bool probe_zarr(const struct probe *probe)
 {
-    return probe_has(p, ZARR_V2) || probe_has(p, ZARR_V3) || probe_has(p, ZARR_GROUP_V2);
+    return probe_has(probe, ZARR_V2) || probe_has(probe, ZARR_V3) || probe_has(probe, ZARR_GROUP_V2);
 }
-static bool probe_ocdbt(const struct probe *p) { return probe_has(p, OCDBT_MANIFEST); }
+static bool probe_ocdbt(const struct probe *probe) { return probe_has(probe, OCDBT_MANIFEST); }
 
-static ckpt_status put_node(struct zarr_folder *z, ckpt_str name, ckpt_value *node)
+static ckpt_status put_node(struct zarr_folder *folder, ckpt_str name, ckpt_value *node)
 {
-    ckpt_value *key = value_str(z->arrays.f->a, name);
-    bool done = key && value_put(z->arrays.f->a, z->root, key, node) && map_put(z->names, name, 0, NULL);
-    return done ? CKPT_OK : fail_memory(z->arrays.err);
+    ckpt_value *key = value_str(folder->arrays.f->a, name);
+    bool done = key && value_put(folder->arrays.f->a, folder->root, key, node) &&
+                map_put(folder->names, name, 0, NULL);
+    return done ? CKPT_OK : fail_memory(folder->arrays.err);
 }
 
-static ckpt_status add_keys(struct zarr_folder *z)
+static ckpt_status add_keys(struct zarr_folder *folder)
 {
-    for (size_t i = 0; i < z->store.db.n; i++) {
+    for (size_t i = 0; i < folder->store.db.n; i++) {
         ckpt_value *node;
-        CKPT_TRY(zarr_add_bytes(&z->arrays, &z->store, i, &node));
-        CKPT_TRY(put_node(z, z->store.db.entries[i].key, node));
+        CKPT_TRY(zarr_add_bytes(&folder->arrays, &folder->store, i, &node));
+        CKPT_TRY(put_node(folder, folder->store.db.entries[i].key, node));
     }
     return CKPT_OK;
 }
@@ -65,145 +66,149 @@ static bool is_file_of_node(ckpt_str key, const char *name, ckpt_str *prefix)
     return !prefix->len || str_ends(*prefix, STR_LIT("/"));
 }
 
-static bool has_entry(const struct zarr_folder *z, ckpt_str key)
+static bool has_entry(const struct zarr_folder *folder, ckpt_str key)
 {
-    size_t i = store_find(&z->store, key);
-    return i < z->store.db.n && str_eq(z->store.db.entries[i].key, key);
+    size_t i = store_find(&folder->store, key);
+    return i < folder->store.db.n && str_eq(folder->store.db.entries[i].key, key);
 }
 
-static ckpt_status add_array(struct zarr_folder *z, ckpt_str prefix)
+static ckpt_status add_array(struct zarr_folder *folder, ckpt_str prefix)
 {
     ckpt_value *node;
-    ckpt_str name = arena_str(z->arrays.f->a, str_of(prefix.ptr, prefix.len - (prefix.len > 0)));
-    const struct zarr_source from = {&z->store, prefix, name, MISSING_FILL};
-    CKPT_TRY(name.ptr ? CKPT_OK : fail_memory(z->arrays.err));
-    CKPT_TRY(zarr_add_array(&z->arrays, &from, &node));
-    return put_node(z, from.name, node);
+    ckpt_str name = arena_str(folder->arrays.f->a, str_of(prefix.ptr, prefix.len - (prefix.len > 0)));
+    const struct zarr_source from = {&folder->store, prefix, name, MISSING_FILL};
+    CKPT_TRY(name.ptr ? CKPT_OK : fail_memory(folder->arrays.err));
+    CKPT_TRY(zarr_add_array(&folder->arrays, &from, &node));
+    return put_node(folder, from.name, node);
 }
 
-/* keep_attributes - keeps the attributes V of the group or array at PREFIX, if V is a dict. */
-static ckpt_status keep_attributes(struct zarr_folder *z, ckpt_str prefix, const ckpt_value *v)
+/* keep_attributes - keeps the attributes VALUE of the group or array at PREFIX, if VALUE is a dict. */
+static ckpt_status keep_attributes(struct zarr_folder *folder, ckpt_str prefix, const ckpt_value *value)
 {
-    arena *a = z->arrays.f->a;
+    arena *a = folder->arrays.f->a;
     uint32_t n = 0;
-    const value_pair *pairs = v && v->type == CKPT_V_DICT ? value_pairs(v, &n) : NULL;
+    const value_pair *pairs = value && value->type == CKPT_V_DICT ? value_pairs(value, &n) : NULL;
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str key = str_of("", 0);
         (void)value_text(pairs[i].key, &key);
         ckpt_str path = str_of(prefix.ptr, prefix.len - (prefix.len > 0));
         ckpt_str name = ARENA_CONCAT(a, path, STR_LIT("@"), key);
         value_pair kept = {.key = name.ptr ? value_str(a, name) : NULL, .val = pairs[i].val};
-        if (!kept.key || !arena_push(a, &z->attributes, &z->nattributes, &z->cap, &kept, sizeof kept))
-            return fail_memory(z->arrays.err);
+        if (!kept.key ||
+            !arena_push(a, &folder->attributes, &folder->nattributes, &folder->cap, &kept, sizeof kept))
+            return fail_memory(folder->arrays.err);
     }
     return CKPT_OK;
 }
 
-/* read_object - sets *OUT to the JSON object that is entry I, the file NAME of a node. */
-static ckpt_status read_object(struct zarr_folder *z, size_t i, const char *name, ckpt_value **out)
+/* read_object - sets *OUT to the JSON object that is entry INDEX, the file NAME of a node. */
+static ckpt_status read_object(struct zarr_folder *folder, size_t index, const char *name, ckpt_value **out)
 {
     ckpt_str text;
-    CKPT_TRY(store_read_text(&z->store, i, &text));
-    ckpt_status st = json_read_value(text, 0, z->arrays.f->a, out, z->arrays.err);
+    CKPT_TRY(store_read_text(&folder->store, index, &text));
+    ckpt_status st = json_read_value(text, 0, folder->arrays.f->a, out, folder->arrays.err);
     if (st == CKPT_OK && (*out)->type != CKPT_V_DICT)
-        st = fail(z->arrays.err, CKPT_EFORMAT, 0, "the JSON is {not an object}; {=an object} was expected");
-    return prefix_where_if_failed(st, str_c(name), z->arrays.err);
+        st = fail(folder->arrays.err, CKPT_EFORMAT, 0,
+                  "the JSON is {not an object}; {=an object} was expected");
+    return prefix_where_if_failed(st, str_c(name), folder->arrays.err);
 }
 
-/* read_v3_node - reads entry I, the zarr.json of the group or array at PREFIX. */
-static ckpt_status read_v3_node(struct zarr_folder *z, size_t i, ckpt_str prefix)
+/* read_v3_node - reads entry INDEX, the zarr.json of the group or array at PREFIX. */
+static ckpt_status read_v3_node(struct zarr_folder *folder, size_t index, ckpt_str prefix)
 {
     ckpt_value *json;
-    ckpt_str type, both = ARENA_CONCAT(z->arrays.f->a, prefix, STR_LIT(ZARR_V2));
-    CKPT_TRY_ALLOC(both.ptr, z->arrays.err);
-    if (has_entry(z, both))
+    ckpt_str type, both = ARENA_CONCAT(folder->arrays.f->a, prefix, STR_LIT(ZARR_V2));
+    CKPT_TRY_ALLOC(both.ptr, folder->arrays.err);
+    if (has_entry(folder, both))
         return CKPT_OK;
-    CKPT_TRY(read_object(z, i, ZARR_V3, &json));
+    CKPT_TRY(read_object(folder, index, ZARR_V3, &json));
     if (!value_text(value_get(json, "node_type"), &type) ||
         (!str_is(type, "group") && !str_is(type, "array")))
-        return prefix_where_if_failed(
-            fail(z->arrays.err, CKPT_EFORMAT, 0, "{no type} of the node; {=group or array} was expected"),
-            STR_LIT(ZARR_V3), z->arrays.err);
-    CKPT_TRY(keep_attributes(z, prefix, value_get(json, "attributes")));
-    return str_is(type, "array") ? add_array(z, prefix) : CKPT_OK;
+        return prefix_where_if_failed(fail(folder->arrays.err, CKPT_EFORMAT, 0,
+                                           "{no type} of the node; {=group or array} was expected"),
+                                      STR_LIT(ZARR_V3), folder->arrays.err);
+    CKPT_TRY(keep_attributes(folder, prefix, value_get(json, "attributes")));
+    return str_is(type, "array") ? add_array(folder, prefix) : CKPT_OK;
 }
 
-/* read_entry - reads entry I of the store, if it has the metadata of a group or array. */
-static ckpt_status read_entry(struct zarr_folder *z, size_t i)
+/* read_entry - reads entry INDEX of the store, if it has the metadata of a group or array. */
+static ckpt_status read_entry(struct zarr_folder *folder, size_t index)
 {
-    ckpt_str prefix, key = z->store.db.entries[i].key;
+    ckpt_str prefix, key = folder->store.db.entries[index].key;
     ckpt_value *json;
     if (is_file_of_node(key, ZARR_V2, &prefix))
-        return add_array(z, prefix);
+        return add_array(folder, prefix);
     if (is_file_of_node(key, ZARR_V3, &prefix))
-        return read_v3_node(z, i, prefix);
+        return read_v3_node(folder, index, prefix);
     if (!is_file_of_node(key, ZARR_ATTRIBUTES, &prefix))
         return CKPT_OK;
-    CKPT_TRY(read_object(z, i, ZARR_ATTRIBUTES, &json));
-    return keep_attributes(z, prefix, json);
+    CKPT_TRY(read_object(folder, index, ZARR_ATTRIBUTES, &json));
+    return keep_attributes(folder, prefix, json);
 }
 
-static ckpt_status add_attributes(struct zarr_folder *z)
+static ckpt_status add_attributes(struct zarr_folder *folder)
 {
     ckpt_str name;
-    for (size_t i = 0; i < z->nattributes; i++) {
-        bool is_tensor = value_text(z->attributes[i].key, &name) && map_get(z->names, name) != MAP_NONE;
+    for (size_t i = 0; i < folder->nattributes; i++) {
+        bool is_tensor = value_text(folder->attributes[i].key, &name) &&
+                         map_get(folder->names, name) != MAP_NONE;
         if (is_tensor)
-            file_notice(z->arrays.f, "\"%.*s\" is a tensor and an attribute: the attribute is left out",
+            file_notice(folder->arrays.f, "\"%.*s\" is a tensor and an attribute: the attribute is left out",
                         STR_ARG(name));
-        else if (!value_put(z->arrays.f->a, z->root, z->attributes[i].key, z->attributes[i].val))
-            return fail_memory(z->arrays.err);
+        else if (!value_put(folder->arrays.f->a, folder->root, folder->attributes[i].key,
+                            folder->attributes[i].val))
+            return fail_memory(folder->arrays.err);
     }
     return CKPT_OK;
 }
 
-static ckpt_status read_group(struct zarr_folder *z)
+static ckpt_status read_group(struct zarr_folder *folder)
 {
-    ckpt_file *f = z->arrays.f;
-    z->arrays.lists_unsupported = true;
-    for (size_t i = 0; i < z->store.db.n; i++) {
-        ckpt_status st = read_entry(z, i);
-        if (st != CKPT_OK && store_file_path(&z->store, i))
-            error_add_file(z->arrays.err, store_file_path(&z->store, i));
-        CKPT_TRY(file_report_lost(f, st, z->store.db.entries[i].key, z->arrays.err));
+    ckpt_file *f = folder->arrays.f;
+    folder->arrays.lists_unsupported = true;
+    for (size_t i = 0; i < folder->store.db.n; i++) {
+        ckpt_status st = read_entry(folder, i);
+        if (st != CKPT_OK && store_file_path(&folder->store, i))
+            error_add_file(folder->arrays.err, store_file_path(&folder->store, i));
+        CKPT_TRY(file_report_lost(f, st, folder->store.db.entries[i].key, folder->arrays.err));
     }
-    if (z->arrays.nunsupported)
+    if (folder->arrays.nunsupported)
         file_notice(f, "%zu array%s cannot be read, such as \"%.*s\": `ckpt ls -l` has the reasons",
-                    z->arrays.nunsupported, z->arrays.nunsupported == 1 ? "" : "s",
-                    STR_ARG(z->arrays.first_unsupported));
-    return add_attributes(z);
+                    folder->arrays.nunsupported, folder->arrays.nunsupported == 1 ? "" : "s",
+                    STR_ARG(folder->arrays.first_unsupported));
+    return add_attributes(folder);
 }
 
 /* ------------------------------------------------------------------------------- all */
 
 /* is_group - returns true if the folder is a group: by its .zgroup, or its zarr.json. */
-static bool is_group(struct zarr_folder *z)
+static bool is_group(struct zarr_folder *folder)
 {
     ckpt_error ignored; /* an array's reader reports it */
     ckpt_value *json;
     ckpt_str type, text;
-    size_t i = store_find(&z->store, STR_LIT(ZARR_V3));
-    if (has_entry(z, STR_LIT(ZARR_V2)))
+    size_t i = store_find(&folder->store, STR_LIT(ZARR_V3));
+    if (has_entry(folder, STR_LIT(ZARR_V2)))
         return false;
-    if (!has_entry(z, STR_LIT(ZARR_V3)))
+    if (!has_entry(folder, STR_LIT(ZARR_V3)))
         return true;
-    ckpt_error *err = z->store.err;
-    z->store.err = &ignored;
-    bool read = store_read_text(&z->store, i, &text) == CKPT_OK &&
-                json_read_value(text, 0, z->arrays.f->a, &json, &ignored) == CKPT_OK;
-    z->store.err = err;
+    ckpt_error *err = folder->store.err;
+    folder->store.err = &ignored;
+    bool read = store_read_text(&folder->store, i, &text) == CKPT_OK &&
+                json_read_value(text, 0, folder->arrays.f->a, &json, &ignored) == CKPT_OK;
+    folder->store.err = err;
     return read && json->type == CKPT_V_DICT && value_text(value_get(json, "node_type"), &type) &&
            str_is(type, "group");
 }
 
-static ckpt_status read_nodes(struct zarr_folder *z, bool is_ocdbt)
+static ckpt_status read_nodes(struct zarr_folder *folder, bool is_ocdbt)
 {
-    const struct zarr_source all = {&z->store, {"", 0}, {"", 0}, MISSING_FILL};
-    CKPT_TRY_ALLOC(z->root && z->names, z->arrays.err);
-    CKPT_TRY(store_open(&z->store, is_ocdbt));
+    const struct zarr_source all = {&folder->store, {"", 0}, {"", 0}, MISSING_FILL};
+    CKPT_TRY_ALLOC(folder->root && folder->names, folder->arrays.err);
+    CKPT_TRY(store_open(&folder->store, is_ocdbt));
     if (is_ocdbt)
-        return add_keys(z);
-    return is_group(z) ? read_group(z) : zarr_add_array(&z->arrays, &all, &z->root);
+        return add_keys(folder);
+    return is_group(folder) ? read_group(folder) : zarr_add_array(&folder->arrays, &all, &folder->root);
 }
 
 static ckpt_status read_folder(ckpt_file *f, bool is_ocdbt, ckpt_error *err)

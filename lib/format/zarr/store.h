@@ -18,21 +18,21 @@ struct store {
 };
 
 /* store_open - lists the files in and below the folder or, if IS_OCDBT, reads the database there. The caller
- * sets f, err, folder and trusted of S. */
-ckpt_status store_open(struct store *s, bool is_ocdbt);
-void store_close(struct store *s);
-/* store_find - returns the index of the first entry whose key is not less than KEY; s->db.n: none. */
-size_t store_find(const struct store *s, ckpt_str key);
-/* store_find_bytes - finds the value of entry I: *N bytes at *AT of *SRC, to which the caller gets a
+ * sets f, err, folder and trusted of STORE. */
+ckpt_status store_open(struct store *store, bool is_ocdbt);
+void store_close(struct store *store);
+/* store_find - returns the index of the first entry whose key is not less than KEY; store->db.n: none. */
+size_t store_find(const struct store *store, ckpt_str key);
+/* store_find_bytes - finds the value of entry INDEX: *COUNT bytes at *AT of *SRC, to which the caller gets a
  * reference. */
-ckpt_status store_find_bytes(struct store *s, size_t i, source **src, uint64_t *at, uint64_t *n);
-/* store_file_path - returns the path of the file with the value of entry I, for errors, after
+ckpt_status store_find_bytes(struct store *store, size_t index, source **src, uint64_t *at, uint64_t *count);
+/* store_file_path - returns the path of the file with the value of entry INDEX, for errors, after
  * store_find_bytes. NULL: the value is in a node of the database. */
-const char *store_file_path(const struct store *s, size_t i);
-/* store_read_text - reads the value of entry I to *TEXT, in the arena of the file. Refuses more bytes than
- * max_header. */
-ckpt_status store_read_text(struct store *s, size_t i, ckpt_str *text);
+const char *store_file_path(const struct store *store, size_t index);
+/* store_read_text - reads the value of entry INDEX to *TEXT, in the arena of the file. Refuses more bytes
+ * than max_header. */
+ckpt_status store_read_text(struct store *store, size_t index, ckpt_str *text);
 /* store_read_file - reads the file NAME of the folder in the same way. CKPT_ENOTFOUND: no such file. */
-ckpt_status store_read_file(struct store *s, ckpt_str name, ckpt_str *text);
+ckpt_status store_read_file(struct store *store, ckpt_str name, ckpt_str *text);
 
 #endif
