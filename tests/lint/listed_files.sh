@@ -8,9 +8,9 @@ sed -n 's/^| `\([^`]*\)` .*/\1/p' lib/README.md | while read -r file; do
     [ -f "lib/$file" ] || [ -f "lib/$file.c" ] || [ -f "lib/$file.h" ] || echo "lib/README.md:1: there is no $file"
 done
 
-known='.ci .clang-format .editorconfig .gitattributes .github .gitignore .gitlab-ci.yml CHANGELOG.md
-       CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md cli completion examples findings lib libckpt.pc.in man
-       tests'
+known='.ci .clang-format .editorconfig .git-blame-ignore-revs .gitattributes .github .gitignore .gitlab-ci.yml
+       CHANGELOG.md CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md cli completion examples findings lib
+       libckpt.pc.in man tests'
 git ls-files 2>/dev/null | sed 's/^"//; s|/.*||' | sort -u | while read -r name; do
     case " $(echo $known) " in
     *" $name "*) ;;
