@@ -311,8 +311,9 @@ uint32_t crc_update(enum crc_kind kind, uint32_t crc, const void *bytes, size_t 
 const char *crc_name(enum crc_kind kind) { return kind == CRC_32 ? "CRC-32" : "CRC-32C"; }
 
 /* CRCs can be combined as registers are: their inversions at the start and the end cancel out. */
-uint32_t crc_combine(enum crc_kind kind, uint32_t first, uint32_t second, uint64_t second_size)
+uint32_t crc_combine(enum crc_kind kind, uint32_t first_crc, uint32_t second_crc, uint64_t second_size)
 {
     uint32_t poly = kind == CRC_32 ? POLY_32 : POLY_32C;
-    return first ? multiply_mod_poly(poly, power_of_bytes(poly, second_size), first) ^ second : second;
+    return first_crc ? multiply_mod_poly(poly, power_of_bytes(poly, second_size), first_crc) ^ second_crc
+                     : second_crc;
 }

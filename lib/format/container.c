@@ -78,13 +78,13 @@ static bool get_folder(ckpt_str name, ckpt_str *folder)
 /* The folders and members of an archive that may be a checkpoint. */
 struct candidates {
     const source *archive;
-    map *folders; /* of get_folder */
-    size_t next;  /* the member to look at next */
-    ckpt_str last;
+    map *folders;  /* of get_folder */
+    size_t next;   /* the member to look at next */
+    ckpt_str last; /* the name that next_candidate returned last */
 };
 
-/* find_folder - sets *FOLDER to the outermost of the folders of CANDIDATES that NAME is in. False: it is in
- * none. */
+/* find_folder - sets *FOLDER to the outermost folder of CANDIDATES that NAME is in. False: it is in none.
+ * Names of members do not begin with a slash. */
 static bool find_folder(const struct candidates *candidates, ckpt_str name, ckpt_str *folder)
 {
     *folder = str_of(name.ptr, 0);
@@ -108,8 +108,8 @@ static ckpt_status begin(struct candidates *candidates, const source *archive, c
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-/* next_candidate - sets *NAME to the next folder or member that may be a checkpoint; of a folder, the files
- * in it do not count. False: there are no more. */
+/* next_candidate - sets *NAME to the next folder or member that may be a checkpoint. The files in such a
+ * folder are no candidates themselves. False: there are no more. */
 static bool next_candidate(struct candidates *candidates, ckpt_str *name)
 {
     while (candidates->next < members_count(candidates->archive)) {

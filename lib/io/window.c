@@ -35,8 +35,9 @@ static bool should_prefetch(struct window *window, uint64_t at)
     return !window->backoff_left || !window->backoff_left--;
 }
 
-/* move_window - reads the next window; false: the NBYTES bytes at AT are not in it. */
-static bool move_window(struct window *window, uint64_t at, size_t nbytes)
+/* read_ahead - reads the next window: from the end of the last piece on, or if pieces come in descending
+ * order, from before it. False: the NBYTES bytes at AT are not in it, and have to be read by themselves. */
+static bool read_ahead(struct window *window, uint64_t at, size_t nbytes)
 {
     size_t got;
     bool consecutive = window->len && window->last_end >= window->pos &&
@@ -59,7 +60,7 @@ static bool move_window(struct window *window, uint64_t at, size_t nbytes)
     return window_has(window, at, nbytes);
 }
 
-/* switch_file - drops the bytes in the window, and the positions of pieces, of the previous file. */
+/* switch_file - starts anew if FD is not the file of the last piece. */
 static void switch_file(struct window *window, int fd)
 {
     if (window->fd == fd)
@@ -126,7 +127,7 @@ ckpt_status window_read(struct window *window, source *src, uint64_t off, void *
         return source_read(src, off, out, nbytes, err);
     switch_file(window, fd);
     bool is_in_window = window_has(window, at, nbytes) ||
-                        (should_prefetch(window, at) && move_window(window, at, nbytes));
+                        (should_prefetch(window, at) && read_ahead(window, at, nbytes));
     window->last_end = at + nbytes;
     if (!is_in_window)
         return source_read(src, off, out, nbytes, err);

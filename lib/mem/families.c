@@ -33,10 +33,10 @@ static const uint32_t groups[] = {FP32 | MIXED | HALF,
                                   MLP_BIAS | NO_MLP_BIAS,
                                   UNTIED | TIED};
 
-bool conditions_hold(uint32_t conditions, uint32_t state)
+bool conditions_hold(uint32_t conditions, uint32_t run)
 {
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-        if ((conditions & groups[i]) && !(conditions & groups[i] & state))
+        if ((conditions & groups[i]) && !(conditions & groups[i] & run))
             return false;
     return true;
 }

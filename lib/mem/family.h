@@ -178,7 +178,7 @@ extern const struct mem_refusal mem_refusals[]; /* ends with an empty row */
 /* The why of networks that are of no family, although their blocks may have the names of one. */
 #define ENCODER_DECODER "an encoder and a decoder"
 
-/* conditions_hold - returns true if a row with CONDITIONS counts in a run with those of STATE. */
-bool conditions_hold(uint32_t conditions, uint32_t state);
+/* conditions_hold - returns true if a row with CONDITIONS counts in a run with the conditions RUN. */
+bool conditions_hold(uint32_t conditions, uint32_t run);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * onnx.c - scans ONNX, as codec/onnx reads it. Nothing in it runs when it is loaded; but some operators of
  * ONNX Runtime call Python, and the values of a tensor can be in another file, whose path may be absolute or
- * have "..", and so lead to any file of the user (CVE-2022-25882, CVE-2024-27318). With the path
- * by which ONNX Runtime marks values in its own memory, their offset is an address, and some loaders read
- * there. An EPContext has a model that an execution provider compiled, or the path of one.
+ * have "..", and so lead to any file of the user (CVE-2022-25882, CVE-2024-27318). If it is
+ * the path by which ONNX Runtime refers to values in its own memory, their offset is an address, from which
+ * some loaders read. An EPContext has a model that an execution provider compiled, or the path of one.
  */
 #include "codec/onnx.h"
 
@@ -45,8 +45,8 @@ static ckpt_status visit_node(void *user, ckpt_str domain, ckpt_str op_type, uin
     return CKPT_OK;
 }
 
-/* visit_attribute - reports the path of a compiled model outside of the folder. A model in its place is
- * longer than any path. */
+/* visit_attribute - reports the path of a compiled model outside of the folder. If the
+ * model itself is in the attribute, that is no path, because it is longer than any. */
 static ckpt_status visit_attribute(void *user, ckpt_str name, ckpt_str text, uint64_t at, ckpt_error *err)
 {
     const struct onnx_visit *v = user;

@@ -61,10 +61,10 @@ void scan_chunks_close(struct scan_chunks *chunks, struct scanner *scanner)
 {
     if (!chunks)
         return;
-    if (scanner)
+    if (scanner) { /* else the archive is the caller's, see scan.h */
         scanner->unpacked += members_unpacked(chunks->archive);
-    if (scanner)
         source_unref(chunks->archive);
+    }
     map_free(chunks->folders);
     arena_free(chunks->a);
 }

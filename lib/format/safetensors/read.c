@@ -44,7 +44,7 @@
 #define USUAL_DIMS    8u
 #define LONGEST_DTYPE 16u   /* with its quote */
 #define MAX_COPIED    4096u /* bytes of a text that is copied from the header */
-#define DISCARD       4096u /* entries that are discarded at once */
+#define DISCARD       4096u /* entries after which the memory of their text is given back */
 #define R_KEY         "..r" /* of the metadata that R's torch writes */
 #define DTYPES        "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
 
@@ -76,8 +76,8 @@ struct header {
     bool has_ties;         /* the metadata records tied names */
     bool has_faulty_entry; /* an entry could not be parsed: its data offsets are not known */
     bool has_padding;      /* salvage: zeros between two tensors, of which a notice was added */
-    bool tried_salvage;    /* SALVAGED is what salvage would write of the file; NULL: nothing */
-    const char *salvaged;
+    bool tried_salvage;    /* `salvaged` is set */
+    const char *salvaged;  /* what salvage would write of the file, in words; NULL: nothing */
     ckpt_error *err;
 };
 
