@@ -31,8 +31,7 @@ void text_key(struct text *text, const ckpt_value *key);
 
 /* metadata_next - sets *OUT to the next pair of F's metadata from index *INDEX on that does not record a tie,
  * and moves *INDEX past it. *OUT is valid until the next call. Returns false if there is none, and always
- * with
- * --root. */
+ * with --root. */
 bool metadata_next(const ckpt_file *f, size_t *index, ckpt_leaf *out);
 /* next_value - sets *OUT to value *INDEX of F and moves *INDEX past it. The values are the leaves, then the
  * pairs that metadata_next returns. Returns false if there is none. */

@@ -124,8 +124,7 @@ void sstable_unload(struct sstable_block *block)
 }
 
 /* read_key - sets the key of BLOCK to the first SHARED bytes of the previous key and the next OTHERS bytes.
- * Sets
- * *ASCENDS to whether it is greater than the previous key. False: the bytes are not there. */
+ * Sets *ASCENDS to whether it is greater than the previous key. False: the bytes are not there. */
 static bool read_key(struct sstable_block *block, uint64_t shared, uint64_t others, bool *ascends)
 {
     if (shared > block->key.len || others > block->entries.left)

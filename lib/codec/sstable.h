@@ -47,8 +47,7 @@ size_t sstable_find(const struct sstable *sstable, ckpt_str key);
 ckpt_status sstable_load(const struct sstable *sstable, size_t index, struct sstable_block *block,
                          ckpt_error *err);
 /* sstable_next - reads the next entry: *KEY is valid until the next call, *VALUE until BLOCK is unloaded.
- * Sets
- * *MORE to false at the end of the block. Refuses a key that is not greater than the one before it. */
+ * Sets *MORE to false at the end of the block. Refuses a key that is not greater than the one before it. */
 ckpt_status sstable_next(struct sstable_block *block, ckpt_str *key, cursor *value, bool *more,
                          ckpt_error *err);
 void sstable_unload(struct sstable_block *block);

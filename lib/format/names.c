@@ -108,8 +108,7 @@ static bool take_shape(ckpt_str *text, struct named_shape *out)
 }
 
 /* quoted_length - returns the length of the quoted text with which TEXT begins; 0: it does not end in its
- * line.
- * */
+ * line. */
 static size_t quoted_length(ckpt_str text)
 {
     size_t end = 1;

@@ -207,14 +207,13 @@ static bool take_crc(cursor *in, unsigned char *sums, size_t size, uint32_t *crc
 }
 
 /* read_header - reads the header of ENTRY, which ends where its values begin. Sets *FOUND if it has a CRC-32,
- * and
- * *CRC to that of the values alone. */
+ * and *CRC to that of the values alone. */
 static ckpt_status read_header(struct tensorizer *tensorizer, const struct entry *entry, bool *found,
                                uint32_t *crc)
 {
     source *src = tensorizer->f->src;
-    uint64_t size = entry->values - entry->header;
-    if (entry->values < entry->header || size < 8 || size > MAX_HEADER)
+    uint64_t size = entry->values < entry->header ? 0 : entry->values - entry->header;
+    if (size < 8 || size > MAX_HEADER)
         return fail(tensorizer->err, CKPT_EFORMAT, entry->at,
                     "{a header at 0x%" PRIx64 ", values at 0x%" PRIx64
                     "}; {=8 to %u bytes} apart are allowed",
