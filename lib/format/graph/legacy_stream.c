@@ -211,6 +211,8 @@ ckpt_status legacy_stream_read_storage(ckpt_file *f, source *bytes, struct stora
         storage->dtype = (uint8_t)pid.dtype;
         st = table_set_location(&f->table, storage, pid.location) ? CKPT_OK : fail_memory(err);
     }
+    if (st != CKPT_OK)
+        source_unref(storage->src);
     map_free(l.storage_of_key);
     return st;
 }
