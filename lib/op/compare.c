@@ -372,9 +372,10 @@ ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk
                          const ckpt_diff_options *opts, struct parallel_context *run, struct comparison *out,
                          ckpt_error *err)
 {
-    struct compared_row *a = calloc(2, sizeof *a), *b = a + 1;
+    struct compared_row *rows = calloc(2, sizeof *rows);
     struct batch_context t = {.opts = opts, .tolerance = {opts->atol, opts->rtol}, .result = out};
-    CKPT_TRY_ALLOC(a, err);
+    CKPT_TRY_ALLOC(rows, err);
+    struct compared_row *a = rows, *b = rows + 1;
     ckpt_status st = open_row(a, pair->file, pair->row, chunk, err);
     if (st == CKPT_OK)
         st = open_row(b, pair->other, pair->other_row, chunk, err);
@@ -387,6 +388,6 @@ ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk
     }
     close_row(a);
     close_row(b);
-    free(a);
+    free(rows);
     return st;
 }

@@ -303,35 +303,40 @@ static ckpt_status put_contents(struct flat_writer *writer, sink *out, ckpt_erro
 
 /* ------------------------------------------------------------------- compression */
 
-/* deflate_member - deflates item INDEX of the archive STORED to the end of OUT and appends its central header
- * to DIRECTORY. First skips room for a local header with a full zip64 field, and writes the header there once
- * the deflated size is known. */
+/* deflate_item - deflates item INDEX of the archive STORED to the end of OUT and sets *H to its header. First skips
+ * room for a local header with a full zip64 field, and writes the header there once the deflated size is known.
+ * B is for the bytes of headers. */
+static ckpt_status deflate_item(const struct flat_writer *writer, size_t index, ckpt_str name, sink *stored,
+                                sink *out, buf *b, struct zip_header *h, ckpt_error *err)
+{
+    const struct zip_header widest = {.csize = UINT32_MAX, .usize = UINT32_MAX};
+    size_t room = zip_output_local_size(&widest, name.len);
+    uint64_t header_offset = sink_tell(out);
+    CKPT_TRY(make_item_headers(writer, index, writer->crcs[index], b, h, err));
+    CKPT_TRY(sink_skip(out, room, err));
+    uint64_t data_offset = get_header_offset(writer, index) + zip_output_local_size(h, name.len);
+    CKPT_TRY(deflate_written(stored, data_offset, h->usize, out, err));
+    h->method = ZIP_DEFLATED;
+    h->csize = sink_tell(out) - header_offset - room;
+    h->offset = header_offset;
+    b->len = 0;
+    zip_put_local(b, h, name, (uint16_t)(room - zip_output_local_size(h, name.len)));
+    return buf_ok(b) ? sink_patch(out, header_offset, b->data, b->len, err) : fail_memory(err);
+}
+
+/* deflate_member - deflates item INDEX as deflate_item() and appends its central header to DIRECTORY. */
 static ckpt_status deflate_member(const struct flat_writer *writer, size_t index, sink *stored, sink *out,
                                   buf *directory, ckpt_error *err)
 {
-    const struct zip_header widest = {.csize = UINT32_MAX, .usize = UINT32_MAX};
-    struct zip_header h = {0};
     ckpt_str name = get_member_name(writer, &writer->items[index]);
-    uint64_t header_offset = sink_tell(out), data_offset;
+    struct zip_header h = {0};
     buf b;
+    CKPT_TRY_ALLOC(name.ptr, err);
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = name.ptr ? make_item_headers(writer, index, writer->crcs[index], &b, &h, err)
-                              : fail_memory(err);
-    size_t room = zip_output_local_size(&widest, name.len);
-    data_offset = get_header_offset(writer, index) + zip_output_local_size(&h, name.len);
-    if (st == CKPT_OK)
-        st = sink_skip(out, room, err);
-    if (st == CKPT_OK)
-        st = deflate_written(stored, data_offset, h.usize, out, err);
-    h.method = ZIP_DEFLATED;
-    h.csize = sink_tell(out) - header_offset - room;
-    h.offset = header_offset;
-    b.len = 0;
-    zip_put_local(&b, &h, name, (uint16_t)(room - zip_output_local_size(&h, name.len)));
-    if (st == CKPT_OK)
-        st = buf_ok(&b) ? sink_patch(out, header_offset, b.data, b.len, err) : fail_memory(err);
+    ckpt_status st = deflate_item(writer, index, name, stored, out, &b, &h, err);
     buf_free(&b);
-    put_entry(directory, &h, name);
+    if (st == CKPT_OK)
+        put_entry(directory, &h, name);
     return st;
 }
 
