@@ -303,8 +303,7 @@ ckpt_status literal_read(arena *a, ckpt_str text, uint64_t offset, ckpt_value **
 {
     struct literal l = {.a = a, .unread = text, .total_len = text.len, .offset = offset, .err = err};
     bool done = false;
-    if (!(l.text_room = arena_alloc(a, text.len + 4)))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(l.text_room = arena_alloc(a, text.len + 4), err);
     while (!done) {
         ckpt_value *v;
         skip_space(&l);

@@ -556,8 +556,7 @@ ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hook
     size_t end = out->len - 1;
     if (out->len > size || size - out->len == 1 || size - out->len == 3)
         return CKPT_OK;
-    if (!buf_extend(out, size - out->len))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(buf_extend(out, size - out->len), err);
     *fits = fill_with_puts(out->data + end, size - end, memo);
     return CKPT_OK;
 }

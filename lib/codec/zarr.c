@@ -83,8 +83,7 @@ static ckpt_status read_sizes(const struct zarr_reading *reading, const ckpt_val
     uint32_t n = reading->z->ndim;
     int64_t size;
     *out = arena_array(reading->a, n, sizeof **out);
-    if (!*out)
-        return fail_memory(reading->err);
+    CKPT_TRY_ALLOC(*out, reading->err);
     bool ok = value && value->type == CKPT_V_LIST && value_count(value) == n;
     for (uint32_t i = 0; ok && i < n; i++) {
         ok = value_item(value, i)->type == CKPT_V_INT && value_integer(value_item(value, i), &size) &&
@@ -579,8 +578,7 @@ ckpt_status zarr_read_index(const struct zarr_array *array, source *src, uint64_
                     array->chunks_in_shard);
     unsigned char *bytes = arena_alloc(a, (size_t)size);
     *out = arena_array(a, array->chunks_in_shard, sizeof **out);
-    if (!bytes || !*out)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(bytes && *out, err);
     uint64_t from = array->index_is_first ? at : at + (nbytes - size);
     CKPT_TRY(source_read(src, from, bytes, (size_t)size, err));
     size_t crc_at = (size_t)size - crc_size;

@@ -313,8 +313,7 @@ static ckpt_status cache_member(struct packed_member *member, ckpt_error *err)
     if (f->cached_data == member->entry.data)
         return CKPT_OK;
     f->cached_data = UINT64_MAX;
-    if (!f->cached_bytes && !(f->cached_bytes = malloc(MAX_CACHED)))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(f->cached_bytes || (f->cached_bytes = malloc(MAX_CACHED)), err);
     CKPT_TRY(start_unpacking(member, err));
     CKPT_TRY(unpack_next(member, f->cached_bytes, (size_t)member->s.size, err));
     f->cached_data = member->entry.data;

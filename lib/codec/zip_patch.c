@@ -83,8 +83,7 @@ static ckpt_status find_central_entry(zip *archive, size_t index, struct directo
 static ckpt_status read_directory(zip *archive, size_t count, unsigned char **out, ckpt_error *err)
 {
     *out = malloc(count + 1);
-    if (!*out)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(*out, err);
     ckpt_status st = source_read(archive->src, archive->directory_at, *out, count, err);
     if (st != CKPT_OK)
         free(*out);

@@ -215,8 +215,7 @@ static ckpt_status read_piece(struct gather *gather, struct gather_box *box, uin
     uint64_t at = gather->data_offset + from * gather->width;
     if (n == 0 || (n == 1 && dim[0].stride == 1 && dim[0].out_stride == 1))
         return source_read(gather->src, at, out, (size_t)span * gather->width, err);
-    if (!gather->window && !(gather->window = malloc(WINDOW)))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(gather->window || (gather->window = malloc(WINDOW)), err);
     CKPT_TRY(source_read(gather->src, at, gather->window, (size_t)span * gather->width, err));
     gather_scatter(dim, n, gather->window, out, gather->width);
     return CKPT_OK;

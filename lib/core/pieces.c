@@ -254,8 +254,7 @@ static ckpt_status add_column(struct band *band, const struct gather *gather, ui
 {
     const struct gather_dim *rows = &gather->dim[gather->ndim - 1];
     size_t size = (size_t)(rows->size * rows->stride * gather->width);
-    if (!band->bytes && !(band->bytes = malloc(BAND_BYTES)))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(band->bytes || (band->bytes = malloc(BAND_BYTES)), err);
     if (band->n == BAND_COLUMNS || size > BAND_BYTES - band->used)
         flush_band(band, out, nbytes);
     band->column[band->n++] = (struct column){.in = band->bytes + band->used,

@@ -308,8 +308,7 @@ static ckpt_status add_metadata(ckpt_builder *builder, const char *key, const ch
     CKPT_TRY(builder->status);
     CKPT_TRY(copy_text(builder, key, &name));
     CKPT_TRY(copy_text(builder, text, &copy));
-    if (!f->metadata && !(f->metadata = value_new(f->a, CKPT_V_DICT, 0)))
-        return fail_memory(&builder->err);
+    CKPT_TRY_ALLOC(f->metadata || (f->metadata = value_new(f->a, CKPT_V_DICT, 0)), &builder->err);
     if (value_get(f->metadata, key))
         return fail(&builder->err, CKPT_EEXIST, CKPT_NO_OFFSET, "the metadata have \"%s\" already", key);
     ckpt_value *k = value_str(f->a, name), *v = value_str(f->a, copy);

@@ -476,8 +476,7 @@ static ckpt_status find_target(struct file_sink *sink_file, char **dir, ckpt_err
         return fail_errno(err, CKPT_NO_OFFSET, "cannot resolve the link");
     size_t n = (size_t)(get_base_name(sink_file->target) - sink_file->target);
     *dir = n ? strndup(sink_file->target, n > 1 ? n - 1 : n) : strdup(".");
-    if (!*dir)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(*dir, err);
     if (!sink_file->target[n])
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is a folder, not a file");
     return CKPT_OK;

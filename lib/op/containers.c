@@ -108,8 +108,7 @@ static ckpt_status add_container(struct containers *tree, const ckpt_value *valu
                                  const ckpt_path_elem *elem, ckpt_error *err)
 {
     uint32_t earlier;
-    if (!map_put_num(tree->seen, ptr_key(value), (uint32_t)tree->n, &earlier))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(map_put_num(tree->seen, ptr_key(value), (uint32_t)tree->n, &earlier), err);
     if (earlier != MAP_NONE)
         return CKPT_OK;
     struct container added = {.node = value, .parent = parent, .elem = *elem};
@@ -241,8 +240,7 @@ ckpt_status containers_find(struct containers *tree, const ckpt_file *file, cons
                             ckpt_error *err)
 {
     *tree = (struct containers){.file = file, .a = a, .seen = map_new(0)};
-    if (!tree->seen)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(tree->seen, err);
     CKPT_TRY(add_child(tree, NO_CONTAINER, root, &(ckpt_path_elem){0}, err));
     for (uint32_t i = 0; i < tree->n; i++) {
         classify(tree, &tree->list[i]);

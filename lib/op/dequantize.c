@@ -183,8 +183,7 @@ static ckpt_status cast_ggml_blocks(ckpt_plan *p, size_t *count, ckpt_error *err
     for (size_t i = 0; i < t->nrows; i++) {
         if (!dequantize_supports(table_dtype_of(t, i)) || !p->keep[i])
             continue;
-        if (!p->casts.to && !(p->casts.to = arena_array(p->a, t->nrows, sizeof *p->casts.to)))
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(p->casts.to || (p->casts.to = arena_array(p->a, t->nrows, sizeof *p->casts.to)), err);
         p->casts.to[i] = CKPT_DT_F32;
         ++*count;
     }

@@ -54,8 +54,7 @@ static ckpt_status pair_rows(struct diff *diff, const struct diff_names *left, c
     struct diff_join join = {.a = left, .b = right};
     const struct indexed_name *in_a, *in_b;
     diff->pairs = calloc(left->n + right->n + 1, sizeof *diff->pairs);
-    if (!diff->pairs)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(diff->pairs, err);
     while (diff_next_pair(&join, &in_a, &in_b))
         diff->pairs[diff->npairs++] = (struct row_pair){.name = in_a ? in_a->name : in_b->name,
                                                         .a = in_a ? in_a->index : CKPT_NO_TENSOR,
@@ -165,8 +164,7 @@ static void match_candidates(struct diff *diff, const struct unmatched *list, si
 static ckpt_status find_renamed(struct diff *diff, ckpt_error *err)
 {
     struct unmatched *list = calloc(diff->npairs + 1, sizeof *list);
-    if (!list)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(list, err);
     size_t n = list_unmatched(diff, list);
     qsort(list, n, sizeof *list, compare_unmatched_rows);
     ckpt_status st = hash_candidates(diff, list, n, err);
@@ -634,8 +632,7 @@ static ckpt_status complete_by_other(struct diff *diff, struct diff_side *error_
     const struct indexed_name *e, *o;
     ckpt_status st = CKPT_OK;
     map *absent = map_absent(error_side);
-    if (!absent)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(absent, err);
     while (st == CKPT_OK && diff_next_pair(&join, &e, &o)) {
         if (e && is_contradicted(diff, error_side, other, e, o))
             st = fail_other_checkpoint(error_side, other, e, err);

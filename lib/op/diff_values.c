@@ -113,10 +113,8 @@ static ckpt_status compare_container(struct value_diff *diff, ckpt_str name,
                                      ckpt_error *err)
 {
     uint32_t before;
-    if (!diff->containers && !(diff->containers = map_new(0)))
-        return fail_memory(err);
-    if (!map_put(diff->containers, name, 0, &before))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(diff->containers || (diff->containers = map_new(0)), err);
+    CKPT_TRY_ALLOC(map_put(diff->containers, name, 0, &before), err);
     bool same, already_compared = before != MAP_NONE;
     if (already_compared || !diff_name_matches(diff->o, name))
         return CKPT_OK;

@@ -195,8 +195,7 @@ static ckpt_status find_prefixes(const struct containers *tree, const uint32_t *
 {
     const struct table *t = &tree->file->table;
     struct first_component_votes *votes = calloc(count + 1, sizeof *votes);
-    if (!votes)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(votes, err);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < t->nrows; i++)
             if (container[i] != NO_CONTAINER && table_part_of(t, i) == CKPT_NO_TENSOR)
@@ -214,8 +213,7 @@ static ckpt_status list_weights(const struct containers *tree, const struct weig
     ckpt_weights *list = NULL;
     size_t cap = 0;
     uint32_t *container, *weights_index = arena_array(tree->a, tree->n, sizeof *weights_index);
-    if (!weights_index)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(weights_index, err);
     for (uint32_t i = 0; i < tree->n; i++) {
         if (!weights->role[i])
             continue;
@@ -361,8 +359,7 @@ static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_er
     size_t n = 0;
     uint64_t total = 0, covered = 0, end = 0;
     bool in_order = true;
-    if (!ranges)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(ranges, err);
     for (size_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor row = table_tensor(t, i);
         if (row.storage >= t->nstorages ||
@@ -406,8 +403,7 @@ static ckpt_status inspect_graph(const struct containers *tree, ckpt_file *file,
     if (weights.container != NO_CONTAINER) {
         out->has_weights = true;
         out->weights_root = container_name(tree, weights.container);
-        if (!out->weights_root.ptr)
-            return fail_memory(err);
+        CKPT_TRY_ALLOC(out->weights_root.ptr, err);
     }
     CKPT_TRY(list_weights(tree, &weights, file, out, err));
     CKPT_TRY(find_wrappers(tree, &weights, file, out, err));

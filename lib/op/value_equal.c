@@ -353,8 +353,7 @@ static uint32_t smaller(uint32_t left, uint32_t right) { return left < right ? l
 static ckpt_status get_node_number(struct value_equal *comparison, const ckpt_value *value, uint32_t *out,
                                    ckpt_error *err)
 {
-    if (!comparison->numbers && !(comparison->numbers = map_new(0)))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(comparison->numbers || (comparison->numbers = map_new(0)), err);
     *out = map_get_num(comparison->numbers, ptr_key(value));
     if (*out == MAP_NONE) {
         *out = (uint32_t)comparison->nnodes;
@@ -460,8 +459,7 @@ static void end_pair(struct value_equal *comparison)
 /* mark_differing - notes that the open pairs differ. */
 static ckpt_status mark_differing(struct value_equal *comparison, ckpt_error *err)
 {
-    if (!comparison->differing && !(comparison->differing = map_new(0)))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(comparison->differing || (comparison->differing = map_new(0)), err);
     for (size_t i = 0; i < comparison->nopen; i++)
         CKPT_TRY_ALLOC(map_put_num(comparison->differing,
                                    pair_key(comparison->unproven[comparison->open[i].index]), 0, NULL),

@@ -295,8 +295,7 @@ static ckpt_status find_roles(const struct containers *tree, uint32_t main, bool
     struct roles roles = {.tree = tree, .main = main, .main_is_chosen = chosen};
     roles.role = out->role = arena_array(tree->a, tree->n, 1);
     roles.region = arena_array(tree->a, tree->n, 1);
-    if (!roles.role || !roles.region)
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(roles.role && roles.region, err);
     if (main == NO_CONTAINER || set_roles(&roles))
         return CKPT_OK;
     roles.any_state_dict = true;

@@ -319,8 +319,7 @@ ckpt_status dcp_flatten(struct dcp_leaves *leaves, ckpt_error *err)
     struct flattener w = {
         .leaves = leaves, .max_depth = p->file->limits.max_depth, .from_root = p->root_depth, .err = err};
     size_t room;
-    if (!checked_size((uint64_t)w.max_depth + 1 + p->root_depth, &room))
-        return fail_memory(err);
+    CKPT_TRY_ALLOC(checked_size((uint64_t)w.max_depth + 1 + p->root_depth, &room), err);
     w.frames = calloc(room, sizeof *w.frames);
     w.path = calloc(room, sizeof *w.path);
     w.input_path = calloc(room, sizeof *w.input_path);

@@ -265,8 +265,7 @@ static ckpt_status add_tensor(struct snapshot *snapshot, const struct entry *ent
     struct sharded_tensor *t = arena_append(all->f->a, &all->tensors, &all->ntensors, &all->cap, sizeof *t);
     *node = t ? value_new(all->f->a, CKPT_V_TENSOR, all->ntensors - 1) : NULL;
     ckpt_str name = arena_str(all->f->a, skip_rank(entry->path));
-    if (!*node || !name.ptr)
-        return fail_memory(all->err);
+    CKPT_TRY_ALLOC(*node && name.ptr, all->err);
     *t = (struct sharded_tensor){.joined = {.name = name, .storage = CKPT_NO_STORAGE}};
     ckpt_status st = describe_tensor(snapshot, entry, t);
     if (st == CKPT_OK)

@@ -259,8 +259,7 @@ static ckpt_status add_tensor(struct zarr_arrays *arrays, ckpt_value **node, str
     *tensor = *node ? arena_append(arrays->f->a, &arrays->tensors, &arrays->ntensors, &arrays->cap,
                                    sizeof **tensor)
                     : NULL;
-    if (!*tensor)
-        return fail_memory(arrays->err);
+    CKPT_TRY_ALLOC(*tensor, arrays->err);
     **tensor = (struct zarr_tensor){.joined.storage = CKPT_NO_STORAGE};
     return CKPT_OK;
 }

@@ -380,8 +380,7 @@ static ckpt_status read_all(struct orbax *orbax)
         return fail_memory(orbax->err);
     CKPT_TRY(st);
     ckpt_value *root = value_get(nested_root(&orbax->tree), "");
-    if (!root && !(root = value_new(orbax->f->a, CKPT_V_DICT, 0)))
-        return fail_memory(orbax->err);
+    CKPT_TRY_ALLOC(root || (root = value_new(orbax->f->a, CKPT_V_DICT, 0)), orbax->err);
     orbax->f->producer = STR_LIT("orbax");
     return zarr_arrays_make_graph(&orbax->arrays, root);
 }
