@@ -225,14 +225,14 @@ static void scan_path(void *user, const char *path)
     struct job *job = user;
     int verdict = SCAN_INCOMPLETE, code;
     struct text name = {0};
-    files_name_lines(path, FILES_LINES, job->several, &name);
+    files_prefix_lines(path, FILES_LINES, job->several, &name);
     if (job->child) {
         code = scan_in_sandbox(job, path);
         verdict = job->child->done ? job->child->verdict : verdict;
     } else {
         code = scan_one(job->report, path, false, &verdict);
     }
-    files_unname_lines(&name);
+    files_unprefix_lines(&name);
     job->files++;
     job->by_verdict[verdict >= 0 && verdict < SCAN_VERDICTS ? verdict : SCAN_INCOMPLETE]++;
     bool is_file_name = strcmp(path, "-") != 0 && !strchr(path, '!'); /* and not a member of an archive */
@@ -293,7 +293,7 @@ int run_scan(int count, char **operand)
     if (job.report->begin_report)
         job.report->begin_report();
     for (int i = 0; i < count; i++) {
-        struct folder_walk walk = {.file = scan_path, .user = &job};
+        struct folder_walk walk = {.visit_file = scan_path, .user = &job};
         walk_folder(&walk, operand[i]);
         print_skipped(&walk, operand[i]);
         if (job.report->end_folder)

@@ -68,7 +68,7 @@ static void skip_link(struct folder_walk *walk, const char *root, const char *pa
     walk->nlinks_outside += !is_inside;
 }
 
-/* visit_entries - calls file() for the files in PATH, below ROOT, and pushes its folders on PENDING, the
+/* visit_entries - calls walk->visit_file for the files in PATH, below ROOT, and pushes its folders on PENDING, the
  * first one on top. */
 static void visit_entries(struct folder_walk *walk, const char *root, const char *path,
                           struct path_list *pending)
@@ -81,7 +81,7 @@ static void visit_entries(struct folder_walk *walk, const char *root, const char
     }
     for (size_t i = 0; i < entries.n; i++) {
         if (lstat(entries.items[i], &st) != 0 || S_ISREG(st.st_mode))
-            walk->file(walk->user, entries.items[i]); /* file() reports a file that is gone */
+            walk->visit_file(walk->user, entries.items[i]); /* which reports a file that is gone */
         else if (S_ISDIR(st.st_mode))
             add_path(&folders, "", entries.items[i]);
         else if (S_ISLNK(st.st_mode))
@@ -115,13 +115,13 @@ void walk_folder(struct folder_walk *walk, const char *path)
 {
     struct path_list pending = {0};
     if (!is_folder(path)) {
-        walk->file(walk->user, path);
+        walk->visit_file(walk->user, path);
         return;
     }
     add_path(&pending, "", path);
     while (pending.n) {
         char *next = pending.items[--pending.n];
-        if (!walk->folder || !walk->folder(walk->user, next))
+        if (!walk->visit_folder || !walk->visit_folder(walk->user, next))
             visit_entries(walk, path, next, &pending);
         free(next);
     }
@@ -136,7 +136,7 @@ struct reports {
     int status;                   /* the highest exit code so far */
 };
 
-void files_name_lines(const char *path, enum files_layout layout, bool several, struct text *name)
+void files_prefix_lines(const char *path, enum files_layout layout, bool several, struct text *name)
 {
     bool wanted = files.with_filename || (several && (!ui.tty || layout == FILES_COLUMN));
     if (!wanted || ui.json || files.no_filename)
@@ -152,7 +152,7 @@ void files_name_lines(const char *path, enum files_layout layout, bool several, 
     ui.prefix = name->ptr;
 }
 
-void files_unname_lines(struct text *name)
+void files_unprefix_lines(struct text *name)
 {
     ui.prefix = "";
     text_free(name);
@@ -173,12 +173,12 @@ static void print_heading(const struct reports *reports, const char *path)
 static void report_file(struct reports *reports, const char *path)
 {
     struct text name = {0};
-    files_name_lines(path, reports->layout, files.several, &name);
+    files_prefix_lines(path, reports->layout, files.several, &name);
     print_heading(reports, path);
     int code = reports->process(path);
     reports->status = code > reports->status ? code : reports->status;
     reports->nreported++;
-    files_unname_lines(&name);
+    files_unprefix_lines(&name);
 }
 
 static bool has_checkpoint_suffix(const char *name)
@@ -235,7 +235,7 @@ static bool visit_folder(void *user, const char *path)
 
 static void report_files_below(struct reports *reports, const char *path)
 {
-    struct folder_walk walk = {.file = visit_file, .folder = visit_folder, .user = reports};
+    struct folder_walk walk = {.visit_file = visit_file, .visit_folder = visit_folder, .user = reports};
     uint64_t nreported_before = reports->nreported;
     reports->nskipped = 0;
     walk_folder(&walk, path);

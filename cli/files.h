@@ -32,23 +32,24 @@ enum files_layout {
  * Returns the highest exit code that PROCESS returned; EXIT_TROUBLE if -r finds nothing. */
 int files_each(int count, char **operand, enum files_layout layout, int (*process)(const char *path));
 
-/* files_name_lines - makes each line that line_put prints begin with PATH, if the options and LAYOUT require
- * it. SEVERAL: there may be other files. NAME is empty, and holds the text until files_unname_lines(). */
-void files_name_lines(const char *path, enum files_layout layout, bool several, struct text *name);
-void files_unname_lines(struct text *name);
+/* files_prefix_lines - makes each line that line_put prints begin with PATH, if the options and LAYOUT require
+ * it. SEVERAL: there may be other files. NAME is empty, and holds the text until files_unprefix_lines(). */
+void files_prefix_lines(const char *path, enum files_layout layout, bool several, struct text *name);
+void files_unprefix_lines(struct text *name);
 
 /* A walk over the files below a folder, in an order that does not depend on the disk. */
 struct folder_walk {
     uint64_t nlinks, nothers; /* skipped symbolic links; skipped sockets, pipes and devices */
     uint64_t nlinks_outside;  /* those of them that lead out of the folder, or nowhere */
     uint64_t nunread;         /* folders that could not be opened; an error was printed for each */
-    void (*file)(void *user, const char *path);
-    /* folder - returns true if the files below PATH are not to be visited. NULL: visit all. */
-    bool (*folder)(void *user, const char *path);
+    void (*visit_file)(void *user, const char *path);
+    /* visit_folder - returns true if the folder PATH was visited as one, instead of the files below it. NULL:
+     * none is. */
+    bool (*visit_folder)(void *user, const char *path);
     void *user;
 };
 
-/* walk_folder - calls file() with PATH itself if it is not a folder, else with each regular file below it:
+/* walk_folder - calls visit_file with PATH itself if it is not a folder, else with each regular file below it:
  * sorted by name in each folder, files before subfolders. */
 void walk_folder(struct folder_walk *walk, const char *path);
 /* is_folder - returns true if PATH is a folder (and not "-"). */

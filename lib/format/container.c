@@ -61,9 +61,9 @@ static bool is_preferred(ckpt_str name)
     return str_is(name, "model_weights.ckpt") || str_is(name, NEMO_FOLDER) || str_is(name, "policy.pth");
 }
 
-/* get_folder - sets *FOLDER to the folder whose files are one checkpoint, if the file NAME shows that there
- * is such a folder. */
-static bool get_folder(ckpt_str name, ckpt_str *folder)
+/* shows_checkpoint_folder - returns true if the file NAME shows that all files of a folder are one checkpoint,
+ * as its index or one of its shards does. *FOLDER is that folder; it is of no use if false. */
+static bool shows_checkpoint_folder(ckpt_str name, ckpt_str *folder)
 {
     static const char names[] = ".metadata .snapshot_metadata .zarray .zgroup zarr.json manifest.ocdbt "
                                 "_METADATA _CHECKPOINT_METADATA saved_model.pb";
@@ -78,7 +78,7 @@ static bool get_folder(ckpt_str name, ckpt_str *folder)
 /* The folders and members of an archive that may be a checkpoint. */
 struct candidates {
     const source *archive;
-    map *folders;  /* of get_folder */
+    map *folders;  /* that are one checkpoint each */
     size_t next;   /* the member to look at next */
     ckpt_str last; /* the name that next_candidate returned last */
 };
@@ -103,7 +103,7 @@ static ckpt_status begin(struct candidates *candidates, const source *archive, c
     *candidates = (struct candidates){.archive = archive, .folders = map_new(0)};
     bool ok = candidates->folders != NULL;
     for (size_t i = 0; ok && i < members_count(archive); i++)
-        if (get_folder(members_name(archive, i), &folder))
+        if (shows_checkpoint_folder(members_name(archive, i), &folder))
             ok = map_put(candidates->folders, folder, 0, NULL);
     return ok ? CKPT_OK : fail_memory(err);
 }

@@ -27,8 +27,8 @@ static bool should_prefetch(struct window *window, uint64_t at)
         return false;
     window->descending = window->descending || backwards;
     if (window->len && window->requested < window->len / 4) {
-        window->backoff = window->backoff ? window->backoff < MAX_BACKOFF ? 2 * window->backoff : MAX_BACKOFF
-                                          : 1;
+        if (window->backoff < MAX_BACKOFF)
+            window->backoff = window->backoff ? 2 * window->backoff : 1;
         window->backoff_left = window->backoff;
         window->len = 0;
     }
@@ -42,14 +42,15 @@ static bool read_ahead(struct window *window, uint64_t at, size_t nbytes)
     size_t got;
     bool consecutive = window->len && window->last_end >= window->pos &&
                        window->last_end - window->pos <= window->len;
-    uint64_t from = !window->descending          ? window->last_end
-                    : window->last_end > MAX_GAP ? window->last_end - MAX_GAP
-                                                 : 0;
-    window->backoff = consecutive ? window->backoff / 2 : window->backoff;
-    window->window_size = consecutive && window->window_size < FD_CHUNK ? 2 * window->window_size
-                          : consecutive                                 ? FD_CHUNK
-                          : window->descending                          ? 2 * MIN_WINDOW
-                                                                        : MIN_WINDOW;
+    uint64_t from = window->last_end;
+    if (window->descending)
+        from = from > MAX_GAP ? from - MAX_GAP : 0;
+    if (consecutive) {
+        window->backoff /= 2;
+        window->window_size = window->window_size < FD_CHUNK ? 2 * window->window_size : FD_CHUNK;
+    } else {
+        window->window_size = window->descending ? 2 * MIN_WINDOW : MIN_WINDOW;
+    }
     window->len = window->requested = 0;
     if (!window->bytes)
         window->bytes = malloc(FD_CHUNK);
@@ -96,22 +97,22 @@ static ckpt_status read_by_blocks(struct window *window, source *src, uint64_t o
     while (nbytes) {
         bool is_in_block = window->block_source == src && off >= window->block_pos &&
                            off - window->block_pos < window->block_len;
-        size_t left = src->block_size - (size_t)(off % src->block_size), block_bytes;
-        left = left < src->size - off ? left : (size_t)(src->size - off);
-        if (!is_in_block &&
-            nbytes >= left) { /* the caller wants the block to its end: read it without a copy */
-            block_bytes = left;
-            CKPT_TRY(source_read(src, off, out, block_bytes, err));
+        size_t to_block_end = src->block_size - (size_t)(off % src->block_size), nread;
+        if (to_block_end > src->size - off)
+            to_block_end = (size_t)(src->size - off);
+        if (!is_in_block && nbytes >= to_block_end) { /* the caller wants all of it: read it without a copy */
+            nread = to_block_end;
+            CKPT_TRY(source_read(src, off, out, nread, err));
         } else {
             if (!is_in_block)
-                CKPT_TRY(load_block(window, src, off, left, err));
+                CKPT_TRY(load_block(window, src, off, to_block_end, err));
             size_t at = (size_t)(off - window->block_pos);
-            block_bytes = window->block_len - at < nbytes ? window->block_len - at : nbytes;
-            memcpy(out, window->block + at, block_bytes);
+            nread = window->block_len - at < nbytes ? window->block_len - at : nbytes;
+            memcpy(out, window->block + at, nread);
         }
-        off += block_bytes;
-        out += block_bytes;
-        nbytes -= block_bytes;
+        off += nread;
+        out += nread;
+        nbytes -= nread;
     }
     return CKPT_OK;
 }

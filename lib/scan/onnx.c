@@ -9,7 +9,7 @@
 
 #include "scan/scan.h"
 
-#define MEMORY_PATH "*/_ORT_MEM_ADDR_/*"
+#define MEMORY_PATH "*/_ORT_MEM_ADDR_/*" /* the path itself; its stars are no pattern */
 
 struct onnx_visit {
     const struct scanned *in;
@@ -38,8 +38,9 @@ static ckpt_status visit_node(void *user, ckpt_str domain, ckpt_str op_type, uin
     static const char *const python_operators[] = {"PyOp", "PythonOp", "PythonOpGrad"};
     const struct onnx_visit *v = user;
     (void)err;
-    for (size_t i = 0; i < sizeof python_operators / sizeof *python_operators; i++)
-        if (domain.len && str_is(op_type, python_operators[i]))
+    bool is_standard = domain.len == 0; /* the domain of ONNX's own operators, of which none calls Python */
+    for (size_t i = 0; !is_standard && i < sizeof python_operators / sizeof *python_operators; i++)
+        if (str_is(op_type, python_operators[i]))
             return SCAN_FOUND(v->in, SCAN_GRAPH_CODE, at, "the operation %s calls Python",
                               python_operators[i]);
     return CKPT_OK;

@@ -11,9 +11,11 @@
 #define METADATA_MAX    ((uint64_t)1 << 20)   /* bytes of the metadata of an array */
 #define LEVELS_MAX      (ZARR_DIMS + 1)       /* of folders from an array to a chunk */
 
+/* A FOLDER is the path of its files up to the name, with the '/' or, at the top of an archive, the '!' before
+ * the name: "dir/sub/", "!dir/sub/", "!"; "" is the folder that is scanned. */
 struct scan_chunks {
     source *archive;    /* NULL: on disk */
-    const char *prefix; /* of the paths of its files */
+    const char *prefix; /* of the paths of its files: "" or "!" */
     arena *a;
     map *folders;               /* folder -> index in ARRAYS */
     struct zarr_array **arrays; /* NULL: no array is in this folder */
@@ -69,26 +71,27 @@ void scan_chunks_close(struct scan_chunks *chunks, struct scanner *scanner)
     arena_free(chunks->a);
 }
 
-/* read_array - sets *OUT to the array that the file NAME in FOLDER describes; NULL: there is none. */
+/* read_array - sets *OUT to the array that the file NAME in FOLDER describes; NULL: there is none that can be
+ * read, or the arrays have reached METADATA_MEMORY. Fails only if the system has no more memory. */
 static ckpt_status read_array(struct scan_chunks *chunks, ckpt_str folder, const char *name,
                               struct zarr_array **out, ckpt_error *err)
 {
     ckpt_error ignored;
     ckpt_str path = ARENA_CONCAT(chunks->a, str_c(chunks->prefix), folder, str_c(name));
     source *src = path.ptr ? scan_open_sibling(chunks->archive, path.ptr) : NULL;
-    ckpt_status st = path.ptr ? CKPT_OK : CKPT_ENOMEM;
+    ckpt_status read_status = path.ptr ? CKPT_OK : CKPT_ENOMEM;
     *out = NULL;
     if (src && src->size <= METADATA_MAX) {
         size_t n = (size_t)src->size;
         struct zarr_array *array = arena_alloc(chunks->a, sizeof *array);
         char *text = arena_alloc(chunks->a, n + 1);
-        st = array && text ? source_read(src, 0, text, n, &ignored) : CKPT_ENOMEM;
-        if (st == CKPT_OK)
-            st = zarr_read(str_of(text, n), strcmp(name, ZARR_V3) == 0, chunks->a, array, &ignored);
-        *out = st == CKPT_OK ? array : NULL;
+        read_status = array && text ? source_read(src, 0, text, n, &ignored) : CKPT_ENOMEM;
+        if (read_status == CKPT_OK)
+            read_status = zarr_read(str_of(text, n), strcmp(name, ZARR_V3) == 0, chunks->a, array, &ignored);
+        *out = read_status == CKPT_OK ? array : NULL;
     }
     source_unref(src);
-    return st != CKPT_ENOMEM || arena_full(chunks->a) ? CKPT_OK : fail_memory(err);
+    return read_status != CKPT_ENOMEM || arena_full(chunks->a) ? CKPT_OK : fail_memory(err);
 }
 
 /* find_array - sets *OUT to the array in FOLDER; NULL: there is none. */
@@ -109,9 +112,9 @@ static ckpt_status find_array(struct scan_chunks *chunks, ckpt_str folder, struc
     return arena_full(chunks->a) ? CKPT_OK : fail_memory(err);
 }
 
-/* cut_component - returns PATH without its last component, which may be part of the key of a chunk; .ptr
- * NULL: it may not. */
-static ckpt_str cut_component(ckpt_str path)
+/* find_outer_folder - returns the folder that has PATH, a file or folder. .ptr NULL: the name of PATH has
+ * characters that no key of a chunk has ("0.1", "c/0/1"), so no folder further out is its array's. */
+static ckpt_str find_outer_folder(ckpt_str path)
 {
     size_t n = path.len;
     n -= n && path.ptr[n - 1] == '/';
@@ -129,7 +132,7 @@ ckpt_status scan_is_chunk(struct scan_chunks *chunks, ckpt_str path, bool *is_ch
     *is_chunk = false;
     for (size_t i = 0; !*is_chunk && i < LEVELS_MAX; i++) {
         struct zarr_array *array;
-        folder = cut_component(folder);
+        folder = find_outer_folder(folder);
         if (!folder.ptr)
             break;
         CKPT_TRY(find_array(chunks, folder, &array, err));

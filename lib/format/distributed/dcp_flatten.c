@@ -29,7 +29,7 @@ struct flattener {
     struct flatten_frame *frames;      /* from the root to the container that is visited */
     ckpt_path_elem *path, *input_path; /* of the current child, as in dcp_leaf */
     uint32_t depth, max_depth;         /* frames in use, and how many there may be */
-    uint32_t from_root;                /* length of the path from the input's root to the plan's root */
+    uint32_t root_depth;               /* length of the path from the input's root to the plan's root */
     map *names;                        /* of the leaves */
     ckpt_error *err;
 };
@@ -177,7 +177,7 @@ static ckpt_status add_leaf(struct flattener *flattener, const ckpt_value *value
 {
     struct dcp_leaves *leaves = flattener->leaves;
     bool ok = true;
-    uint32_t old, ninput_path = flattener->from_root + flattener->depth;
+    uint32_t old, ninput_path = flattener->root_depth + flattener->depth;
     struct dcp_leaf leaf = {.path = path_copy(leaves->plan->a, flattener->path, flattener->depth),
                             .npath = flattener->depth,
                             .input_path = path_copy(leaves->plan->a, flattener->input_path, ninput_path),
@@ -208,7 +208,7 @@ static ckpt_status add_leaf(struct flattener *flattener, const ckpt_value *value
 static ckpt_status set_key(struct flattener *flattener, const struct flatten_child *child)
 {
     ckpt_path_elem *output = &flattener->path[flattener->depth - 1],
-                   *input = &flattener->input_path[flattener->from_root + flattener->depth - 1];
+                   *input = &flattener->input_path[flattener->root_depth + flattener->depth - 1];
     int64_t number = 0;
     ckpt_str text;
     arena *a = flattener->leaves->plan->a;
@@ -248,10 +248,12 @@ static ckpt_status visit_child(struct flattener *flattener, const struct flatten
     struct dcp_leaves *leaves = flattener->leaves;
     bool ok = true;
     const ckpt_value *v = file_replacement_of(leaves->plan->file, child->val);
-    if (child->renamed.ptr && !child->key && !(v = value_str(leaves->plan->a, child->renamed)))
-        return fail_memory(flattener->err);
-    bool single = leaves->is_single_value && leaves->is_single_value(leaves->user, flattener->input_path,
-                                                                     flattener->from_root + flattener->depth);
+    bool is_renamed_text = child->renamed.ptr && !child->key; /* an item of a list whose text was edited */
+    if (is_renamed_text)
+        CKPT_TRY_ALLOC(v = value_str(leaves->plan->a, child->renamed), flattener->err);
+    bool single = leaves->is_single_value &&
+                  leaves->is_single_value(leaves->user, flattener->input_path,
+                                          flattener->root_depth + flattener->depth);
     struct flatten_child first;
     bool flatten = !single && !is_tensor(v) &&
                    ((is_mapping(v) && get_child(leaves->plan, v, NULL, 0, &first)) ||
@@ -271,7 +273,7 @@ static uint32_t find_child_row(const struct flattener *flattener, const struct f
     if (value_row(child->val) == CKPT_NO_TENSOR)
         return CKPT_NO_TENSOR;
     uint32_t row = plan_find_entry_row(flattener->leaves->plan, child->node, child->index,
-                                       flattener->input_path, flattener->from_root + flattener->depth - 1);
+                                       flattener->input_path, flattener->root_depth + flattener->depth - 1);
     return row == CKPT_NO_TENSOR ? value_row(child->val) : row;
 }
 
@@ -291,8 +293,8 @@ static ckpt_status visit_next(struct flattener *flattener)
         CKPT_TRY(set_key(flattener, &child));
     } else { /* the items that are written are numbered without gaps, as in other formats */
         flattener->path[flattener->depth - 1] = (ckpt_path_elem){.is_int = true, .num = frame->nwritten};
-        flattener->input_path[flattener->from_root + flattener->depth - 1] = (ckpt_path_elem){.is_int = true,
-                                                                                              .num = i};
+        flattener->input_path[flattener->root_depth + flattener->depth - 1] = (ckpt_path_elem){.is_int = true,
+                                                                                               .num = i};
     }
     frame->nwritten++;
     return visit_child(flattener, &child);
@@ -317,7 +319,7 @@ ckpt_status dcp_flatten(struct dcp_leaves *leaves, ckpt_error *err)
 {
     const ckpt_plan *p = leaves->plan;
     struct flattener w = {
-        .leaves = leaves, .max_depth = p->file->limits.max_depth, .from_root = p->root_depth, .err = err};
+        .leaves = leaves, .max_depth = p->file->limits.max_depth, .root_depth = p->root_depth, .err = err};
     size_t room;
     CKPT_TRY_ALLOC(checked_size((uint64_t)w.max_depth + 1 + p->root_depth, &room), err);
     w.frames = calloc(room, sizeof *w.frames);

@@ -95,7 +95,7 @@ bool numpy_has_dtype(const ckpt_tensor *tensor)
     return has_dtype(str_c(ckpt_tensor_dtype_name(tensor)), false);
 }
 
-static bool reads_numpy(const struct flat_writer *writer)
+static bool input_is_numpy(const struct flat_writer *writer)
 {
     return writer->p->file->format == &format_npz || writer->p->file->format == &format_npy;
 }
@@ -113,7 +113,7 @@ static bool put_header(const struct flat_writer *writer, const struct flat_item 
     char first_size[SIZE_DIGITS + 1] = "";
     size_t start = out->len;
     buf_put(out, "\x93NUMPY\1\0\0\0{'descr': '", 21);
-    if (!put_descr(get_dtype_name(writer, item), reads_numpy(writer), out))
+    if (!put_descr(get_dtype_name(writer, item), input_is_numpy(writer), out))
         return false;
     buf_put_cstr(out, "', 'fortran_order': False, 'shape': (");
     for (uint32_t k = 0; k < t.ndim; k++)
@@ -122,7 +122,7 @@ static bool put_header(const struct flat_writer *writer, const struct flat_item 
     if (t.ndim)
         (void)snprintf(first_size, sizeof first_size, "%llu", (unsigned long long)t.shape[0]);
     for (size_t n = strlen(first_size); t.ndim && n < SIZE_DIGITS; n++)
-        buf_byte(out, ' ');
+        buf_byte(out, ' '); /* as numpy: room for a larger first size, should rows be appended */
     size_t pad = HEADER_ALIGN - (out->len - start + 1) % HEADER_ALIGN;
     for (size_t i = 0; i < pad; i++)
         buf_byte(out, ' ');
@@ -188,8 +188,8 @@ static const char *find_unfit_reason(const struct flat_writer *writer, const str
         return "has a name too long for a zip member";
     if (writes_npz(writer) && memchr(item->name.ptr, 0, item->name.len))
         return "has a NUL in its name, where Python ends the name of a zip member";
-    return has_dtype(get_dtype_name(writer, item), reads_numpy(writer)) ? NULL
-                                                                        : "has a type that numpy lacks";
+    return has_dtype(get_dtype_name(writer, item), input_is_numpy(writer)) ? NULL
+                                                                           : "has a type that numpy lacks";
 }
 
 static ckpt_status check_count(const struct flat_writer *writer, ckpt_error *err)
