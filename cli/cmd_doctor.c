@@ -3,7 +3,6 @@
 
 #include "outputs.h"
 #include "files.h"
-#include "json.h"
 #include "progress.h"
 
 static struct {

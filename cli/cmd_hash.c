@@ -3,7 +3,6 @@
 
 #include "files.h"
 #include "find.h"
-#include "json.h"
 #include "progress.h"
 
 static struct {

@@ -3,7 +3,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cmd.h"
 #include "guess.h"
 
 static const struct opt options[] = {

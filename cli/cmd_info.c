@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "files.h"
-#include "json.h"
 #include "find.h"
 #include "number.h"
 #include "records.h"

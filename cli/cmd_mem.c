@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "json.h"
-#include "out.h"
 #include "cmd.h"
 
 static struct {

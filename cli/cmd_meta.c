@@ -2,7 +2,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "edit.h"
 #include "outputs.h"
 
 static struct {

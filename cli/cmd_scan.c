@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "cmd.h"
 #include "files.h"
 #include "json.h"
 #include "sandbox.h"

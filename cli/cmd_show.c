@@ -4,7 +4,6 @@
 
 #include "cmd.h"
 #include "find.h"
-#include "json.h"
 #include "number.h"
 #include "preview.h"
 

@@ -6,7 +6,6 @@
 
 #include "files.h"
 #include "find.h"
-#include "json.h"
 #include "number.h"
 #include "progress.h"
 #include "records.h"

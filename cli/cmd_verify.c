@@ -1,10 +1,8 @@
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "files.h"
 #include "find.h"
-#include "json.h"
 #include "progress.h"
 
 static struct {

@@ -1,6 +1,5 @@
 #include "edit.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -68,8 +68,8 @@ static void skip_link(struct folder_walk *walk, const char *root, const char *pa
     walk->nlinks_outside += !is_inside;
 }
 
-/* visit_entries - calls walk->visit_file for the files in PATH, below ROOT, and pushes its folders on PENDING, the
- * first one on top. */
+/* visit_entries - calls walk->visit_file for the files in PATH, below ROOT, and pushes its folders on
+ * PENDING, the first one on top. */
 static void visit_entries(struct folder_walk *walk, const char *root, const char *path,
                           struct path_list *pending)
 {

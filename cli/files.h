@@ -32,8 +32,9 @@ enum files_layout {
  * Returns the highest exit code that PROCESS returned; EXIT_TROUBLE if -r finds nothing. */
 int files_each(int count, char **operand, enum files_layout layout, int (*process)(const char *path));
 
-/* files_prefix_lines - makes each line that line_put prints begin with PATH, if the options and LAYOUT require
- * it. SEVERAL: there may be other files. NAME is empty, and holds the text until files_unprefix_lines(). */
+/* files_prefix_lines - makes each line that line_put prints begin with PATH, if the options and LAYOUT
+ * require it. SEVERAL: there may be other files. NAME is empty, and holds the text until
+ * files_unprefix_lines(). */
 void files_prefix_lines(const char *path, enum files_layout layout, bool several, struct text *name);
 void files_unprefix_lines(struct text *name);
 
@@ -49,8 +50,8 @@ struct folder_walk {
     void *user;
 };
 
-/* walk_folder - calls visit_file with PATH itself if it is not a folder, else with each regular file below it:
- * sorted by name in each folder, files before subfolders. */
+/* walk_folder - calls visit_file with PATH itself if it is not a folder, else with each regular file below
+ * it: sorted by name in each folder, files before subfolders. */
 void walk_folder(struct folder_walk *walk, const char *path);
 /* is_folder - returns true if PATH is a folder (and not "-"). */
 bool is_folder(const char *path);

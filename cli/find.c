@@ -6,7 +6,6 @@
 
 #include "files.h"
 #include "guess.h"
-#include "out.h"
 
 /* ---------------------------------------------------------------- metadata */
 

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd.h"
 #include "edit.h"
 #include "guess.h"
 #include "progress.h"

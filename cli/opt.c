@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd.h"
 #include "guess.h"
 
 static const struct opt help_opt = {'h', "help", NULL, OPT_FLAG, NULL, "show this help"};

@@ -1,6 +1,5 @@
 #include "print.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

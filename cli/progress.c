@@ -1,7 +1,6 @@
 #include "progress.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 

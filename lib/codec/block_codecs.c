@@ -13,7 +13,6 @@
  */
 #include "codec/block_codecs.h"
 
-#include "base/checked.h"
 #include "codec/inflate.h"
 #include "codec/snappy.h"
 #include "codec/unpack_archive.h"

@@ -13,7 +13,6 @@
 #include "codec/flax.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/cursor.h"
 #include "base/utf8.h"

@@ -22,7 +22,6 @@
 #include "codec/gguf.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 
 #include "base/cursor.h"
 #include "io/reader.h"

@@ -4,7 +4,6 @@
  * that gguf_value.c makes: the digits of a number, true or false, a JSON list for an array.
  */
 
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "base/store.h"
 #include "codec/json_scan.h"

@@ -15,7 +15,6 @@
  */
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "codec/hdf5_filter.h"
 #include "codec/inflate.h"
 #include "io/reader.h"

@@ -9,7 +9,6 @@
  */
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "codec/hdf5_internal.h"
 
 #define AT_ONCE 512u /* elements that are converted at a time */

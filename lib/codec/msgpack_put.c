@@ -1,8 +1,6 @@
 /* msgpack_put.c - writes values of MessagePack in their shortest form, as Python's msgpack does. msgpack.c
  * lists the forms. */
-#include <string.h>
 
-#include "base/checked.h"
 #include "codec/msgpack.h"
 
 /* put_number - appends COUNT in WIDTH bytes, big-endian. */

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "base/store.h"
 #include "codec/pickle_text.h"

@@ -1,8 +1,6 @@
 /* pickle_line.c - see pickle_line.h. */
 #include "codec/pickle_line.h"
 
-#include <string.h>
-
 #include "io/reader.h"
 
 enum { NORMAL, SLASH, HEX, OCTAL };

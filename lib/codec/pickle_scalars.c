@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "base/utf8.h"
 #include "codec/pickle_machine.h"

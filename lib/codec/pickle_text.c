@@ -5,7 +5,6 @@
 #include <locale.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/pickle_line.h"
 

@@ -17,8 +17,6 @@
  */
 #include "codec/tar.h"
 
-#include "base/cursor.h"
-
 #define BLOCK         512u
 #define MAX_EXTENSION (1u << 20) /* bytes of a payload of type L or x */
 

@@ -10,7 +10,6 @@
  * The checksum of the entry covers the lengths, taken in the same way, the masked CRC-32C, and the strings.
  */
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/store.h"

@@ -3,7 +3,6 @@
 #include "codec/unpickler.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "base/text.h"

@@ -13,7 +13,6 @@
  */
 #include "codec/yaml_scan.h"
 
-#include "base/cursor.h"
 #include "base/utf8.h"
 
 #define KEY_MAX 1024u /* characters of a key and the colon after it */

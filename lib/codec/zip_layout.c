@@ -13,7 +13,6 @@
 #include "codec/zip.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "base/text.h"

@@ -1,9 +1,6 @@
 /* byte_histogram.c - see byte_histogram.h. */
 #include "core/byte_histogram.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "core/number.h"
 
 #ifdef __clang__

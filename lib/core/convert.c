@@ -19,7 +19,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "base/store.h"
 #include "core/dequantize.h"

@@ -1,9 +1,6 @@
 /* distance.c - see distance.h. Because of the eight lanes, sums do not depend on the width of registers. */
 #include "core/distance.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "core/number.h"
 
 #ifdef __clang__

@@ -2,7 +2,6 @@
 #include "core/file.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include "base/sized.h"

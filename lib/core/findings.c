@@ -1,9 +1,7 @@
 /* findings.c - see core/findings.h. */
 #include "core/findings.h"
 
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 static const ckpt_scan_rule rules[] = {
 #define RULE(constant, id, level, verdict, name, text)                                                       \

@@ -9,10 +9,6 @@
  */
 #include "core/moments.h"
 
-#include <math.h>
-#include <string.h>
-
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "core/number.h"
 

@@ -1,6 +1,5 @@
 /* moments_simd.c - the sums of moments.h in AVX2's registers. Eight lanes of doubles fill two, and
  * each lane adds in the same order as the scalar code. AVX-512 gains nothing where memory is the limit. */
-#include <math.h>
 
 #include "core/moments.h"
 #include "core/number.h"

@@ -1,7 +1,6 @@
 /* number.c - see number.h. A double holds every dtype exactly, except 64-bit integers. */
 #include "core/number.h"
 
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "core/convert.h"
 #include "core/dequantize.h"

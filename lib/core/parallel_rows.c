@@ -2,7 +2,6 @@
  * Items that share a storage with an unchecked CRC are one group, because the first of them checks it. */
 #include "core/parallel_rows.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "core/tensor.h"

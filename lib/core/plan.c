@@ -1,7 +1,6 @@
 /* plan.c - a plan records edits of a value graph without changing it, so several plans may share a file. */
 #include "core/plan.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -3,7 +3,6 @@
 #include "core/value.h"
 
 #include <pthread.h>
-#include <stddef.h>
 
 #include "base/store.h"
 #include "base/utf8.h"

@@ -2,13 +2,10 @@
  * ends, and the other findings of verifying. */
 #include <stdio.h>
 
-#include "base/cursor.h"
 #include "base/text.h"
-#include "codec/zip.h"
 #include "doctor/doctor.h"
 #include "format/files/checkpoint_names.h"
 #include "format/foreign.h"
-#include "format/recognize.h"
 #include "format/safetensors/safetensors.h"
 #include "format/unpack.h"
 

@@ -1,14 +1,12 @@
 /* doctor.c - `ckpt doctor`: verifies a file, diagnoses what is wrong, and tries a fix before advising it. */
 #include "doctor/doctor.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/library.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "format/files/checkpoint_names.h"
-#include "format/format.h"
 #include "format/registry.h"
 #include "format/verify.h"
 #include "op/sanitize.h"

@@ -4,10 +4,8 @@
 
 #include "base/text.h"
 #include "codec/pickle_ops.h"
-#include "codec/zip_header.h"
 #include "core/python2.h"
 #include "doctor/doctor.h"
-#include "format/format.h"
 #include "format/registry.h"
 #include "op/weights_only.h"
 

@@ -16,7 +16,6 @@
  * NLPSaveRestoreConnector in nemo/collections/nlp/parts/nlp_overrides.py,
  * stable_baselines3/common/save_util.py.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -61,8 +60,8 @@ static bool is_preferred(ckpt_str name)
     return str_is(name, "model_weights.ckpt") || str_is(name, NEMO_FOLDER) || str_is(name, "policy.pth");
 }
 
-/* shows_checkpoint_folder - returns true if the file NAME shows that all files of a folder are one checkpoint,
- * as its index or one of its shards does. *FOLDER is that folder; it is of no use if false. */
+/* shows_checkpoint_folder - returns true if the file NAME shows that all files of a folder, *FOLDER, are one
+ * checkpoint, as an index or a shard does. *FOLDER is set even if it returns false. */
 static bool shows_checkpoint_folder(ckpt_str name, ckpt_str *folder)
 {
     static const char names[] = ".metadata .snapshot_metadata .zarray .zgroup zarr.json manifest.ocdbt "

@@ -14,7 +14,6 @@
 #include "codec/inflate.h"
 #include "codec/json_scan.h"
 #include "codec/protobuf.h"
-#include "core/findings.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/safetensors/safetensors.h"

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/text.h"
 #include "format/container.h"
 #include "format/files/checkpoint_names.h"

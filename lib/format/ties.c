@@ -17,7 +17,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "core/check.h"
 
 bool ties_can_record_name(ckpt_str key) { return !str_is(key, "format") && !str_is(key, "__metadata__"); }

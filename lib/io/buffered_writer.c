@@ -3,7 +3,6 @@
 #include "io/buffered_writer.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "io/fd.h"
 

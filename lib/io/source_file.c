@@ -5,9 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,5 @@
 /* source_patched.c - a file with patches applied, before they are written. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "io/journal.h"
 

@@ -5,7 +5,6 @@
 #include "io/window.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "io/fd.h"
 

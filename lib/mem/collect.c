@@ -1,9 +1,5 @@
 /* collect.c - collects the parameters and buffers of a file, which are the rows of its weights, and sums up
  * the states of the optimizer that is saved with them. */
-#include "base/map.h"
-#include "core/dtype.h"
-#include "core/file.h"
-#include "op/containers.h"
 #include "mem/model.h"
 #include "op/root.h"
 #include "op/weights.h"

@@ -5,7 +5,6 @@
  * Conv keeps its input; BatchNorm its input, and mean and 1/std in fp32; ReLU (in place) its output, which is
  * the next Conv's input; MaxPool 8-byte indices. Padding is half of the kernel. The stride of
  * a stage is applied in its first block, by the first convolution there whose kernel is wider than 1. */
-#include "base/checked.h"
 #include "mem/states.h"
 #include "mem/timeline.h"
 

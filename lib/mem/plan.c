@@ -21,8 +21,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
-
 /* The sums over a timeline that do not depend on the plan, as long as anything is recomputed. */
 struct needs {
     const struct mem_timeline *t;

@@ -2,7 +2,6 @@
  * follow from them. Each name must be in the table of the family, with the shape that it has there; the
  * blocks must have equal tensors and be numbered from 0 without a gap. Activations of any other network are
  * refused and never guessed. */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "core/glob.h"

@@ -4,8 +4,6 @@
  * the segment to the first. */
 #include "mem/timeline.h"
 
-#include "base/checked.h"
-
 uint64_t usage_sum(const struct mem_usage *list, unsigned part_or_moment, const struct letters *dims,
                    uint32_t state)
 {

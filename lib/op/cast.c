@@ -6,7 +6,6 @@
 #include "core/convert.h"
 #include "op/quantized.h"
 #include "op/root.h"
-#include "op/sanitize.h"
 #include "op/weights.h"
 
 /* has_no_wildcard - returns true if GLOB has none of `*?[\`: it can only match the tensor of that name. */

@@ -2,11 +2,8 @@
  * with equal bytes and dtypes are decoded into numbers only if norms are requested. */
 #include "op/compare.h"
 
-#include <math.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "core/number.h"
 #include "core/tensor.h"
 

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "core/view.h"
 
 static bool is_ordered_dict(const ckpt_value *value)

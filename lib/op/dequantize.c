@@ -3,7 +3,6 @@
  * are read (core/scaled_source); the plan renames it, and leaves out the tensors of its scales. */
 #include "op/dequantize.h"
 
-#include "core/convert.h"
 #include "core/dequantize.h"
 
 static const char *const results[] = {

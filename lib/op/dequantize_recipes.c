@@ -11,11 +11,9 @@
  *
  * What is not in the tensors (bits, block sizes) follows from their shapes, or from a config.json next to
  * them. */
-#include <inttypes.h>
 
 #include "base/cursor.h"
 #include "core/convert.h"
-#include "core/stream.h"
 #include "op/recipe.h"
 
 static const float e2m1[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,

@@ -12,9 +12,7 @@
  * what leaves more than one shape or number of bits; scales of the last axis, which its modules do not write.
  * Sources: hqq 0.2.8 core/quantize.py and core/bitpack.py; optimum-quanto 0.2.7 tensor/packed.py,
  * tensor/grouped.py, nn/qmodule.py. */
-#include "base/checked.h"
 #include "base/cursor.h"
-#include "core/dtype.h"
 #include "op/recipe.h"
 
 /* ------------------------------------------------------------------ HQQ */

@@ -1,5 +1,4 @@
 /* dequantize_torch.c - recipes for tensors of torch and of libraries that extend it. */
-#include "base/checked.h"
 #include "codec/json_scan.h"
 #include "op/recipe.h"
 

@@ -1,13 +1,9 @@
 /* diff.c - `ckpt diff` of tensors: pairs the rows of two files by name, and compares them. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/sized.h"
-#include "base/text.h"
 #include "core/number.h"
-#include "core/dtype.h"
-#include "core/parallel_rows.h"
 #include "op/compare.h"
 #include "op/diff_names.h"
 #include "op/value_equal.h"

@@ -32,7 +32,6 @@
 #include "core/parallel_rows.h"
 #include "core/tensor.h"
 #include "io/journal.h"
-#include "io/source.h"
 #include "op/digest.h"
 #include "op/hash_xxh3.h"
 

@@ -1,9 +1,7 @@
 /* inspect.c - finds what `ckpt info` shows: wrappers, weights, optimizer, unreferenced bytes. */
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/sized.h"
-#include "core/dtype.h"
 #include "op/adapters.h"
 #include "op/quantized.h"
 #include "op/prefix.h"

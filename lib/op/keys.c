@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/utf8.h"
 #include "op/weights.h"
 

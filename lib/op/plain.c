@@ -8,7 +8,6 @@
 
 #include "base/cursor.h"
 #include "base/utf8.h"
-#include "core/dtype.h"
 #include "core/elements.h"
 #include "core/number.h"
 #include "core/numpy.h"

@@ -3,11 +3,9 @@
 
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "codec/json_scan.h"
 #include "core/convert.h"
-#include "core/stream.h"
 
 #define CONFIG_MAX ((uint64_t)16 << 20) /* bytes of a config.json */
 #define STATE_MAX  65536u               /* bytes of a JSON in a tensor */

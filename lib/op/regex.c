@@ -1,5 +1,4 @@
 /* regex.c - `ckpt rename -s 'REGEX=>REPLACEMENT'`: replaces what matches in keys. */
-#include <string.h>
 
 #include "base/buf.h"
 #include "base/regexp.h"

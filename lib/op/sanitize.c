@@ -29,9 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/utf8.h"
-#include "core/dtype.h"
 #include "core/graph_visit.h"
 #include "core/view.h"
 #include "op/plain.h"

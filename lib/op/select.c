@@ -1,6 +1,5 @@
 /* select.c - `--root`, `--keep` and `--drop`: which part of a file a plan writes. */
 
-#include "base/checked.h"
 #include "base/text.h"
 #include "op/keys.h"
 #include "op/root.h"

@@ -8,7 +8,6 @@
  * not all in one column of a matrix, as every n-th element could be. Types of at most eight
  * bits are counted by value and need no sample.
  */
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/cursor.h"

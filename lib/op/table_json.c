@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/text.h"
 
 /* --------------------------------------------------------------------- members */

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "base/checked.h"
-#include "base/crc32.h"
 #include "core/finite.h"
 #include "core/stream.h"
 #include "core/parallel_rows.h"

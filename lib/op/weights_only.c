@@ -7,7 +7,6 @@
 #include "op/weights_only.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/utf8.h"

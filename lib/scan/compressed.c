@@ -5,7 +5,6 @@
  */
 #include <inttypes.h>
 
-#include "base/cursor.h"
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
 #include "format/recognize.h"

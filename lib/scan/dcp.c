@@ -5,11 +5,8 @@
  * an archive, such as NeMo's .nemo, the files are members in one folder.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
-#include "base/checked.h"
-#include "base/map.h"
 #include "format/distributed/dcp_metadata.h"
 #include "format/files/folder.h"
 #include "format/files/members.h"

@@ -13,7 +13,6 @@
  * serialized_example_inputs.pt) are a file of torch.save; the keys of its mappings are in the messages, too.
  * Source: torch/_export/serde/serialize.py, torch/fx/graph.py, torch/export/_unlift.py, unflatten.py.
  */
-#include "core/file.h"
 #include "core/graph_visit.h"
 #include "format/registry.h"
 #include "scan/scan.h"

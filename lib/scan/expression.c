@@ -14,7 +14,6 @@
  * A name with arguments must be one of the functions that torch writes. A name with two underscores in a row
  * is refused.
  */
-#include "base/text.h"
 #include "scan/scan.h"
 
 #define DEPTH_MAX 200u /* parentheses within each other */

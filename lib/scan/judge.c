@@ -13,10 +13,8 @@
  */
 #include "scan/judge.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/map.h"
 #include "core/python2.h"
 #include "format/recognize.h"
 #include "op/weights_only.h"

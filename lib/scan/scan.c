@@ -10,8 +10,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
-#include "base/cursor.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "base/utf8.h"
@@ -25,7 +23,6 @@
 #include "format/files/members.h"
 #include "format/recognize.h"
 #include "format/registry.h"
-#include "io/journal.h"
 #include "op/digest.h"
 #include "scan/judge.h"
 

@@ -10,7 +10,6 @@
  * "context". Those of an "in_spec" are written into Python code: the keywords, in the context of a child of
  * the outermost object, as parameters, and keys of other mappings within the message of a guard.
  */
-#include "base/text.h"
 #include "codec/json_scan.h"
 #include "scan/scan.h"
 

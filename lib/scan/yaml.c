@@ -15,7 +15,6 @@
  */
 #include "codec/yaml_scan.h"
 
-#include "base/text.h"
 #include "scan/scan.h"
 
 #define NEMO_CONFIG "model_config.yaml" /* where NeMo calls "target", whatever the other keys are */

@@ -5,12 +5,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
 #include "codec/zip_audit.h"
 #include "codec/zip_end.h"
-#include "codec/zip_header.h"
 #include "codec/zip_lzma.h"
 #include "format/recognize.h"
 #include "io/reader.h"

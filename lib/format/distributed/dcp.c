@@ -17,7 +17,6 @@
  * different bytes, exceed the tensor or leave a gap in it, a chunk without an item, unknown transformations.
  * Chunks with the same offsets and sizes are replicas: one of them is read. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 

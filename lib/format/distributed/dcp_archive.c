@@ -10,7 +10,6 @@
 
 #include "codec/pickle_write.h"
 #include "codec/zip_header.h"
-#include "format/graph/persistent_id.h"
 
 #define PAYLOAD_ALIGN 64u
 #define MAX_PICKLE    (SIZE_MAX / 2)

@@ -7,7 +7,6 @@
 #include "format/distributed/dcp.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "codec/unpack_archive.h"

@@ -17,7 +17,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
 #include "codec/unpickler.h"

@@ -8,7 +8,6 @@
  *
  * Frozen parameters without a folder, and tied ones, are read from the model files. Refused: other
  * parameters without a folder, a tensor of the wrong size. */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/check.h"

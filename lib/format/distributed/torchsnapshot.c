@@ -25,7 +25,6 @@
  * Source: torchsnapshot 0.1 (manifest.py, flatten.py, io_preparers).
  */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/text.h"
 #include "codec/json_scan.h"

@@ -6,7 +6,6 @@
 #include "format/files/members.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -11,7 +11,6 @@
  * differs from "__msgpack_chunked_array__" in a few bytes; more than FLAX_MAX_DEPTH nested containers.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "core/pieces.h"
 #include "format/flax/flax.h"

@@ -26,7 +26,6 @@
  * arrays without names. Bytes after the last name are reported.
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "format/format.h"
 #include "format/kit.h"

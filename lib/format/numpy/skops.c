@@ -16,7 +16,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/checked.h"
 #include "codec/json_scan.h"
 #include "core/check.h"
 

@@ -303,25 +303,26 @@ static ckpt_status put_contents(struct flat_writer *writer, sink *out, ckpt_erro
 
 /* ------------------------------------------------------------------- compression */
 
-/* deflate_item - deflates item INDEX of the archive STORED to the end of OUT and sets *H to its header. First skips
- * room for a local header with a full zip64 field, and writes the header there once the deflated size is known.
- * B is for the bytes of headers. */
+/* deflate_item - deflates item INDEX of the archive STORED to the end of OUT and sets *HEADER to its header.
+ * First skips room for a local header with a full zip64 field, and writes the header there once the deflated
+ * size is known. HEADERS is for the bytes of headers. */
 static ckpt_status deflate_item(const struct flat_writer *writer, size_t index, ckpt_str name, sink *stored,
-                                sink *out, buf *b, struct zip_header *h, ckpt_error *err)
+                                sink *out, buf *headers, struct zip_header *header, ckpt_error *err)
 {
     const struct zip_header widest = {.csize = UINT32_MAX, .usize = UINT32_MAX};
     size_t room = zip_output_local_size(&widest, name.len);
     uint64_t header_offset = sink_tell(out);
-    CKPT_TRY(make_item_headers(writer, index, writer->crcs[index], b, h, err));
+    CKPT_TRY(make_item_headers(writer, index, writer->crcs[index], headers, header, err));
     CKPT_TRY(sink_skip(out, room, err));
-    uint64_t data_offset = get_header_offset(writer, index) + zip_output_local_size(h, name.len);
-    CKPT_TRY(deflate_written(stored, data_offset, h->usize, out, err));
-    h->method = ZIP_DEFLATED;
-    h->csize = sink_tell(out) - header_offset - room;
-    h->offset = header_offset;
-    b->len = 0;
-    zip_put_local(b, h, name, (uint16_t)(room - zip_output_local_size(h, name.len)));
-    return buf_ok(b) ? sink_patch(out, header_offset, b->data, b->len, err) : fail_memory(err);
+    uint64_t data_offset = get_header_offset(writer, index) + zip_output_local_size(header, name.len);
+    CKPT_TRY(deflate_written(stored, data_offset, header->usize, out, err));
+    header->method = ZIP_DEFLATED;
+    header->csize = sink_tell(out) - header_offset - room;
+    header->offset = header_offset;
+    headers->len = 0;
+    zip_put_local(headers, header, name, (uint16_t)(room - zip_output_local_size(header, name.len)));
+    return buf_ok(headers) ? sink_patch(out, header_offset, headers->data, headers->len, err)
+                           : fail_memory(err);
 }
 
 /* deflate_member - deflates item INDEX as deflate_item() and appends its central header to DIRECTORY. */

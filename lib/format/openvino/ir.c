@@ -21,7 +21,6 @@
  * Sources: openvino 2026.4 (serialize), docs "OpenVINO IR format and operation sets".
  */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "codec/xml_scan.h"
 #include "core/check.h"

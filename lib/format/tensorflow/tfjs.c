@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/store.h"
 #include "codec/json_scan.h"
 #include "core/check.h"

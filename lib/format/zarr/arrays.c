@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "codec/zarr.h"
 #include "core/check.h"

@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/checked.h"
 #include "codec/json_scan.h"
 #include "core/check.h"
 #include "format/files/folder.h"
