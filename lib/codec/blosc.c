@@ -115,8 +115,7 @@ static ckpt_status read_blocks(struct blosc *blosc, cursor after_header, spool *
     return st;
 }
 
-ckpt_status blosc_decode(const unsigned char *bytes, size_t nbytes, uint64_t max_size, spool *to,
-                         ckpt_error *err)
+ckpt_status blosc_decode(const unsigned char *bytes, size_t nbytes, uint64_t max, spool *to, ckpt_error *err)
 {
     struct blosc b = {.all = cursor_of(bytes, nbytes, 0), .err = err};
     cursor c = b.all;
@@ -131,10 +130,10 @@ ckpt_status blosc_decode(const unsigned char *bytes, size_t nbytes, uint64_t max
         return fail_blosc(&b, "whose length is not the one in its header");
     if (version < 1 || version > 2)
         return fail_blosc(&b, "of an unknown version");
-    if (b.size > max_size || !b.element_size || (b.size && (!b.block_size || b.block_size > b.size)))
+    if (b.size > max || !b.element_size || (b.size && (!b.block_size || b.block_size > b.size)))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "a Blosc buffer of {%zu bytes in blocks of %zu}; {=%" PRIu64 " bytes} were expected",
-                    b.size, b.block_size, max_size);
+                    b.size, b.block_size, max);
     if (!(b.flags & STORED) && b.flags >> 5 >= sizeof compressors / sizeof *compressors)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "a Blosc buffer with {compressor %u}; {=blosclz, LZ4, Snappy, zlib and zstd} can be read",

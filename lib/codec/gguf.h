@@ -116,8 +116,7 @@ void gguf_take_type(ckpt_str *key, uint32_t *type, uint32_t *element_type);
 /* gguf_round_up - rounds *COUNT up to a multiple of ALIGNMENT; false: overflow. */
 bool gguf_round_up(uint64_t *count, uint64_t alignment);
 /* gguf_put_tensor - appends the tensor info of TENSOR under NAME with DTYPE, which ggml must have.
- * DATA_OFFSET is the distance of its data from the beginning of all data. */
-void gguf_put_tensor(buf *out, ckpt_str name, const ckpt_tensor *tensor, ckpt_dtype dtype,
-                     uint64_t data_offset);
+ * OFFSET is the distance of its data from the beginning of all data. */
+void gguf_put_tensor(buf *out, ckpt_str name, const ckpt_tensor *tensor, ckpt_dtype dtype, uint64_t offset);
 
 #endif

@@ -253,8 +253,7 @@ ckpt_status gguf_make_pair(arena *a, ckpt_str key, uint32_t type, uint32_t eleme
     return st;
 }
 
-void gguf_put_tensor(buf *out, ckpt_str name, const ckpt_tensor *tensor, ckpt_dtype dtype,
-                     uint64_t data_offset)
+void gguf_put_tensor(buf *out, ckpt_str name, const ckpt_tensor *tensor, ckpt_dtype dtype, uint64_t offset)
 {
     uint32_t type = 0;
     (void)gguf_find_type(dtype, &type);
@@ -264,5 +263,5 @@ void gguf_put_tensor(buf *out, ckpt_str name, const ckpt_tensor *tensor, ckpt_dt
     for (uint32_t i = tensor->ndim; COUNT_DOWN(i);)
         buf_u64le(out, tensor->shape[i]);
     buf_u32le(out, type);
-    buf_u64le(out, data_offset);
+    buf_u64le(out, offset);
 }

@@ -339,7 +339,7 @@ struct attributes {
 
 /* read_attribute - reads the attribute message IN of the object at attributes->path, and passes it to the
  * visitor. */
-static ckpt_status read_attribute(struct hdf5 *hdf5, cursor in, struct attributes *attributes)
+static ckpt_status read_attribute(struct hdf5 *hdf5, cursor in, struct attributes *attrs)
 {
     struct hdf5_attribute a;
     ckpt_str text;
@@ -352,12 +352,12 @@ static ckpt_status read_attribute(struct hdf5 *hdf5, cursor in, struct attribute
         error_add_where(hdf5->err, "attribute %.*s", STR_ARG(a.name));
     CKPT_TRY(st);
     if (str_is(a.name, "dtype") && value_text(a.value, &text))
-        attributes->is_bfloat16 = str_is(text, "bfloat16");
-    if (!attributes->should_report || !hdf5->visitor->on_attribute)
+        attrs->is_bfloat16 = str_is(text, "bfloat16");
+    if (!attrs->should_report || !hdf5->visitor->on_attribute)
         return CKPT_OK;
     ckpt_str name = arena_str(hdf5->a, a.name);
     const struct hdf5_visitor *v = hdf5->visitor;
-    return name.ptr ? v->on_attribute(v->user, attributes->path, name, a.value, a.why_no_value, hdf5->err)
+    return name.ptr ? v->on_attribute(v->user, attrs->path, name, a.value, a.why_no_value, hdf5->err)
                     : fail_memory(hdf5->err);
 }
 
@@ -373,11 +373,10 @@ static ckpt_status read_dense_attribute(struct hdf5 *hdf5, void *user, cursor re
     return read_attribute(hdf5, c, user);
 }
 
-static ckpt_status read_dense_attributes(struct hdf5 *hdf5, cursor in, struct attributes *attributes)
+static ckpt_status read_dense_attributes(struct hdf5 *hdf5, cursor in, struct attributes *attrs)
 {
     static const struct hdf5_dense dense = {"the description of attributes", .index_size = 2, .id_size = 8};
-    const struct hdf5_records records = {
-        .type = 8, .size = 17, .visit = read_dense_attribute, .user = attributes};
+    const struct hdf5_records records = {.type = 8, .size = 17, .visit = read_dense_attribute, .user = attrs};
     return hdf5_visit_dense(hdf5, in, &dense, &records);
 }
 
@@ -403,15 +402,13 @@ static ckpt_status report_fault(struct hdf5 *hdf5, ckpt_str path, ckpt_status st
 }
 
 static ckpt_status read_attributes(struct hdf5 *hdf5, const struct hdf5_object *object,
-                                   struct attributes *attributes)
+                                   struct attributes *attrs)
 {
     for (size_t i = 0; i < object->nattributes; i++)
-        CKPT_TRY(
-            report_fault(hdf5, attributes->path, read_attribute(hdf5, object->attributes[i], attributes)));
+        CKPT_TRY(report_fault(hdf5, attrs->path, read_attribute(hdf5, object->attributes[i], attrs)));
     if (!object->attribute_info.is_there)
         return CKPT_OK;
-    return report_fault(hdf5, attributes->path,
-                        read_dense_attributes(hdf5, object->attribute_info.body, attributes));
+    return report_fault(hdf5, attrs->path, read_dense_attributes(hdf5, object->attribute_info.body, attrs));
 }
 
 /* copy_shape - copies the sizes of SPACE to DATASET, in the arena. */

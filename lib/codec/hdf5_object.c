@@ -85,53 +85,51 @@ static ckpt_status append_body(struct hdf5 *hdf5, cursor in, cursor **list, size
 }
 
 /* add_block - adds the block that IN, the body of a continuation message, refers to. */
-static ckpt_status add_block(struct header_reader *header_reader, cursor in)
+static ckpt_status add_block(struct header_reader *reader, cursor in)
 {
-    struct header_blocks *b = header_reader->list;
+    struct header_blocks *b = reader->list;
     uint64_t addr = cursor_u64(&in), size = cursor_u64(&in);
     if (in.bad)
-        return hdf5_fail_short(header_reader->h, &in, "a continuation");
+        return hdf5_fail_short(reader->h, &in, "a continuation");
     if (b->n == MAX_BLOCKS)
-        return fail(header_reader->h->err, CKPT_ELIMIT, in.pos,
-                    "an object header of {more} than {=%u blocks}", MAX_BLOCKS);
+        return fail(reader->h->err, CKPT_ELIMIT, in.pos, "an object header of {more} than {=%u blocks}",
+                    MAX_BLOCKS);
     b->blocks[b->n].addr = addr;
     b->blocks[b->n++].size = size;
     return CKPT_OK;
 }
 
 /* check_flags - refuses a message whose TYPE or FLAGS are not supported. */
-static ckpt_status check_flags(struct header_reader *header_reader, uint32_t type, uint8_t flags,
-                               uint64_t pos)
+static ckpt_status check_flags(struct header_reader *reader, uint32_t type, uint8_t flags, uint64_t pos)
 {
     if (flags & FLAG_SHARED && type != MESSAGE_DATATYPE && type <= MESSAGE_LAST)
-        return fail(header_reader->h->err, CKPT_EUNSUPPORTED, pos,
+        return fail(reader->h->err, CKPT_EUNSUPPORTED, pos,
                     "{a shared message} of type %u; shared {=datatypes} are read", type);
     if (type == MESSAGE_SHARED_TABLE || (type > MESSAGE_LAST && flags & FLAGS_MUST_KNOW))
-        return fail(header_reader->h->err, CKPT_EUNSUPPORTED, pos,
+        return fail(reader->h->err, CKPT_EUNSUPPORTED, pos,
                     "{a message of type %u}; only {=other types} are read", type);
     return CKPT_OK;
 }
 
 /* take_message - adds the message of TYPE with BODY to the object; for a continuation message, adds the block
  * that it refers to. */
-static ckpt_status take_message(struct header_reader *header_reader, uint32_t type, uint8_t flags,
-                                cursor body)
+static ckpt_status take_message(struct header_reader *reader, uint32_t type, uint8_t flags, cursor body)
 {
-    struct hdf5_object *o = header_reader->o;
+    struct hdf5_object *o = reader->o;
     if (++o->nmessages > MAX_MESSAGES)
-        return fail(header_reader->h->err, CKPT_ELIMIT, body.pos,
-                    "an object header of {more} than {=%u messages}", MAX_MESSAGES);
-    CKPT_TRY(check_flags(header_reader, type, flags, body.pos));
+        return fail(reader->h->err, CKPT_ELIMIT, body.pos, "an object header of {more} than {=%u messages}",
+                    MAX_MESSAGES);
+    CKPT_TRY(check_flags(reader, type, flags, body.pos));
     if (type == MESSAGE_CONTINUATION)
-        return add_block(header_reader, body);
+        return add_block(reader, body);
     if (type == MESSAGE_ATTRIBUTE)
-        return append_body(header_reader->h, body, &o->attributes, &o->nattributes, &o->cap_attributes);
+        return append_body(reader->h, body, &o->attributes, &o->nattributes, &o->cap_attributes);
     if (type == MESSAGE_LINK)
-        return append_body(header_reader->h, body, &o->links, &o->nlinks, &o->cap_links);
+        return append_body(reader->h, body, &o->links, &o->nlinks, &o->cap_links);
     o->has_external_data |= type == MESSAGE_EXTERNAL;
     struct hdf5_message *m = find_message(o, type);
     if (m && m->is_there)
-        return fail(header_reader->h->err, CKPT_EFORMAT, body.pos,
+        return fail(reader->h->err, CKPT_EFORMAT, body.pos,
                     "{two messages} of type %u, where {=one} is allowed", type);
     if (m)
         *m = (struct hdf5_message){true, flags, body};
@@ -139,72 +137,68 @@ static ckpt_status take_message(struct header_reader *header_reader, uint32_t ty
 }
 
 /* read_messages - reads the messages in IN: in version 1 up to the number in the header, in version 2 all. */
-static ckpt_status read_messages(struct header_reader *header_reader, cursor *in)
+static ckpt_status read_messages(struct header_reader *reader, cursor *in)
 {
-    size_t header_size = header_reader->is_version1 ? 8
-                         : header_reader->has_order ? 6
-                                                    : 4; /* bytes before a body */
-    while (in->left >= header_size && (!header_reader->is_version1 || header_reader->unread)) {
-        uint32_t type = (uint32_t)cursor_number(in, header_reader->is_version1 ? 2 : 1),
-                 size = cursor_u16(in);
+    size_t header_size = reader->is_version1 ? 8 : reader->has_order ? 6 : 4; /* bytes before a body */
+    while (in->left >= header_size && (!reader->is_version1 || reader->unread)) {
+        uint32_t type = (uint32_t)cursor_number(in, reader->is_version1 ? 2 : 1), size = cursor_u16(in);
         uint8_t flags = cursor_u8(in);
-        (void)cursor_take(in, header_size - (header_reader->is_version1 ? 5 : 4));
+        (void)cursor_take(in, header_size - (reader->is_version1 ? 5 : 4));
         cursor body = cursor_sub(in, size);
         if (body.bad)
-            return hdf5_fail_short(header_reader->h, &body, "a message");
-        if (header_reader->is_version1)
-            header_reader->unread--;
-        CKPT_TRY(take_message(header_reader, type, flags, body));
+            return hdf5_fail_short(reader->h, &body, "a message");
+        if (reader->is_version1)
+            reader->unread--;
+        CKPT_TRY(take_message(reader, type, flags, body));
     }
     return CKPT_OK;
 }
 
-static ckpt_status load_block(struct header_reader *header_reader, uint64_t addr, uint64_t size, cursor *in)
+static ckpt_status load_block(struct header_reader *reader, uint64_t addr, uint64_t size, cursor *in)
 {
     static const char what[] = "a block of an object header";
-    CKPT_TRY(hdf5_load(header_reader->h, addr, size, what, in));
-    if (header_reader->is_version1)
+    CKPT_TRY(hdf5_load(reader->h, addr, size, what, in));
+    if (reader->is_version1)
         return CKPT_OK;
     cursor all = *in;
     const unsigned char *magic = cursor_take(in, 4);
     if (!magic || memcmp(magic, "OCHK", 4) != 0)
-        return fail(header_reader->h->err, CKPT_EFORMAT, addr,
+        return fail(reader->h->err, CKPT_EFORMAT, addr,
                     "a block of an object header begins with {other bytes} than {=OCHK}");
-    return hdf5_cut_checksum(header_reader->h, all, what, in);
+    return hdf5_cut_checksum(reader->h, all, what, in);
 }
 
-static ckpt_status read_blocks(struct header_reader *header_reader)
+static ckpt_status read_blocks(struct header_reader *reader)
 {
-    struct header_blocks *b = header_reader->list;
+    struct header_blocks *b = reader->list;
     cursor c;
-    for (; b->nread < b->n && (!header_reader->is_version1 || header_reader->unread); b->nread++) {
-        CKPT_TRY(load_block(header_reader, b->blocks[b->nread].addr, b->blocks[b->nread].size, &c));
-        CKPT_TRY(read_messages(header_reader, &c));
+    for (; b->nread < b->n && (!reader->is_version1 || reader->unread); b->nread++) {
+        CKPT_TRY(load_block(reader, b->blocks[b->nread].addr, b->blocks[b->nread].size, &c));
+        CKPT_TRY(read_messages(reader, &c));
     }
-    return !header_reader->unread
-               ? CKPT_OK
-               : fail(header_reader->h->err, CKPT_EFORMAT, header_reader->o->addr,
-                      "an object header lacks {%u} of {=its messages}", header_reader->unread);
+    return !reader->unread ? CKPT_OK
+                           : fail(reader->h->err, CKPT_EFORMAT, reader->o->addr,
+                                  "an object header lacks {%u} of {=its messages}", reader->unread);
 }
 
-static ckpt_status read_version1(struct header_reader *header_reader)
+static ckpt_status read_version1(struct header_reader *reader)
 {
     cursor c;
-    CKPT_TRY(hdf5_load(header_reader->h, header_reader->o->addr, 16, "an object header", &c));
+    CKPT_TRY(hdf5_load(reader->h, reader->o->addr, 16, "an object header", &c));
     (void)cursor_take(&c, 2);
-    header_reader->unread = cursor_u16(&c);
+    reader->unread = cursor_u16(&c);
     (void)cursor_take(&c, 4);
-    header_reader->list->blocks[0].size = cursor_u32(&c);
-    header_reader->list->blocks[0].addr = header_reader->o->addr + 16;
-    header_reader->list->n = 1;
-    return read_blocks(header_reader);
+    reader->list->blocks[0].size = cursor_u32(&c);
+    reader->list->blocks[0].addr = reader->o->addr + 16;
+    reader->list->n = 1;
+    return read_blocks(reader);
 }
 
-static ckpt_status read_version2(struct header_reader *header_reader)
+static ckpt_status read_version2(struct header_reader *reader)
 {
     static const struct hdf5_kind first_block = {"OHDR", 2, "an object header"};
-    struct hdf5 *h = header_reader->h;
-    uint64_t addr = header_reader->o->addr, total;
+    struct hdf5 *h = reader->h;
+    uint64_t addr = reader->o->addr, total;
     cursor c;
     CKPT_TRY(hdf5_load(h, addr, 6, "an object header", &c));
     uint8_t flags = c.p[5];
@@ -217,9 +211,9 @@ static ckpt_status read_version2(struct header_reader *header_reader)
         return hdf5_fail_short(h, &c, "an object header");
     CKPT_TRY(hdf5_load_checked(h, addr, total, &first_block, &c));
     (void)cursor_take(&c, prefix - 5);
-    header_reader->has_order = flags & ORDER_FLAG;
-    CKPT_TRY(read_messages(header_reader, &c));
-    return read_blocks(header_reader);
+    reader->has_order = flags & ORDER_FLAG;
+    CKPT_TRY(read_messages(reader, &c));
+    return read_blocks(reader);
 }
 
 ckpt_status hdf5_read_object(struct hdf5 *hdf5, uint64_t addr, struct hdf5_object *object)

@@ -79,68 +79,67 @@ struct type_reader {
     buf members_text;               /* describes the members of the outermost record */
 };
 
-static ckpt_status read_header(struct type_reader *type_reader, struct type_header *out)
+static ckpt_status read_header(struct type_reader *reader, struct type_header *out)
 {
-    const unsigned char *b = cursor_take(type_reader->c, 8);
+    const unsigned char *b = cursor_take(reader->c, 8);
     if (!b)
-        return hdf5_fail_short(type_reader->h, type_reader->c, "a datatype");
+        return hdf5_fail_short(reader->h, reader->c, "a datatype");
     *out = (struct type_header){b[0] & 15, b[0] >> 4, {b[1], b[2], b[3]}, load_u32le(b + 4)};
     if (out->version < 1 || out->version > 5 || out->class > CLASS_COMPLEX)
-        return fail(type_reader->h->err, CKPT_EUNSUPPORTED, type_reader->c->pos,
+        return fail(reader->h->err, CKPT_EUNSUPPORTED, reader->c->pos,
                     "a datatype of {class %u, version %u}; {=classes 0 to 11, versions 1 to 5} are read",
                     out->class, out->version);
     return CKPT_OK;
 }
 
 /* set_unreadable - makes the datatype one whose elements cannot be read, called WHAT in errors. */
-static void set_unreadable(struct type_reader *type_reader, const char *what)
+static void set_unreadable(struct type_reader *reader, const char *what)
 {
-    type_reader->last_read.kind = HDF5_UNREADABLE;
-    type_reader->last_read.what = str_c(what);
+    reader->last_read.kind = HDF5_UNREADABLE;
+    reader->last_read.what = str_c(what);
 }
 
-static void set_number(struct type_reader *type_reader, ckpt_dtype dtype)
+static void set_number(struct type_reader *reader, ckpt_dtype dtype)
 {
-    type_reader->last_read.kind = HDF5_NUMBER;
-    type_reader->last_read.dtype = dtype;
+    reader->last_read.kind = HDF5_NUMBER;
+    reader->last_read.dtype = dtype;
 }
 
-static void read_integer(struct type_reader *type_reader, const struct type_header *header)
+static void read_integer(struct type_reader *reader, const struct type_header *header)
 {
     static const ckpt_dtype signed_dtypes[] = {CKPT_DT_I8, CKPT_DT_I16, CKPT_DT_I32, CKPT_DT_I64};
     static const ckpt_dtype unsigned_dtypes[] = {CKPT_DT_U8, CKPT_DT_U16, CKPT_DT_U32, CKPT_DT_U64};
     struct hdf5_bits bits = {.is_signed = header->flags[0] & 8};
     uint32_t i = 0;
-    bits.offset = cursor_u16(type_reader->c);
-    bits.precision = cursor_u16(type_reader->c);
+    bits.offset = cursor_u16(reader->c);
+    bits.precision = cursor_u16(reader->c);
     while (i < 4 && header->size != 1u << i)
         i++;
-    type_reader->last_read.big_endian = header->flags[0] & 1;
+    reader->last_read.big_endian = header->flags[0] & 1;
     if (i == 4)
-        set_unreadable(type_reader, "integer of a size that no dtype has");
+        set_unreadable(reader, "integer of a size that no dtype has");
     else if (!bits.precision || bits.offset + bits.precision > 8u << i)
-        set_unreadable(type_reader, "integer with bits outside of it");
+        set_unreadable(reader, "integer with bits outside of it");
     else {
-        set_number(type_reader, bits.is_signed ? signed_dtypes[i] : unsigned_dtypes[i]);
-        type_reader->last_read.bits = bits;
-        type_reader->last_read.is_converted = bits.precision < 8u << i;
+        set_number(reader, bits.is_signed ? signed_dtypes[i] : unsigned_dtypes[i]);
+        reader->last_read.bits = bits;
+        reader->last_read.is_converted = bits.precision < 8u << i;
     }
 }
 
-/* is_long_double - returns true if a float with BITS is a long double of x86-64. NORMALIZATION: see
+/* is_long_double - returns true if a float with BITS is a long double of x86-64. NORM: see
  * read_float. */
-static bool is_long_double(const struct type_header *header, const struct hdf5_bits *bits,
-                           unsigned normalization)
+static bool is_long_double(const struct type_header *header, const struct hdf5_bits *bits, unsigned norm)
 {
-    return header->size == 16 && !(header->flags[0] & 1) && normalization == 0 && !bits->offset &&
+    return header->size == 16 && !(header->flags[0] & 1) && norm == 0 && !bits->offset &&
            bits->precision == 80 && bits->sign_at == 79 && bits->exponent_at == 64 &&
            bits->exponent_bits == 15 && !bits->fraction_at && bits->fraction_bits == 64 &&
            bits->bias == 16383;
 }
 
-static void read_float(struct type_reader *type_reader, const struct type_header *header)
+static void read_float(struct type_reader *reader, const struct type_header *header)
 {
-    cursor *c = type_reader->c;
+    cursor *c = reader->c;
     struct hdf5_bits bits = {.sign_at = header->flags[1]};
     bits.offset = cursor_u16(c);
     bits.precision = cursor_u16(c);
@@ -149,42 +148,41 @@ static void read_float(struct type_reader *type_reader, const struct type_header
     bits.fraction_at = cursor_u8(c);
     bits.fraction_bits = cursor_u8(c);
     bits.bias = cursor_u32(c);
-    bool is_vax = header->flags[0] & 0x40; /* bytes in the order of VAX */
-    unsigned normalization = header->flags[0] >> 4 &
-                             3; /* of the bit before the fraction: 2 implied, 0 stored */
-    type_reader->last_read.big_endian = header->flags[0] & 1;
-    set_unreadable(type_reader, "float of another layout");
-    if (is_long_double(header, &bits, normalization) && !is_vax)
-        type_reader->last_read.kind = HDF5_LONGDOUBLE;
-    else if (normalization == 2 && !is_vax)
-        (void)hdf5_set_float(&type_reader->last_read, &bits);
+    bool is_vax = header->flags[0] & 0x40;     /* bytes in the order of VAX */
+    unsigned norm = header->flags[0] >> 4 & 3; /* of the bit before the fraction: 2 implied, 0 stored */
+    reader->last_read.big_endian = header->flags[0] & 1;
+    set_unreadable(reader, "float of another layout");
+    if (is_long_double(header, &bits, norm) && !is_vax)
+        reader->last_read.kind = HDF5_LONGDOUBLE;
+    else if (norm == 2 && !is_vax)
+        (void)hdf5_set_float(&reader->last_read, &bits);
 }
 
 /* read_simple - reads a datatype that has no other datatypes in it. */
-static void read_simple(struct type_reader *type_reader, const struct type_header *header)
+static void read_simple(struct type_reader *reader, const struct type_header *header)
 {
     switch (header->class) {
-    case CLASS_INTEGER: read_integer(type_reader, header); break;
-    case CLASS_FLOAT: read_float(type_reader, header); break;
+    case CLASS_INTEGER: read_integer(reader, header); break;
+    case CLASS_FLOAT: read_float(reader, header); break;
     case CLASS_STRING:
-        type_reader->last_read.kind = HDF5_FIXED_TEXT;
-        type_reader->last_read.space_padded = (header->flags[0] & 15) == 2;
+        reader->last_read.kind = HDF5_FIXED_TEXT;
+        reader->last_read.space_padded = (header->flags[0] & 15) == 2;
         break;
     case CLASS_OPAQUE:
-        (void)cursor_take(type_reader->c, header->flags[0]);
-        type_reader->last_read.kind = HDF5_OPAQUE;
+        (void)cursor_take(reader->c, header->flags[0]);
+        reader->last_read.kind = HDF5_OPAQUE;
         break;
     case CLASS_TIME:
-        (void)cursor_take(type_reader->c, 2);
-        set_unreadable(type_reader, "time");
+        (void)cursor_take(reader->c, 2);
+        set_unreadable(reader, "time");
         break;
     case CLASS_BITS:
-        (void)cursor_take(type_reader->c, 4);
-        set_unreadable(type_reader, "bit field");
+        (void)cursor_take(reader->c, 4);
+        set_unreadable(reader, "bit field");
         break;
-    default: set_unreadable(type_reader, "reference"); break;
+    default: set_unreadable(reader, "reference"); break;
     }
-    type_reader->has_pointers |= header->class == CLASS_REFERENCE;
+    reader->has_pointers |= header->class == CLASS_REFERENCE;
 }
 
 /* get_type_text - returns what the description of a record calls a member of TYPE. ROOM may hold the text. */
@@ -205,83 +203,82 @@ static const char *get_type_text(const struct hdf5_type *type, char room[TYPE_TE
 }
 
 /* read_name - returns the next name, which ends in NUL. Before version 3, skips the padding to 8 bytes. */
-static ckpt_str read_name(struct type_reader *type_reader, uint8_t version)
+static ckpt_str read_name(struct type_reader *reader, uint8_t version)
 {
-    const unsigned char *start = type_reader->c->p, *end = memchr(start, 0, type_reader->c->left);
-    size_t n = end ? (size_t)(end - start) : type_reader->c->left;
-    (void)cursor_take(type_reader->c, version < 3 ? (n | 7) + 1 : n + 1);
+    const unsigned char *start = reader->c->p, *end = memchr(start, 0, reader->c->left);
+    size_t n = end ? (size_t)(end - start) : reader->c->left;
+    (void)cursor_take(reader->c, version < 3 ? (n | 7) + 1 : n + 1);
     return str_of((const char *)start, n);
 }
 
 /* begin_member - reads name and offset of the next member of RECORD. The offset has 4 bytes before version
  * 3, and from version 3 on as many as the size of the record needs. */
-static void begin_member(struct type_reader *type_reader, const struct enclosing_type *record)
+static void begin_member(struct type_reader *reader, const struct enclosing_type *record)
 {
-    ckpt_str name = read_name(type_reader, record->header.version);
+    ckpt_str name = read_name(reader, record->header.version);
     uint32_t width = 1, i = record->nmembers - 1 - record->unread;
     for (uint32_t high = record->header.size >> 8; high && width < 4; high >>= 8)
         width++;
-    uint32_t offset = (uint32_t)cursor_number(type_reader->c, record->header.version < 3 ? 4 : width);
+    uint32_t offset = (uint32_t)cursor_number(reader->c, record->header.version < 3 ? 4 : width);
     if (record->header.version == 1) { /* rank, dimensions and permutation, which nothing writes any more */
-        type_reader->has_pointers |= cursor_u8(type_reader->c) != 0;
-        (void)cursor_take(type_reader->c, 27);
+        reader->has_pointers |= cursor_u8(reader->c) != 0;
+        (void)cursor_take(reader->c, 27);
     }
-    if (type_reader->depth == 1 && i < 2) {
-        type_reader->first_members[i].name = name.len == 1 ? name.ptr[0] : 0;
-        type_reader->first_members[i].offset = offset;
+    if (reader->depth == 1 && i < 2) {
+        reader->first_members[i].name = name.len == 1 ? name.ptr[0] : 0;
+        reader->first_members[i].offset = offset;
     }
-    if (type_reader->members_text.len < MAX_TEXT) {
-        buf_put_cstr(&type_reader->members_text, type_reader->members_text.len ? ", " : "");
-        buf_put_str(&type_reader->members_text, str_first(name, 200));
-        buf_byte(&type_reader->members_text, ' ');
+    if (reader->members_text.len < MAX_TEXT) {
+        buf_put_cstr(&reader->members_text, reader->members_text.len ? ", " : "");
+        buf_put_str(&reader->members_text, str_first(name, 200));
+        buf_byte(&reader->members_text, ' ');
     }
 }
 
 /* begin_nested - begins the datatype of HEADER, in which others are nested: reads all before the first of
  * them. */
-static ckpt_status begin_nested(struct type_reader *type_reader, const struct type_header *header)
+static ckpt_status begin_nested(struct type_reader *reader, const struct type_header *header)
 {
     uint32_t nmembers = 1, rank;
     if (header->class == CLASS_RECORD)
         nmembers = header->flags[0] | (uint32_t)header->flags[1] << 8;
     if (header->class == CLASS_ARRAY) {
-        rank = cursor_u8(type_reader->c);
-        (void)cursor_take(type_reader->c,
+        rank = cursor_u8(reader->c);
+        (void)cursor_take(reader->c,
                           (header->version < 3 ? 3 : 0) + (size_t)rank * (header->version < 3 ? 8 : 4));
     }
-    type_reader->has_pointers |= header->class == CLASS_VLEN && type_reader->depth;
-    if (!nmembers || (size_t)nmembers > type_reader->c->left)
-        return fail(type_reader->h->err, CKPT_EFORMAT, type_reader->c->pos,
-                    "a record of {%u} members does not fit in {=%zu bytes}", nmembers, type_reader->c->left);
-    if (type_reader->depth == MAX_NESTED)
-        return fail(type_reader->h->err, CKPT_ELIMIT, type_reader->c->pos,
-                    "{more} than {=%u} datatypes are nested", MAX_NESTED);
-    type_reader->enclosing[type_reader->depth++] = (struct enclosing_type){*header, .unread = nmembers,
-                                                                           .nmembers = nmembers};
+    reader->has_pointers |= header->class == CLASS_VLEN && reader->depth;
+    if (!nmembers || (size_t)nmembers > reader->c->left)
+        return fail(reader->h->err, CKPT_EFORMAT, reader->c->pos,
+                    "a record of {%u} members does not fit in {=%zu bytes}", nmembers, reader->c->left);
+    if (reader->depth == MAX_NESTED)
+        return fail(reader->h->err, CKPT_ELIMIT, reader->c->pos, "{more} than {=%u} datatypes are nested",
+                    MAX_NESTED);
+    reader->enclosing[reader->depth++] = (struct enclosing_type){*header, .unread = nmembers,
+                                                                 .nmembers = nmembers};
     return CKPT_OK;
 }
 
 /* end_enum - reads the names and numbers of the enum of HEADER. The enum FALSE = 0, TRUE = 1 is a bool. */
-static void end_enum(struct type_reader *type_reader, const struct type_header *header)
+static void end_enum(struct type_reader *reader, const struct type_header *header)
 {
     uint32_t n = header->flags[0] | (uint32_t)header->flags[1] << 8;
     bool named_false_true[2] = {false, false};
-    for (uint32_t i = 0; i < n && !type_reader->c->bad; i++) {
-        ckpt_str name = read_name(type_reader, header->version);
+    for (uint32_t i = 0; i < n && !reader->c->bad; i++) {
+        ckpt_str name = read_name(reader, header->version);
         if (i < 2)
             named_false_true[i] = str_is(name, i ? "TRUE" : "FALSE");
     }
     uint64_t values_size = (uint64_t)n * header->size;
-    const unsigned char *values = values_size <= type_reader->c->left
-                                      ? cursor_take(type_reader->c, (size_t)values_size)
-                                      : NULL;
-    type_reader->c->bad |= !values;
-    if (type_reader->last_read.size != header->size)
-        set_unreadable(type_reader, "enum of another size than its numbers");
+    const unsigned char *values = values_size <= reader->c->left ? cursor_take(reader->c, (size_t)values_size)
+                                                                 : NULL;
+    reader->c->bad |= !values;
+    if (reader->last_read.size != header->size)
+        set_unreadable(reader, "enum of another size than its numbers");
     bool is_0_1 = values && n == 2 && header->size == 1 && values[0] == 0 && values[1] == 1;
-    bool is_number = type_reader->last_read.kind == HDF5_NUMBER && !type_reader->last_read.is_converted;
+    bool is_number = reader->last_read.kind == HDF5_NUMBER && !reader->last_read.is_converted;
     if (is_0_1 && named_false_true[0] && named_false_true[1] && is_number)
-        type_reader->last_read.dtype = CKPT_DT_BOOL;
+        reader->last_read.dtype = CKPT_DT_BOOL;
 }
 
 /* get_complex_dtype - returns the dtype of a complex number whose parts are of type PART; NONE: there is
@@ -300,9 +297,9 @@ static ckpt_dtype get_complex_dtype(const struct hdf5_type *part)
 
 /* end_record - sets the datatype of the record of HEADER: a complex number if its members are two floats r
  * and i. */
-static void end_record(struct type_reader *type_reader, const struct type_header *header)
+static void end_record(struct type_reader *reader, const struct type_header *header)
 {
-    const struct member *real = &type_reader->first_members[0], *imaginary = &type_reader->first_members[1];
+    const struct member *real = &reader->first_members[0], *imaginary = &reader->first_members[1];
     const struct hdf5_type *component = &real->type;
     uint32_t n = header->flags[0] | (uint32_t)header->flags[1] << 8;
     ckpt_dtype dtype = get_complex_dtype(component);
@@ -311,96 +308,93 @@ static void end_record(struct type_reader *type_reader, const struct type_header
     bool fill_record = !real->offset && imaginary->offset == header->size / 2 &&
                        header->size / 2 == component->size;
     bool big_endian = component->big_endian;
-    type_reader->last_read = (struct hdf5_type){.kind = type_reader->has_pointers ? HDF5_UNREADABLE
-                                                                                  : HDF5_RECORD};
-    type_reader->last_read.what = STR_LIT("record of texts, sequences or references");
+    reader->last_read = (struct hdf5_type){.kind = reader->has_pointers ? HDF5_UNREADABLE : HDF5_RECORD};
+    reader->last_read.what = STR_LIT("record of texts, sequences or references");
     bool are_named = n == 2 && real->name == 'r' && imaginary->name == 'i';
-    if (type_reader->depth || !are_named || dtype == CKPT_DT_NONE || !same_types || !fill_record)
+    if (reader->depth || !are_named || dtype == CKPT_DT_NONE || !same_types || !fill_record)
         return;
-    set_number(type_reader, dtype);
-    type_reader->last_read.big_endian = big_endian;
+    set_number(reader, dtype);
+    reader->last_read.big_endian = big_endian;
 }
 
 /* end_complex - sets the datatype of the complex number of HEADER, whose parts are of the type that was read
  * last. */
-static void end_complex(struct type_reader *type_reader, const struct type_header *header)
+static void end_complex(struct type_reader *reader, const struct type_header *header)
 {
-    ckpt_dtype dtype = get_complex_dtype(&type_reader->last_read);
+    ckpt_dtype dtype = get_complex_dtype(&reader->last_read);
     bool is_rectangular = !(header->flags[0] & 6);
-    if (is_rectangular && dtype != CKPT_DT_NONE && header->size / 2 == type_reader->last_read.size)
-        set_number(type_reader, dtype);
+    if (is_rectangular && dtype != CKPT_DT_NONE && header->size / 2 == reader->last_read.size)
+        set_number(reader, dtype);
     else
-        set_unreadable(type_reader, "complex number of another layout");
+        set_unreadable(reader, "complex number of another layout");
 }
 
 /* end_nested - sets the datatype of HEADER, after the datatypes nested in it were read. */
-static void end_nested(struct type_reader *type_reader, const struct type_header *header)
+static void end_nested(struct type_reader *reader, const struct type_header *header)
 {
     if (header->class == CLASS_ENUM)
-        end_enum(type_reader, header);
+        end_enum(reader, header);
     else if (header->class == CLASS_RECORD)
-        end_record(type_reader, header);
+        end_record(reader, header);
     else if (header->class == CLASS_COMPLEX)
-        end_complex(type_reader, header);
+        end_complex(reader, header);
     else if (header->class == CLASS_VLEN && (header->flags[0] & 15) == 1)
-        type_reader->last_read = (struct hdf5_type){.kind = HDF5_TEXT};
+        reader->last_read = (struct hdf5_type){.kind = HDF5_TEXT};
     else
-        set_unreadable(type_reader, header->class == CLASS_VLEN ? "sequence of any length" : "array");
-    type_reader->last_read.size = header->size;
+        set_unreadable(reader, header->class == CLASS_VLEN ? "sequence of any length" : "array");
+    reader->last_read.size = header->size;
 }
 
 /* read_next - reads the next datatype, or the beginning of one that has others in it. */
-static ckpt_status read_next(struct type_reader *type_reader)
+static ckpt_status read_next(struct type_reader *reader)
 {
     struct type_header header;
-    struct enclosing_type *enclosing = type_reader->depth ? &type_reader->enclosing[type_reader->depth - 1]
-                                                          : NULL;
+    struct enclosing_type *enclosing = reader->depth ? &reader->enclosing[reader->depth - 1] : NULL;
     bool is_member = enclosing && enclosing->header.class == CLASS_RECORD;
     if (enclosing)
         enclosing->unread--;
     if (is_member)
-        begin_member(type_reader, enclosing);
-    CKPT_TRY(read_header(type_reader, &header));
-    type_reader->last_read = (struct hdf5_type){.size = header.size};
+        begin_member(reader, enclosing);
+    CKPT_TRY(read_header(reader, &header));
+    reader->last_read = (struct hdf5_type){.size = header.size};
     if (!header.size || (header.size > 1u << 30))
-        return fail(type_reader->h->err, CKPT_EFORMAT, type_reader->c->pos,
+        return fail(reader->h->err, CKPT_EFORMAT, reader->c->pos,
                     "a datatype of {%u bytes}; {=1 to 2^30} are allowed", header.size);
     if (header.class == CLASS_RECORD || (header.class >= CLASS_ENUM && header.class <= CLASS_COMPLEX))
-        return begin_nested(type_reader, &header);
-    read_simple(type_reader, &header);
+        return begin_nested(reader, &header);
+    read_simple(reader, &header);
     return CKPT_OK;
 }
 
 /* end_member - adds the datatype that was read last to the record around it, if it is in one. */
-static void end_member(struct type_reader *type_reader)
+static void end_member(struct type_reader *reader)
 {
     char room[TYPE_TEXT];
-    const struct enclosing_type *record = type_reader->depth ? &type_reader->enclosing[type_reader->depth - 1]
-                                                             : NULL;
+    const struct enclosing_type *record = reader->depth ? &reader->enclosing[reader->depth - 1] : NULL;
     if (!record || record->header.class != CLASS_RECORD)
         return;
     uint32_t i = record->nmembers - 1 - record->unread;
-    if (type_reader->depth == 1 && i < 2)
-        type_reader->first_members[i].type = type_reader->last_read;
-    if (type_reader->members_text.len < MAX_TEXT)
-        buf_put_cstr(&type_reader->members_text, get_type_text(&type_reader->last_read, room));
+    if (reader->depth == 1 && i < 2)
+        reader->first_members[i].type = reader->last_read;
+    if (reader->members_text.len < MAX_TEXT)
+        buf_put_cstr(&reader->members_text, get_type_text(&reader->last_read, room));
 }
 
-static ckpt_status read_all(struct type_reader *type_reader)
+static ckpt_status read_all(struct type_reader *reader)
 {
     do {
-        uint32_t depth = type_reader->depth;
-        CKPT_TRY(read_next(type_reader));
-        if (type_reader->depth > depth)
+        uint32_t depth = reader->depth;
+        CKPT_TRY(read_next(reader));
+        if (reader->depth > depth)
             continue;
-        end_member(type_reader);
-        while (type_reader->depth && !type_reader->enclosing[type_reader->depth - 1].unread) {
-            struct type_header ended = type_reader->enclosing[--type_reader->depth].header;
-            end_nested(type_reader, &ended);
-            end_member(type_reader);
+        end_member(reader);
+        while (reader->depth && !reader->enclosing[reader->depth - 1].unread) {
+            struct type_header ended = reader->enclosing[--reader->depth].header;
+            end_nested(reader, &ended);
+            end_member(reader);
         }
-    } while (type_reader->depth);
-    return type_reader->c->bad ? hdf5_fail_short(type_reader->h, type_reader->c, "a datatype") : CKPT_OK;
+    } while (reader->depth);
+    return reader->c->bad ? hdf5_fail_short(reader->h, reader->c, "a datatype") : CKPT_OK;
 }
 
 static ckpt_status read_type(struct hdf5 *hdf5, cursor in, struct hdf5_type *out)

@@ -15,89 +15,82 @@ struct inflate_stream {
 };
 
 /* read_input - passes the next block of the source to zlib. */
-static ckpt_status read_input(struct inflate_stream *inflate_stream, ckpt_error *err)
+static ckpt_status read_input(struct inflate_stream *stream, ckpt_error *err)
 {
-    size_t n = inflate_stream->end - inflate_stream->pos < BLOCK
-                   ? (size_t)(inflate_stream->end - inflate_stream->pos)
-                   : BLOCK;
-    CKPT_TRY(source_read(inflate_stream->src, inflate_stream->pos, inflate_stream->in, n, err));
-    inflate_stream->pos += n;
-    inflate_stream->z.next_in = inflate_stream->in;
-    inflate_stream->z.avail_in = (uInt)n;
+    size_t n = stream->end - stream->pos < BLOCK ? (size_t)(stream->end - stream->pos) : BLOCK;
+    CKPT_TRY(source_read(stream->src, stream->pos, stream->in, n, err));
+    stream->pos += n;
+    stream->z.next_in = stream->in;
+    stream->z.avail_in = (uInt)n;
     return CKPT_OK;
 }
 
 /* skip_padding - skips zero bytes. */
-static ckpt_status skip_padding(struct inflate_stream *inflate_stream, ckpt_error *err)
+static ckpt_status skip_padding(struct inflate_stream *stream, ckpt_error *err)
 {
     for (;;) {
-        for (; inflate_stream->z.avail_in && *inflate_stream->z.next_in == 0; inflate_stream->z.avail_in--)
-            inflate_stream->z.next_in++;
-        if (inflate_stream->z.avail_in || inflate_stream->pos == inflate_stream->end)
+        for (; stream->z.avail_in && *stream->z.next_in == 0; stream->z.avail_in--)
+            stream->z.next_in++;
+        if (stream->z.avail_in || stream->pos == stream->end)
             return CKPT_OK;
-        CKPT_TRY(read_input(inflate_stream, err));
+        CKPT_TRY(read_input(stream, err));
     }
 }
 
 /* has_next_member - returns true if a gzip member, which has 18 bytes or more, follows. */
-static bool has_next_member(struct inflate_stream *inflate_stream)
+static bool has_next_member(struct inflate_stream *stream)
 {
     ckpt_error ignored;
     unsigned char magic[2];
-    uint64_t at = inflate_stream->pos - inflate_stream->z.avail_in;
-    return inflate_stream->end - at >= 18 &&
-           source_read(inflate_stream->src, at, magic, 2, &ignored) == CKPT_OK && magic[0] == 0x1f &&
-           magic[1] == 0x8b;
+    uint64_t at = stream->pos - stream->z.avail_in;
+    return stream->end - at >= 18 && source_read(stream->src, at, magic, 2, &ignored) == CKPT_OK &&
+           magic[0] == 0x1f && magic[1] == 0x8b;
 }
 
-ckpt_status inflate_next(struct inflate_stream *inflate_stream, unsigned char *out, size_t nbytes,
-                         size_t *got, enum inflate_end *end, ckpt_error *err)
+ckpt_status inflate_next(struct inflate_stream *stream, unsigned char *out, size_t nbytes, size_t *got,
+                         enum inflate_end *end, ckpt_error *err)
 {
     *got = 0;
-    if (inflate_stream->z.avail_in == 0 && inflate_stream->pos < inflate_stream->end)
-        CKPT_TRY(read_input(inflate_stream, err));
-    inflate_stream->z.next_out = out;
-    inflate_stream->z.avail_out = (uInt)(nbytes < BLOCK ? nbytes : BLOCK);
-    uInt out_size = inflate_stream->z.avail_out;
-    int code = inflate(&inflate_stream->z, Z_NO_FLUSH);
-    *got = out_size - inflate_stream->z.avail_out;
-    bool needs_input = code == Z_OK && inflate_stream->z.avail_in == 0 && inflate_stream->z.avail_out;
-    *end = code == Z_STREAM_END ? INFLATE_LAST
-           : code == Z_BUF_ERROR || (needs_input && inflate_stream->pos == inflate_stream->end)
-               ? INFLATE_TRUNCATED
-           : code == Z_OK ? INFLATE_FULL
-                          : INFLATE_BROKEN;
+    if (stream->z.avail_in == 0 && stream->pos < stream->end)
+        CKPT_TRY(read_input(stream, err));
+    stream->z.next_out = out;
+    stream->z.avail_out = (uInt)(nbytes < BLOCK ? nbytes : BLOCK);
+    uInt out_size = stream->z.avail_out;
+    int code = inflate(&stream->z, Z_NO_FLUSH);
+    *got = out_size - stream->z.avail_out;
+    bool needs_input = code == Z_OK && stream->z.avail_in == 0 && stream->z.avail_out;
+    *end = code == Z_STREAM_END                                                 ? INFLATE_LAST
+           : code == Z_BUF_ERROR || (needs_input && stream->pos == stream->end) ? INFLATE_TRUNCATED
+           : code == Z_OK                                                       ? INFLATE_FULL
+                                                                                : INFLATE_BROKEN;
     return code == Z_MEM_ERROR ? fail_memory(err) : CKPT_OK;
 }
 
 /* check_end - fails if the stream is truncated or malformed. */
-static ckpt_status check_end(const struct inflate_stream *inflate_stream, enum inflate_end end,
-                             ckpt_error *err)
+static ckpt_status check_end(const struct inflate_stream *stream, enum inflate_end end, ckpt_error *err)
 {
     if (end == INFLATE_TRUNCATED)
-        return fail(err, CKPT_ETRUNCATED, source_pos(inflate_stream->src, inflate_stream->end),
+        return fail(err, CKPT_ETRUNCATED, source_pos(stream->src, stream->end),
                     "the deflated bytes {end too early}: they have no {=last block}");
     if (end == INFLATE_BROKEN)
-        return fail(err, CKPT_EFORMAT,
-                    source_pos(inflate_stream->src, inflate_stream->pos - inflate_stream->z.avail_in),
+        return fail(err, CKPT_EFORMAT, source_pos(stream->src, stream->pos - stream->z.avail_in),
                     "broken {=deflated bytes}: {%s}",
-                    inflate_stream->z.msg ? inflate_stream->z.msg : "a dictionary is needed");
+                    stream->z.msg ? stream->z.msg : "a dictionary is needed");
     return CKPT_OK;
 }
 
 /* find_next_member - begins the next gzip member after the one that just ended, perhaps after zero bytes,
  * which Python's gzip skips, too, and sets *END to INFLATE_FULL. If none follows, leaves the other bytes. */
-static ckpt_status find_next_member(struct inflate_stream *inflate_stream, enum inflate_end *end,
-                                    ckpt_error *err)
+static ckpt_status find_next_member(struct inflate_stream *stream, enum inflate_end *end, ckpt_error *err)
 {
-    uint64_t member_end = inflate_stream->pos - inflate_stream->z.avail_in;
-    CKPT_TRY(skip_padding(inflate_stream, err));
-    if (has_next_member(inflate_stream)) {
-        (void)inflateReset(&inflate_stream->z); /* cannot fail: the state is valid */
+    uint64_t member_end = stream->pos - stream->z.avail_in;
+    CKPT_TRY(skip_padding(stream, err));
+    if (has_next_member(stream)) {
+        (void)inflateReset(&stream->z); /* cannot fail: the state is valid */
         *end = INFLATE_FULL;
     } else {
-        inflate_stream->pos = member_end;
-        inflate_stream->z.avail_in = 0;
+        stream->pos = member_end;
+        stream->z.avail_in = 0;
     }
     return CKPT_OK;
 }
@@ -118,11 +111,11 @@ struct inflate_stream *inflate_begin(source *src, uint64_t off, uint64_t nbytes,
     return NULL;
 }
 
-void inflate_free(struct inflate_stream *inflate_stream)
+void inflate_free(struct inflate_stream *stream)
 {
-    if (inflate_stream)
-        (void)inflateEnd(&inflate_stream->z);
-    free(inflate_stream);
+    if (stream)
+        (void)inflateEnd(&stream->z);
+    free(stream);
 }
 
 /* A whole stream, the N bytes at OFF of SRC. */

@@ -17,9 +17,9 @@ struct inflate_stream *inflate_begin(source *src, uint64_t off, uint64_t nbytes,
 /* inflate_next - inflates at most NBYTES bytes to OUT, and sets *GOT to their number. INFLATE_LAST: the
  * stream ends after them; INFLATE_TRUNCATED: it should not end there; INFLATE_BROKEN: the next bytes are
  * malformed. Fails only if SRC cannot be read or memory runs out. */
-ckpt_status inflate_next(struct inflate_stream *inflate_stream, unsigned char *out, size_t nbytes,
-                         size_t *got, enum inflate_end *end, ckpt_error *err);
-void inflate_free(struct inflate_stream *inflate_stream); /* NULL is allowed */
+ckpt_status inflate_next(struct inflate_stream *stream, unsigned char *out, size_t nbytes, size_t *got,
+                         enum inflate_end *end, ckpt_error *err);
+void inflate_free(struct inflate_stream *stream); /* NULL is allowed */
 
 /* inflate_into - inflates the NBYTES bytes at OFF of SRC to the spool TO, and sets *USED to how many of them
  * were needed. Consecutive gzip members, also with zero bytes between them, are one stream. CKPT_EFORMAT:

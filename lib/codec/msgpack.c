@@ -98,9 +98,8 @@ static ckpt_status read_value(struct msgpack_walk *walk, struct msgpack_value *v
     default: value->bits = n; break;
     }
     walk->unread--;
-    uint64_t bytes_left = reader_left(&walk->r);
-    if (walk->r.status || !reader_skip(&walk->r, value->n) || nested > bytes_left ||
-        walk->unread > bytes_left - nested)
+    uint64_t left = reader_left(&walk->r);
+    if (walk->r.status || !reader_skip(&walk->r, value->n) || nested > left || walk->unread > left - nested)
         return msgpack_fail(walk, value);
     walk->unread += nested;
     return CKPT_OK;

@@ -24,10 +24,7 @@ static enum xml_event fail_at(xml_scan *scan, size_t pos, const char *allowed)
     return XML_ERROR;
 }
 
-static bool is_character(uint32_t character)
-{
-    return character >= 0x20 || character == '\t' || character == '\n' || character == '\r';
-}
+static bool is_character(uint32_t ch) { return ch >= 0x20 || ch == '\t' || ch == '\n' || ch == '\r'; }
 
 void xml_init(xml_scan *scan, ckpt_str text, arena *a, ckpt_error *err)
 {
@@ -46,17 +43,13 @@ void xml_init(xml_scan *scan, ckpt_str text, arena *a, ckpt_error *err)
 
 /* ---------------------------------------------------------------------------------- tokens */
 
-static bool is_space(char character)
-{
-    return character == ' ' || character == '\t' || character == '\n' || character == '\r';
-}
+static bool is_space(char ch) { return ch == ' ' || ch == '\t' || ch == '\n' || ch == '\r'; }
 
-static bool is_name_character(char character, bool first)
+static bool is_name_character(char ch, bool first)
 {
-    bool letter = (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
-                  character == '_' || character == ':' || (character & 0x80);
-    return letter ||
-           (!first && ((character >= '0' && character <= '9') || character == '-' || character == '.'));
+    bool letter = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || ch == '_' || ch == ':' ||
+                  (ch & 0x80);
+    return letter || (!first && ((ch >= '0' && ch <= '9') || ch == '-' || ch == '.'));
 }
 
 static bool take(xml_scan *scan, ckpt_str text)
@@ -97,11 +90,11 @@ static uint32_t find_reference(ckpt_str name)
 {
     static const struct {
         const char *name;
-        char character;
+        char ch;
     } named[] = {{"lt", '<'}, {"gt", '>'}, {"amp", '&'}, {"quot", '"'}, {"apos", '\''}};
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (str_is(name, named[i].name))
-            return (unsigned char)named[i].character;
+            return (unsigned char)named[i].ch;
     if (!str_starts(name, STR_LIT("#")) || name.len < 2)
         return UTF8_BAD;
     bool is_hex = name.ptr[1] == 'x';
@@ -135,12 +128,11 @@ static enum xml_event decode_value(xml_scan *scan, ckpt_str raw)
             continue;
         }
         size_t end = str_find(raw, STR_LIT(";"), i);
-        uint32_t character = end == SIZE_MAX ? UTF8_BAD
-                                             : find_reference(str_of(raw.ptr + i + 1, end - i - 1));
-        if (character == UTF8_BAD)
+        uint32_t ch = end == SIZE_MAX ? UTF8_BAD : find_reference(str_of(raw.ptr + i + 1, end - i - 1));
+        if (ch == UTF8_BAD)
             return fail_at(scan, (size_t)(raw.ptr - scan->text.ptr) + i,
                            "a reference such as &amp; or &#38;");
-        n += utf8_put(character, out + n);
+        n += utf8_put(ch, out + n);
         i = end + 1;
     }
     scan->value = str_of(out, n);

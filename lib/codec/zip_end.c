@@ -85,13 +85,13 @@ static bool is_same_number(uint64_t narrow, uint64_t saturated, uint64_t wide)
 }
 
 /* read_zip64 - if there is a locator before the end record, reads the zip64 record to which it points. */
-static ckpt_status read_zip64(const struct tail *tail, struct zip_end *end_record, ckpt_error *err)
+static ckpt_status read_zip64(const struct tail *tail, struct zip_end *record, ckpt_error *err)
 {
     struct zip64_locator l;
     struct zip_end_record r;
-    if (!read_locator(tail, end_record->record_at, &l))
+    if (!read_locator(tail, record->record_at, &l))
         return CKPT_OK;
-    uint64_t locator = end_record->record_at - ZIP64_LOCATOR_SIZE;
+    uint64_t locator = record->record_at - ZIP64_LOCATOR_SIZE;
     uint64_t at = l.offset, end = 0;
     if (!has_signature(tail, at, ZIP64_END) && locator >= ZIP64_END_SIZE)
         at = locator - ZIP64_END_SIZE;
@@ -108,85 +108,82 @@ static ckpt_status read_zip64(const struct tail *tail, struct zip_end *end_recor
         return fail(err, CKPT_EUNSUPPORTED, to_file_offset(tail, at),
                     "disks {%u, %u and %u of %u}; an archive of one file has {=0, 0 and 0 of 1}", l.disk,
                     r.disk, r.directory_disk, l.disks);
-    if (!is_same_number(end_record->entries, 0xFFFF, r.entries) ||
-        !is_same_number(end_record->directory_size, 0xFFFFFFFF, r.size) ||
-        !is_same_number(end_record->directory_at, 0xFFFFFFFF, r.offset))
+    if (!is_same_number(record->entries, 0xFFFF, r.entries) ||
+        !is_same_number(record->directory_size, 0xFFFFFFFF, r.size) ||
+        !is_same_number(record->directory_at, 0xFFFFFFFF, r.offset))
         return fail(err, CKPT_EFORMAT, to_file_offset(tail, at),
                     "zip64 end record ({%llu entries in %llu bytes at %llu}) and end record "
                     "({=%llu, %llu, %llu}) differ",
                     (unsigned long long)r.entries, (unsigned long long)r.size, (unsigned long long)r.offset,
-                    (unsigned long long)end_record->entries, (unsigned long long)end_record->directory_size,
-                    (unsigned long long)end_record->directory_at);
-    end_record->entries = r.entries;
-    end_record->directory_size = r.size;
-    end_record->directory_at = r.offset;
-    end_record->first_record_at = at;
+                    (unsigned long long)record->entries, (unsigned long long)record->directory_size,
+                    (unsigned long long)record->directory_at);
+    record->entries = r.entries;
+    record->directory_size = r.size;
+    record->directory_at = r.offset;
+    record->first_record_at = at;
     return CKPT_OK;
 }
 
 /* resolve_directory - finds the central directory, and how many bytes precede the archive. */
-static ckpt_status resolve_directory(const struct tail *tail, struct zip_end *end_record, ckpt_error *err)
+static ckpt_status resolve_directory(const struct tail *tail, struct zip_end *record, ckpt_error *err)
 {
     uint64_t end;
-    bool fits = checked_add(end_record->directory_at, end_record->directory_size, &end) &&
-                end <= end_record->first_record_at;
-    if (end_record->entries > end_record->directory_size / ZIP_CENTRAL_SIZE)
-        return fail(err, CKPT_EFORMAT, to_file_offset(tail, end_record->record_at),
-                    "{%llu entries} cannot be in {=%llu bytes}", (unsigned long long)end_record->entries,
-                    (unsigned long long)end_record->directory_size);
-    if ((fits && end == end_record->first_record_at) || (fits && end_record->entries == 0))
+    bool fits = checked_add(record->directory_at, record->directory_size, &end) &&
+                end <= record->first_record_at;
+    if (record->entries > record->directory_size / ZIP_CENTRAL_SIZE)
+        return fail(err, CKPT_EFORMAT, to_file_offset(tail, record->record_at),
+                    "{%llu entries} cannot be in {=%llu bytes}", (unsigned long long)record->entries,
+                    (unsigned long long)record->directory_size);
+    if ((fits && end == record->first_record_at) || (fits && record->entries == 0))
         return CKPT_OK;
-    bool by_offset = fits && has_signature(tail, end_record->directory_at, ZIP_CENTRAL);
-    bool by_size = end_record->directory_size >= 4 &&
-                   end_record->directory_size <= end_record->first_record_at &&
-                   end_record->directory_at <= end_record->first_record_at - end_record->directory_size &&
-                   has_signature(tail, end_record->first_record_at - end_record->directory_size, ZIP_CENTRAL);
+    bool by_offset = fits && has_signature(tail, record->directory_at, ZIP_CENTRAL);
+    bool by_size = record->directory_size >= 4 && record->directory_size <= record->first_record_at &&
+                   record->directory_at <= record->first_record_at - record->directory_size &&
+                   has_signature(tail, record->first_record_at - record->directory_size, ZIP_CENTRAL);
     if (by_offset && by_size)
-        return fail(err, CKPT_EFORMAT, to_file_offset(tail, end_record->record_at),
+        return fail(err, CKPT_EFORMAT, to_file_offset(tail, record->record_at),
                     "two central directories: one {=at %llu}, one {at %llu}; readers would disagree",
-                    (unsigned long long)end_record->directory_at,
-                    (unsigned long long)(end_record->first_record_at - end_record->directory_size));
+                    (unsigned long long)record->directory_at,
+                    (unsigned long long)(record->first_record_at - record->directory_size));
     if (by_offset)
         return CKPT_OK;
     if (!by_size)
-        return fail(err, CKPT_EFORMAT, to_file_offset(tail, end_record->record_at),
+        return fail(err, CKPT_EFORMAT, to_file_offset(tail, record->record_at),
                     "the entries are {not where} the end record has them ({=%llu bytes at %llu})",
-                    (unsigned long long)end_record->directory_size,
-                    (unsigned long long)end_record->directory_at);
-    end_record->prefix_size = end_record->first_record_at - end_record->directory_size -
-                              end_record->directory_at;
-    end_record->directory_at = end_record->first_record_at - end_record->directory_size;
+                    (unsigned long long)record->directory_size, (unsigned long long)record->directory_at);
+    record->prefix_size = record->first_record_at - record->directory_size - record->directory_at;
+    record->directory_at = record->first_record_at - record->directory_size;
     if (has_signature(tail, 0, ZIP_LOCAL))
         return fail(
             err, CKPT_ETRUNCATED, to_file_offset(tail, tail->src->size),
             "the archive ends before {=its end record}; the one found is {of an archive inside it, at %llu}\n"
             "the download stopped early; fetch the file again",
-            (unsigned long long)end_record->prefix_size);
+            (unsigned long long)record->prefix_size);
     return CKPT_OK;
 }
 
-static ckpt_status read_end(const struct tail *tail, uint64_t at, struct zip_end *end_record, ckpt_error *err)
+static ckpt_status read_end(const struct tail *tail, uint64_t at, struct zip_end *record, ckpt_error *err)
 {
     struct zip_end_record r;
     if (!read_end_record(tail, at, &r))
         return fail(err, CKPT_EIO, to_file_offset(tail, at), "the end record cannot be read");
-    *end_record = (struct zip_end){.record_at = at,
-                                   .first_record_at = at,
-                                   .entries = r.entries,
-                                   .directory_size = r.size,
-                                   .directory_at = r.offset};
-    if (!checked_add(at, ZIP_END_SIZE, &end_record->archive_end) ||
-        !range_within(end_record->archive_end, r.comment_len, tail->src->size))
+    *record = (struct zip_end){.record_at = at,
+                               .first_record_at = at,
+                               .entries = r.entries,
+                               .directory_size = r.size,
+                               .directory_at = r.offset};
+    if (!checked_add(at, ZIP_END_SIZE, &record->archive_end) ||
+        !range_within(record->archive_end, r.comment_len, tail->src->size))
         return fail(err, CKPT_ETRUNCATED, to_file_offset(tail, at + 20),
                     "the end record's comment has {=%u bytes}, the file {ends before}", r.comment_len);
-    end_record->archive_end += r.comment_len; /* range_within found the comment in the file */
+    record->archive_end += r.comment_len; /* range_within found the comment in the file */
     if (r.disk_entries != r.entries || r.disk || r.directory_disk)
         return fail(
             err, CKPT_EUNSUPPORTED, to_file_offset(tail, at),
             "{disk %u, directory on disk %u, %llu of %llu entries there}; one file is {=disk 0 and has all}",
             r.disk, r.directory_disk, (unsigned long long)r.disk_entries, (unsigned long long)r.entries);
-    CKPT_TRY(read_zip64(tail, end_record, err));
-    return resolve_directory(tail, end_record, err);
+    CKPT_TRY(read_zip64(tail, record, err));
+    return resolve_directory(tail, record, err);
 }
 
 static ckpt_status load_tail(struct tail *tail, uint64_t reach, ckpt_error *err)
@@ -215,7 +212,7 @@ static bool find_signature_before(const struct tail *tail, uint32_t signature, u
 /* search_end_record - searches the tail backwards for a valid end record; sets *SEEN if there was a
  * signature. If the last record is not valid but ends where the file ends, returns its error, unless that
  * record is in the comment of a valid one. CKPT_EUNKNOWN: there is no end record. */
-static ckpt_status search_end_record(const struct tail *tail, bool *seen, struct zip_end *end_record,
+static ckpt_status search_end_record(const struct tail *tail, bool *seen, struct zip_end *record,
                                      ckpt_error *err)
 {
     ckpt_status last_status = CKPT_EUNKNOWN;
@@ -223,15 +220,14 @@ static ckpt_status search_end_record(const struct tail *tail, bool *seen, struct
     int tries = 0;
     uint64_t at = tail->src->size - (tail->n < ZIP_END_SIZE ? tail->n : ZIP_END_SIZE - 1);
     while (tries < MAX_TRIES && find_signature_before(tail, ZIP_END, &at)) {
-        ckpt_status st = read_end(tail, at, end_record, tries++ ? NULL : err);
+        ckpt_status st = read_end(tail, at, record, tries++ ? NULL : err);
         *seen = true;
         if (st == CKPT_OK)
-            return broken_record_at == UINT64_MAX || end_record->archive_end > broken_record_at ? st
-                                                                                                : last_status;
+            return broken_record_at == UINT64_MAX || record->archive_end > broken_record_at ? st
+                                                                                            : last_status;
         if (tries == 1) {
             last_status = st;
-            broken_record_at = end_record->archive_end == tail->src->size ? end_record->record_at
-                                                                          : UINT64_MAX;
+            broken_record_at = record->archive_end == tail->src->size ? record->record_at : UINT64_MAX;
         }
     }
     return last_status;

@@ -29,8 +29,8 @@ static ckpt_status refuse_in_place(ckpt_error *err, uint64_t at, const char *why
     return fail(err, CKPT_EUNSUPPORTED, at, "%s; it is not edited in place", why);
 }
 
-/* measure_directory - sets DIRECTORY for entry INDEX: reads all central headers of ARCHIVE from IN. */
-static void measure_directory(const zip *archive, reader *in, size_t index, struct directory *directory)
+/* measure_directory - sets DIR for entry INDEX: reads all central headers of ARCHIVE from IN. */
+static void measure_directory(const zip *archive, reader *in, size_t index, struct directory *dir)
 {
     for (size_t k = 0; k < archive->n && in->status == CKPT_OK; k++) {
         size_t at = (size_t)(in->pos - archive->directory_at);
@@ -38,9 +38,9 @@ static void measure_directory(const zip *archive, reader *in, size_t index, stru
         struct zip_header h = b ? zip_parse_central(b) : (struct zip_header){0};
         (void)reader_skip(in, zip_central_length(&h));
         if (k == index)
-            directory->header_at = at;
+            dir->header_at = at;
     }
-    directory->size = (size_t)(in->pos - archive->directory_at);
+    dir->size = (size_t)(in->pos - archive->directory_at);
 }
 
 /* has_only_end_records - returns true if IN has nothing left but the end records. */
@@ -57,8 +57,7 @@ static bool has_only_end_records(reader *in)
 
 /* find_central_entry - finds the central header of entry INDEX; fails if anything but end records follows the
  * directory. */
-static ckpt_status find_central_entry(zip *archive, size_t index, struct directory *directory,
-                                      ckpt_error *err)
+static ckpt_status find_central_entry(zip *archive, size_t index, struct directory *dir, ckpt_error *err)
 {
     uint64_t left = archive->src->size - archive->directory_at;
     reader r;
@@ -67,7 +66,7 @@ static ckpt_status find_central_entry(zip *archive, size_t index, struct directo
     if (left > MAX_END)
         return refuse_in_place(err, archive->directory_at, "the central directory has more than 1 GiB");
     CKPT_TRY(reader_init(&r, archive->src, archive->directory_at, archive->src->size, err));
-    measure_directory(archive, &r, index, directory);
+    measure_directory(archive, &r, index, dir);
     bool is_clean = has_only_end_records(&r);
     ckpt_status st = r.status;
     reader_free(&r);

@@ -206,14 +206,13 @@ static ckpt_status write_directory(zip_writer *writer, zip_get_output_member *ge
 ckpt_status zip_writer_finish(zip_writer *writer, zip_get_output_member *get_reserved, const void *user,
                               ckpt_error *err)
 {
-    uint64_t directory = sink_tell(writer->out);
+    uint64_t dir = sink_tell(writer->out);
     CKPT_TRY(write_directory(writer, get_reserved, user, err));
     uint64_t end = sink_tell(writer->out);
     writer->headers.len = 0;
-    zip_put_ends(
-        &writer->headers,
-        &(struct zip_end_record){.entries = writer->nmembers, .size = end - directory, .offset = directory},
-        end);
+    zip_put_ends(&writer->headers,
+                 &(struct zip_end_record){.entries = writer->nmembers, .size = end - dir, .offset = dir},
+                 end);
     CKPT_TRY_ALLOC(buf_ok(&writer->headers), err);
     return sink_write(writer->out, writer->headers.data, writer->headers.len, err);
 }

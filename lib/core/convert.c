@@ -250,12 +250,12 @@ static bool is_torch_float(ckpt_dtype dt)
            f8_format_of(dt);
 }
 
-bool conversion_init(struct conversion *conversion, ckpt_dtype from, ckpt_dtype to)
+bool conversion_init(struct conversion *job, ckpt_dtype from, ckpt_dtype to)
 {
-    return is_torch_float(to) && conversion_init_float_or_q8_0(conversion, from, to);
+    return is_torch_float(to) && conversion_init_float_or_q8_0(job, from, to);
 }
 
-bool conversion_init_float_or_q8_0(struct conversion *conversion, ckpt_dtype from, ckpt_dtype to)
+bool conversion_init_float_or_q8_0(struct conversion *job, ckpt_dtype from, ckpt_dtype to)
 {
     const struct dtype_info *a = dtype_info(from), *b = dtype_info(to);
     const struct f8_format *f8_format = f8_format_of(to);
@@ -264,112 +264,109 @@ bool conversion_init_float_or_q8_0(struct conversion *conversion, ckpt_dtype fro
     if (!(is_torch_float(to) || to == CKPT_DT_Q8_0) ||
         !(is_torch_float(from) || is_int || is_small_float || dequantize_supports(from)))
         return false;
-    *conversion = (struct conversion){.from = from,
-                                      .to = to,
-                                      .in_elems = a->block_elems,
-                                      .in_width = a->block_bytes,
-                                      .out_width = (uint8_t)b->block_bytes};
+    *job = (struct conversion){.from = from,
+                               .to = to,
+                               .in_elems = a->block_elems,
+                               .in_width = a->block_bytes,
+                               .out_width = (uint8_t)b->block_bytes};
     /* The larger one is a multiple of the other: blocks have 1 element or, in ggml, multiples of 32. */
-    conversion->unit.elems = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
-    conversion->unit.in_bytes = (uint16_t)(conversion->unit.elems / a->block_elems * a->block_bytes);
-    conversion->unit.out_bytes = (uint16_t)(conversion->unit.elems / b->block_elems * b->block_bytes);
-    conversion->kernels = convert_best_kernels();
-    conversion->overflow_end = INF32;
+    job->unit.elems = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
+    job->unit.in_bytes = (uint16_t)(job->unit.elems / a->block_elems * a->block_bytes);
+    job->unit.out_bytes = (uint16_t)(job->unit.elems / b->block_elems * b->block_bytes);
+    job->kernels = convert_best_kernels();
+    job->overflow_end = INF32;
     if (f8_format) {
-        conversion->f8_format = *f8_format;
-        conversion->overflow_start = f8_format->overflow_start;
-        conversion->overflow_end = f8_format->overflow_to == 0x7cu ? INF32 : INF32 + 1;
+        job->f8_format = *f8_format;
+        job->overflow_start = f8_format->overflow_start;
+        job->overflow_end = f8_format->overflow_to == 0x7cu ? INF32 : INF32 + 1;
     } else {
-        conversion->overflow_start = to == CKPT_DT_F16    ? 0x477ff000u
-                                     : to == CKPT_DT_BF16 ? 0x7f7f8000u
-                                                          : INF32;
+        job->overflow_start = to == CKPT_DT_F16 ? 0x477ff000u : to == CKPT_DT_BF16 ? 0x7f7f8000u : INF32;
     }
     for (uint32_t i = 0; a->block_bytes == 1 && i < 256; i++)
-        conversion->f32_of_byte[i] = f32_bits_of_byte(from, i);
+        job->f32_of_byte[i] = f32_bits_of_byte(from, i);
     return true;
 }
 
 /* load_integer - extends the integer at IN, of 2, 4 or 8 bytes, to 64 bits. *IS_SIGNED: it has a sign. */
-static uint64_t load_integer(const struct conversion *conversion, const unsigned char *in, bool *is_signed)
+static uint64_t load_integer(const struct conversion *job, const unsigned char *in, bool *is_signed)
 {
-    *is_signed = dtype_info(conversion->from)->klass == 'i';
-    switch (conversion->in_width) {
+    *is_signed = dtype_info(job->from)->klass == 'i';
+    switch (job->in_width) {
     case 8: return load_u64le(in);
     case 4: return *is_signed ? (uint64_t)(int64_t)(int32_t)load_u32le(in) : load_u32le(in);
     default: return *is_signed ? (uint64_t)(int64_t)(int16_t)load_u16le(in) : load_u16le(in);
     }
 }
 
-static void integers_to_f32(const struct conversion *conversion, const unsigned char *in, size_t nbytes,
+static void integers_to_f32(const struct conversion *job, const unsigned char *in, size_t nbytes,
                             unsigned char *out)
 {
     for (size_t i = 0; i < nbytes; i++) {
         bool is_signed;
-        uint64_t v = load_integer(conversion, in + i * conversion->in_width, &is_signed);
+        uint64_t v = load_integer(job, in + i * job->in_width, &is_signed);
         store_u32le(out + 4 * i, as_bits(is_signed ? (float)(int64_t)v : (float)v));
     }
 }
 
-static void integers_to_f64(const struct conversion *conversion, const unsigned char *in, size_t nbytes,
+static void integers_to_f64(const struct conversion *job, const unsigned char *in, size_t nbytes,
                             unsigned char *out)
 {
     for (size_t i = 0; i < nbytes; i++) {
         bool is_signed;
-        uint64_t v = load_integer(conversion, in + i * conversion->in_width, &is_signed), bits;
+        uint64_t v = load_integer(job, in + i * job->in_width, &is_signed), bits;
         double d = is_signed ? (double)(int64_t)v : (double)v;
         memcpy(&bits, &d, sizeof bits);
         store_u64le(out + 8 * i, bits);
     }
 }
 
-static void widen_to_f32(const struct conversion *conversion, const unsigned char *in, size_t nbytes,
+static void widen_to_f32(const struct conversion *job, const unsigned char *in, size_t nbytes,
                          unsigned char *out)
 {
-    if (conversion->from == CKPT_DT_F64)
-        conversion->kernels->f64_to_f32(in, nbytes, out);
-    else if (conversion->from == CKPT_DT_F16)
-        conversion->kernels->f16_to_f32(in, nbytes, out);
-    else if (conversion->from == CKPT_DT_BF16)
-        conversion->kernels->bf16_to_f32(in, nbytes, out);
-    else if (conversion->in_elems > 1)
-        dequantize(conversion->from, in, nbytes / conversion->in_elems, out);
-    else if (conversion->in_width > 1)
-        integers_to_f32(conversion, in, nbytes, out);
+    if (job->from == CKPT_DT_F64)
+        job->kernels->f64_to_f32(in, nbytes, out);
+    else if (job->from == CKPT_DT_F16)
+        job->kernels->f16_to_f32(in, nbytes, out);
+    else if (job->from == CKPT_DT_BF16)
+        job->kernels->bf16_to_f32(in, nbytes, out);
+    else if (job->in_elems > 1)
+        dequantize(job->from, in, nbytes / job->in_elems, out);
+    else if (job->in_width > 1)
+        integers_to_f32(job, in, nbytes, out);
     else
         for (size_t i = 0; i < nbytes; i++)
-            store_u32le(out + 4 * i, conversion->f32_of_byte[in[i]]);
+            store_u32le(out + 4 * i, job->f32_of_byte[in[i]]);
 }
 
 /* narrow_from_f32 - converts NBYTES floats to conversion->to and counts overflows in TALLY. */
-static void narrow_from_f32(const struct conversion *conversion, const unsigned char *in, size_t nbytes,
+static void narrow_from_f32(const struct conversion *job, const unsigned char *in, size_t nbytes,
                             unsigned char *out, struct convert_tally *tally)
 {
     uint32_t largest_bits = UINT32_MAX;
-    if (conversion->to == CKPT_DT_F16)
-        conversion->kernels->f32_to_f16(in, nbytes, out);
-    else if (conversion->to == CKPT_DT_BF16)
-        largest_bits = conversion->kernels->f32_to_bf16(in, nbytes, out);
-    else if (conversion->to == CKPT_DT_Q8_0)
+    if (job->to == CKPT_DT_F16)
+        job->kernels->f32_to_f16(in, nbytes, out);
+    else if (job->to == CKPT_DT_BF16)
+        largest_bits = job->kernels->f32_to_bf16(in, nbytes, out);
+    else if (job->to == CKPT_DT_Q8_0)
         tally->overflowed += f32_to_q8_0(in, nbytes, out);
-    else if (conversion->to == CKPT_DT_F64)
+    else if (job->to == CKPT_DT_F64)
         for (size_t i = 0; i < nbytes; i++)
             store_u64le(out + 8 * i, double_from_float(load_u32le(in + 4 * i)));
     else
-        conversion->kernels->f32_to_f8(&conversion->f8_format, in, nbytes, out);
-    if (conversion->to != CKPT_DT_Q8_0 && conversion->overflow_start < conversion->overflow_end &&
-        conversion->overflow_start <= largest_bits)
-        tally->overflowed += conversion->kernels->count_in_range(in, nbytes, conversion->overflow_start,
-                                                                 conversion->overflow_end);
+        job->kernels->f32_to_f8(&job->f8_format, in, nbytes, out);
+    if (job->to != CKPT_DT_Q8_0 && job->overflow_start < job->overflow_end &&
+        job->overflow_start <= largest_bits)
+        tally->overflowed += job->kernels->count_in_range(in, nbytes, job->overflow_start, job->overflow_end);
 }
 
 /* count_overflowed_doubles - returns the number of finite doubles at IN that became Inf in FLOATS; 0 if
  * every Inf overflows TO, because then narrow_from_f32 counts them. */
-static uint64_t count_overflowed_doubles(const struct conversion *conversion, const unsigned char *in,
-                                         size_t nbytes, const unsigned char *floats)
+static uint64_t count_overflowed_doubles(const struct conversion *job, const unsigned char *in, size_t nbytes,
+                                         const unsigned char *floats)
 {
     uint64_t overflowed = 0;
-    if (conversion->from != CKPT_DT_F64 || conversion->overflow_end > INF32 ||
-        !conversion->kernels->count_in_range(floats, nbytes, INF32, INF32 + 1))
+    if (job->from != CKPT_DT_F64 || job->overflow_end > INF32 ||
+        !job->kernels->count_in_range(floats, nbytes, INF32, INF32 + 1))
         return 0;
     for (size_t i = 0; i < nbytes; i++)
         overflowed += (load_u32le(floats + 4 * i) & ABS32) == INF32 &&
@@ -377,46 +374,44 @@ static uint64_t count_overflowed_doubles(const struct conversion *conversion, co
     return overflowed;
 }
 
-static void convert_block(const struct conversion *conversion, const unsigned char *in, size_t nbytes,
+static void convert_block(const struct conversion *job, const unsigned char *in, size_t nbytes,
                           unsigned char *out, struct convert_tally *tally)
 {
     unsigned char buffer[BLOCK_FLOATS * 4];
     const unsigned char *floats = in;
-    if (conversion->from != CKPT_DT_F32) {
-        unsigned char *widened = conversion->to == CKPT_DT_F32 ? out : buffer;
-        widen_to_f32(conversion, in, nbytes, widened);
+    if (job->from != CKPT_DT_F32) {
+        unsigned char *widened = job->to == CKPT_DT_F32 ? out : buffer;
+        widen_to_f32(job, in, nbytes, widened);
         floats = widened;
     }
-    tally->overflowed += count_overflowed_doubles(conversion, in, nbytes, floats);
-    if (conversion->to != CKPT_DT_F32) {
-        narrow_from_f32(conversion, floats, nbytes, out, tally);
+    tally->overflowed += count_overflowed_doubles(job, in, nbytes, floats);
+    if (job->to != CKPT_DT_F32) {
+        narrow_from_f32(job, floats, nbytes, out, tally);
         return;
     }
-    if (conversion->overflow_start < conversion->overflow_end)
-        tally->overflowed += conversion->kernels->count_in_range(floats, nbytes, conversion->overflow_start,
-                                                                 conversion->overflow_end);
-    if (conversion->from == CKPT_DT_F32)
+    if (job->overflow_start < job->overflow_end)
+        tally->overflowed += job->kernels->count_in_range(floats, nbytes, job->overflow_start,
+                                                          job->overflow_end);
+    if (job->from == CKPT_DT_F32)
         memcpy(out, in, nbytes * 4);
 }
 
-void convert_run(const struct conversion *conversion, const void *in, size_t nbytes, void *out,
+void convert_run(const struct conversion *job, const void *in, size_t nbytes, void *out,
                  struct convert_tally *tally)
 {
     const unsigned char *src = in;
     unsigned char *dst = out;
-    bool is_int = conversion->in_width > 1 && conversion->in_elems == 1 &&
-                  dtype_info(conversion->from)->klass != 'f';
-    bool int_to_f64 = conversion->to == CKPT_DT_F64 && is_int;
-    if (int_to_f64 || conversion->from == conversion->to) {
-        int_to_f64 ? integers_to_f64(conversion, src, nbytes, dst)
-                   : (void)memcpy(dst, src, nbytes * conversion->in_width);
+    bool is_int = job->in_width > 1 && job->in_elems == 1 && dtype_info(job->from)->klass != 'f';
+    bool int_to_f64 = job->to == CKPT_DT_F64 && is_int;
+    if (int_to_f64 || job->from == job->to) {
+        int_to_f64 ? integers_to_f64(job, src, nbytes, dst) : (void)memcpy(dst, src, nbytes * job->in_width);
         return;
     }
     while (nbytes) {
         size_t count = nbytes < BLOCK_FLOATS ? nbytes : BLOCK_FLOATS;
-        convert_block(conversion, src, count, dst, tally);
-        src += count / conversion->in_elems * conversion->in_width;
-        dst += count / conversion->unit.elems * conversion->unit.out_bytes;
+        convert_block(job, src, count, dst, tally);
+        src += count / job->in_elems * job->in_width;
+        dst += count / job->unit.elems * job->unit.out_bytes;
         nbytes -= count;
     }
 }

@@ -51,11 +51,11 @@ struct convert_tally {
 /* conversion_init - prepares the conversion of FROM, a type of floats, ints, bools or ggml's blocks, to TO:
  * float64, float32, float16, bfloat16, or a type that struct f8_format can describe: float8_e4m3fn, _e5m2,
  * _e4m3fnuz or _e5m2fnuz. False: not supported. */
-bool conversion_init(struct conversion *conversion, ckpt_dtype from, ckpt_dtype to);
+bool conversion_init(struct conversion *job, ckpt_dtype from, ckpt_dtype to);
 /* conversion_init_float_or_q8_0 - does what conversion_init does, but TO may also be q8_0. */
-bool conversion_init_float_or_q8_0(struct conversion *conversion, ckpt_dtype from, ckpt_dtype to);
+bool conversion_init_float_or_q8_0(struct conversion *job, ckpt_dtype from, ckpt_dtype to);
 /* convert_run - converts NBYTES elements, which are whole units, and counts overflows in TALLY. */
-void convert_run(const struct conversion *conversion, const void *in, size_t nbytes, void *out,
+void convert_run(const struct conversion *job, const void *in, size_t nbytes, void *out,
                  struct convert_tally *tally);
 /* float_of_bits - returns the float32 with these bits. */
 static inline float float_of_bits(uint32_t bits)

@@ -503,17 +503,13 @@ static struct copy_item get_only_item(const void *user, size_t index)
     return *(const struct copy_item *)user;
 }
 
-ckpt_status copy_file_tail(ckpt_file *f, uint64_t from, sink *out, const ckpt_write_options *options,
+ckpt_status copy_file_tail(ckpt_file *f, uint64_t from, sink *out, const ckpt_write_options *opts,
                            ckpt_error *err)
 {
     struct storage tail = {.src = f->src, .off = from, .nbytes = f->src->size - from};
     const struct copy_item item = {.storage = &tail, .offset = sink_tell(out)};
-    const struct copy_job job = {.out = out,
-                                 .n = 1,
-                                 .get_item = get_only_item,
-                                 .user = &item,
-                                 .nbytes = tail.nbytes,
-                                 .options = options};
+    const struct copy_job job = {
+        .out = out, .n = 1, .get_item = get_only_item, .user = &item, .nbytes = tail.nbytes, .options = opts};
     CKPT_TRY(sink_skip(out, tail.nbytes, err));
     CKPT_TRY(copy_items(&job, err));
     return file_check_unchanged(f, err);

@@ -41,7 +41,7 @@ struct copy_job {
  * tensor of the wrong size and on errors of the sink. */
 ckpt_status copy_items(const struct copy_job *job, ckpt_error *err);
 /* copy_file_tail - appends the bytes of F from FROM on to OUT; CKPT_ECHANGED if F changed meanwhile. */
-ckpt_status copy_file_tail(ckpt_file *f, uint64_t from, sink *out, const ckpt_write_options *options,
+ckpt_status copy_file_tail(ckpt_file *f, uint64_t from, sink *out, const ckpt_write_options *opts,
                            ckpt_error *err);
 
 #endif

@@ -20,19 +20,19 @@ static bool is_memory_format(ckpt_str name)
 }
 
 /* move_to_torch - changes the name of a memory format that begins in a module that imported torch. */
-static void move_to_torch(struct reference *reference)
+static void move_to_torch(struct reference *ref)
 {
-    ckpt_str name = reference->parts[reference->n - 1];
-    bool follows_torch = reference->n == 2 && str_is(reference->parts[0], "torch");
-    if (reference->n == 1 && str_starts(name, STR_LIT("torch."))) {
+    ckpt_str name = ref->parts[ref->n - 1];
+    bool follows_torch = ref->n == 2 && str_is(ref->parts[0], "torch");
+    if (ref->n == 1 && str_starts(name, STR_LIT("torch."))) {
         name = str_skip(name, 6);
         follows_torch = true;
     }
     if (!follows_torch || !is_memory_format(name))
         return;
-    reference->module = STR_LIT("torch");
-    reference->parts[0] = name;
-    reference->n = 1;
+    ref->module = STR_LIT("torch");
+    ref->parts[0] = name;
+    ref->n = 1;
 }
 
 bool reference_of(const ckpt_value *value, struct reference *out)
@@ -88,17 +88,14 @@ bool reference_equal(const struct reference *left, const struct reference *right
     return c == -1 && in_b.part == right->n;
 }
 
-bool reference_is_member(const struct reference *reference)
+bool reference_is_member(const struct reference *ref)
 {
-    return reference->n > 1 || str_find(reference->parts[0], STR_LIT("."), 0) != SIZE_MAX;
+    return ref->n > 1 || str_find(ref->parts[0], STR_LIT("."), 0) != SIZE_MAX;
 }
 
-bool reference_is_memory_format(const struct reference *reference)
+bool reference_is_memory_format(const struct reference *ref)
 {
-    return str_is(reference->module, "torch") && reference->n == 1 && is_memory_format(reference->parts[0]);
+    return str_is(ref->module, "torch") && ref->n == 1 && is_memory_format(ref->parts[0]);
 }
 
-ckpt_str reference_last(const struct reference *reference)
-{
-    return str_after_last(reference->parts[reference->n - 1], '.');
-}
+ckpt_str reference_last(const struct reference *ref) { return str_after_last(ref->parts[ref->n - 1], '.'); }

@@ -18,13 +18,13 @@ struct reference {
  * protocol 4 (CPython, Lib/pickle.py, save_global). False: VALUE is something else. */
 bool reference_of(const ckpt_value *value, struct reference *out);
 bool reference_equal(const struct reference *left, const struct reference *right);
-/* reference_is_member - returns true if REFERENCE is in a class, not directly in its module. */
-bool reference_is_member(const struct reference *reference);
-/* reference_is_memory_format - returns true if REFERENCE is a torch.memory_format. Torch pickles it by the
- * name "torch.channels_last", which pickle finds in whichever module imported torch; REFERENCE has it in
+/* reference_is_member - returns true if REF is in a class, not directly in its module. */
+bool reference_is_member(const struct reference *ref);
+/* reference_is_memory_format - returns true if REF is a torch.memory_format. Torch pickles it by the
+ * name "torch.channels_last", which pickle finds in whichever module imported torch; REF has it in
  * torch. */
-bool reference_is_memory_format(const struct reference *reference);
-/* reference_last - returns the last name in REFERENCE, without those of the classes that it is in. */
-ckpt_str reference_last(const struct reference *reference);
+bool reference_is_memory_format(const struct reference *ref);
+/* reference_last - returns the last name in REF, without those of the classes that it is in. */
+ckpt_str reference_last(const struct reference *ref);
 
 #endif

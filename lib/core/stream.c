@@ -41,110 +41,107 @@ static ckpt_status fail_no_bytes(const ckpt_tensor *tensor, ckpt_error *err)
                 ckpt_kind_name((ckpt_kind)tensor->kind));
 }
 
-static ckpt_status fail_outside_storage(const struct row_reader *row_reader, ckpt_error *err)
+static ckpt_status fail_outside_storage(const struct row_reader *reader, ckpt_error *err)
 {
-    return fail(err, CKPT_EFORMAT, source_pos(row_reader->storage->src, row_reader->storage->off),
+    return fail(err, CKPT_EFORMAT, source_pos(reader->storage->src, reader->storage->off),
                 "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"",
-                row_reader->storage->nbytes, STR_ARG(row_reader->storage->key));
+                reader->storage->nbytes, STR_ARG(reader->storage->key));
 }
 
 /* open_contiguous - opens a tensor whose elements are contiguous, packed types included. */
-static ckpt_status open_contiguous(struct row_reader *row_reader, const struct dtype_info *info,
-                                   ckpt_error *err)
+static ckpt_status open_contiguous(struct row_reader *reader, const struct dtype_info *info, ckpt_error *err)
 {
     uint64_t off = 0;
-    if (row_reader->tensor.storage_offset &&
-        !tensor_bytes(&row_reader->tensor, row_reader->tensor.storage_offset, &off))
+    if (reader->tensor.storage_offset && !tensor_bytes(&reader->tensor, reader->tensor.storage_offset, &off))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "its view begins inside {=a byte}: {offset %" PRIu64 " of %s}",
-                    row_reader->tensor.storage_offset, info->name);
-    row_reader->is_contiguous = true;
+                    reader->tensor.storage_offset, info->name);
+    reader->is_contiguous = true;
     if (info->block_elems != 1) {
-        row_reader->gather.width = 1;
-        row_reader->total_units = row_reader->tensor.nbytes;
-        row_reader->block_units = info->block_bytes;
+        reader->gather.width = 1;
+        reader->total_units = reader->tensor.nbytes;
+        reader->block_units = info->block_bytes;
     }
-    if (!range_within(off, row_reader->tensor.nbytes, row_reader->storage->nbytes))
-        return fail_outside_storage(row_reader, err);
-    return checked_add(row_reader->storage->off, off, &row_reader->gather.data_offset)
+    if (!range_within(off, reader->tensor.nbytes, reader->storage->nbytes))
+        return fail_outside_storage(reader, err);
+    return checked_add(reader->storage->off, off, &reader->gather.data_offset)
                ? CKPT_OK
-               : fail_outside_storage(row_reader, err);
+               : fail_outside_storage(reader, err);
 }
 
-static ckpt_status open_strided(struct row_reader *row_reader, const struct dtype_info *info, ckpt_error *err)
+static ckpt_status open_strided(struct row_reader *reader, const struct dtype_info *info, ckpt_error *err)
 {
     uint64_t end, bytes, off;
     if (info->block_elems != 1)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", info->name);
-    bool fits = tensor_view_end(&row_reader->tensor, &end) &&
-                tensor_bytes(&row_reader->tensor, end, &bytes) && bytes <= row_reader->storage->nbytes;
-    if (!fits || !tensor_bytes(&row_reader->tensor, row_reader->tensor.storage_offset, &off) ||
-        !checked_add(row_reader->storage->off, off, &row_reader->gather.data_offset))
-        return fail_outside_storage(row_reader, err);
+    bool fits = tensor_view_end(&reader->tensor, &end) && tensor_bytes(&reader->tensor, end, &bytes) &&
+                bytes <= reader->storage->nbytes;
+    if (!fits || !tensor_bytes(&reader->tensor, reader->tensor.storage_offset, &off) ||
+        !checked_add(reader->storage->off, off, &reader->gather.data_offset))
+        return fail_outside_storage(reader, err);
     return CKPT_OK;
 }
 
 /* split_elements - sets the units of a tensor of CKPT_DT_NAMED, whose elements have no fixed size: a unit is
  * as many bytes as a change of byte order reverses, or one byte. */
-static ckpt_status split_elements(struct row_reader *row_reader, ckpt_error *err)
+static ckpt_status split_elements(struct row_reader *reader, ckpt_error *err)
 {
-    uint32_t unit = row_reader->storage->swap_width > 1 ? row_reader->storage->swap_width : 1;
-    uint64_t size = row_reader->tensor.elements ? row_reader->tensor.nbytes / row_reader->tensor.elements : 0;
+    uint32_t unit = reader->storage->swap_width > 1 ? reader->storage->swap_width : 1;
+    uint64_t size = reader->tensor.elements ? reader->tensor.nbytes / reader->tensor.elements : 0;
     if (size % unit != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "its storage is big-endian in units of {=%u bytes}, its elements have {%" PRIu64 "}",
                     unit, size);
-    if (tensor_is_string(&row_reader->tensor))
-        gather_set_contiguous(&row_reader->gather, row_reader->tensor.nbytes);
-    else if (!gather_split(&row_reader->gather, size / unit))
+    if (tensor_is_string(&reader->tensor))
+        gather_set_contiguous(&reader->gather, reader->tensor.nbytes);
+    else if (!gather_split(&reader->gather, size / unit))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 bytes}");
-    row_reader->gather.width = unit;
-    row_reader->total_units = row_reader->tensor.nbytes / unit;
+    reader->gather.width = unit;
+    reader->total_units = reader->tensor.nbytes / unit;
     return CKPT_OK;
 }
 
-static ckpt_status open_row_reader(struct row_reader *row_reader, struct table *table, uint32_t row,
+static ckpt_status open_row_reader(struct row_reader *reader, struct table *table, uint32_t row,
                                    ckpt_error *err)
 {
-    *row_reader = (struct row_reader){0};
+    *reader = (struct row_reader){0};
     if (row >= table->nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %" PRIu32, row);
-    row_reader->tensor = table_tensor(table, row);
-    if (!row_reader->tensor.has_data || row_reader->tensor.storage >= table->nstorages)
-        return fail_no_bytes(&row_reader->tensor, err);
-    row_reader->storage = &table->storages[row_reader->tensor.storage];
-    const struct dtype_info *d = dtype_info((ckpt_dtype)row_reader->tensor.dtype);
-    if (!gather_init(&row_reader->gather, &row_reader->tensor))
+    reader->tensor = table_tensor(table, row);
+    if (!reader->tensor.has_data || reader->tensor.storage >= table->nstorages)
+        return fail_no_bytes(&reader->tensor, err);
+    reader->storage = &table->storages[reader->tensor.storage];
+    const struct dtype_info *d = dtype_info((ckpt_dtype)reader->tensor.dtype);
+    if (!gather_init(&reader->gather, &reader->tensor))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 elements}");
-    row_reader->gather.src = row_reader->storage->src;
-    row_reader->gather.width = d->block_bytes ? d->block_bytes : 1;
-    row_reader->total_units = row_reader->tensor.elements;
-    row_reader->block_units = 1;
-    if (row_reader->tensor.dtype == CKPT_DT_NAMED)
-        CKPT_TRY(split_elements(row_reader, err));
-    if (row_reader->total_units == 0) {
-        row_reader->is_contiguous = true;
+    reader->gather.src = reader->storage->src;
+    reader->gather.width = d->block_bytes ? d->block_bytes : 1;
+    reader->total_units = reader->tensor.elements;
+    reader->block_units = 1;
+    if (reader->tensor.dtype == CKPT_DT_NAMED)
+        CKPT_TRY(split_elements(reader, err));
+    if (reader->total_units == 0) {
+        reader->is_contiguous = true;
         return CKPT_OK;
     }
-    if (!row_reader->storage->src)
-        return fail_no_bytes(&row_reader->tensor, err);
-    CKPT_TRY(gather_is_contiguous(&row_reader->gather) ? open_contiguous(row_reader, d, err)
-                                                       : open_strided(row_reader, d, err));
-    return element_transform_init(&row_reader->transform, (ckpt_dtype)row_reader->tensor.dtype,
-                                  row_reader->gather.width, row_reader->storage->swap_width,
-                                  row_reader->tensor.conj, row_reader->tensor.neg, err);
+    if (!reader->storage->src)
+        return fail_no_bytes(&reader->tensor, err);
+    CKPT_TRY(gather_is_contiguous(&reader->gather) ? open_contiguous(reader, d, err)
+                                                   : open_strided(reader, d, err));
+    return element_transform_init(&reader->transform, (ckpt_dtype)reader->tensor.dtype, reader->gather.width,
+                                  reader->storage->swap_width, reader->tensor.conj, reader->tensor.neg, err);
 }
 
 /* read_units - reads COUNT units from FIRST, as they are stored. */
-static ckpt_status read_units(struct row_reader *row_reader, uint64_t first, uint64_t count,
-                              unsigned char *out, ckpt_error *err)
+static ckpt_status read_units(struct row_reader *reader, uint64_t first, uint64_t count, unsigned char *out,
+                              ckpt_error *err)
 {
-    uint64_t at = row_reader->gather.data_offset + first * row_reader->gather.width;
-    size_t n = (size_t)(count * row_reader->gather.width);
-    if (!row_reader->is_contiguous)
-        return gather_read(&row_reader->gather, first, count, out, err);
-    return row_reader->window ? window_read(row_reader->window, row_reader->gather.src, at, out, n, err)
-                              : source_read(row_reader->gather.src, at, out, n, err);
+    uint64_t at = reader->gather.data_offset + first * reader->gather.width;
+    size_t n = (size_t)(count * reader->gather.width);
+    if (!reader->is_contiguous)
+        return gather_read(&reader->gather, first, count, out, err);
+    return reader->window ? window_read(reader->window, reader->gather.src, at, out, n, err)
+                          : source_read(reader->gather.src, at, out, n, err);
 }
 
 ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *options,
@@ -185,11 +182,11 @@ ckpt_status storage_check_crc(struct table *table, uint32_t storage, const struc
     return storage_compare_crc(st, crc, options, err);
 }
 
-static bool covers_storage(const struct row_reader *row_reader)
+static bool covers_storage(const struct row_reader *reader)
 {
-    return row_reader->is_contiguous && row_reader->total_units &&
-           row_reader->gather.data_offset == row_reader->storage->off &&
-           row_reader->tensor.nbytes == row_reader->storage->nbytes;
+    return reader->is_contiguous && reader->total_units &&
+           reader->gather.data_offset == reader->storage->off &&
+           reader->tensor.nbytes == reader->storage->nbytes;
 }
 
 ckpt_status stream_check_limit(const struct table *table, const ckpt_tensor *tensor, ckpt_error *err)
@@ -380,20 +377,20 @@ void stream_close(stream *in)
     free(in);
 }
 
-static ckpt_status read_elements(struct row_reader *row_reader, uint64_t first, uint64_t count, void *out,
+static ckpt_status read_elements(struct row_reader *reader, uint64_t first, uint64_t count, void *out,
                                  ckpt_error *err)
 {
     size_t n;
     uint64_t bytes;
-    if (!range_within(first, count, row_reader->total_units) ||
-        !checked_mul(count, row_reader->gather.width, &bytes) || !checked_size(bytes, &n))
+    if (!range_within(first, count, reader->total_units) ||
+        !checked_mul(count, reader->gather.width, &bytes) || !checked_size(bytes, &n))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "%" PRIu64 " elements from element %" PRIu64 " on are requested; the tensor has %" PRIu64,
-                    count, first, row_reader->total_units);
+                    count, first, reader->total_units);
     if (count == 0)
         return CKPT_OK;
-    CKPT_TRY(read_units(row_reader, first, count, out, err));
-    element_transform_apply(&row_reader->transform, out, n);
+    CKPT_TRY(read_units(reader, first, count, out, err));
+    element_transform_apply(&reader->transform, out, n);
     return CKPT_OK;
 }
 
@@ -408,30 +405,30 @@ ckpt_status stream_read(struct table *table, uint32_t row, uint64_t first, uint6
     return st;
 }
 
-/* check_as_stored - fails unless the stored bytes of ROW_READER are those that stream_read returns. */
-static ckpt_status check_as_stored(const struct row_reader *row_reader, ckpt_error *err)
+/* check_as_stored - fails unless the stored bytes of READER are those that stream_read returns. */
+static ckpt_status check_as_stored(const struct row_reader *reader, ckpt_error *err)
 {
-    const char *why = !row_reader->is_contiguous             ? "its elements are not contiguous"
-                      : row_reader->transform.swap_width > 1 ? "its bytes are stored in big-endian order"
-                      : row_reader->transform.negation
+    const char *why = !reader->is_contiguous             ? "its elements are not contiguous"
+                      : reader->transform.swap_width > 1 ? "its bytes are stored in big-endian order"
+                      : reader->transform.negation
                           ? "the tensor is a conjugate or negative view of what is stored"
                           : NULL;
-    return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(row_reader->storage->src, row_reader->storage->off),
-                      "%s", why)
+    return why ? fail(err, CKPT_EUNSUPPORTED, source_pos(reader->storage->src, reader->storage->off), "%s",
+                      why)
                : CKPT_OK;
 }
 
-static ckpt_status borrow_contiguous(const struct row_reader *row_reader, const void **out, size_t *nbytes,
+static ckpt_status borrow_contiguous(const struct row_reader *reader, const void **out, size_t *nbytes,
                                      ckpt_error *err)
 {
     const unsigned char *bytes = (const unsigned char *)"";
-    CKPT_TRY(check_as_stored(row_reader, err));
-    if (!checked_size(row_reader->tensor.nbytes, nbytes))
+    CKPT_TRY(check_as_stored(reader, err));
+    if (!checked_size(reader->tensor.nbytes, nbytes))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "%" PRIu64 " bytes do not fit into the address space of this machine",
-                    row_reader->tensor.nbytes);
+                    reader->tensor.nbytes);
     if (*nbytes)
-        CKPT_TRY(source_map(row_reader->gather.src, row_reader->gather.data_offset, *nbytes, &bytes, err));
+        CKPT_TRY(source_map(reader->gather.src, reader->gather.data_offset, *nbytes, &bytes, err));
     *out = bytes;
     return CKPT_OK;
 }

@@ -74,25 +74,24 @@ struct conversion_buffers {
     unsigned char in[CONVERTED_AT_ONCE * 8], out[CONVERTED_AT_ONCE * 8];
 };
 
-/* read_converted - reads COUNT elements of tensor INDEX from FIRST on and converts them by CONVERSION. */
-static ckpt_status read_converted(ckpt_file *f, uint32_t index, const struct conversion *conversion,
-                                  uint64_t first, uint64_t count, unsigned char *out, ckpt_error *err)
+/* read_converted - reads COUNT elements of tensor INDEX from FIRST on and converts them by JOB. */
+static ckpt_status read_converted(ckpt_file *f, uint32_t index, const struct conversion *job, uint64_t first,
+                                  uint64_t count, unsigned char *out, ckpt_error *err)
 {
     struct convert_tally ignored = {0};
     struct conversion_buffers *b = count ? malloc(sizeof *b) : NULL;
     ckpt_status st = b || !count ? CKPT_OK : fail_memory(err);
-    uint64_t units = conversion->in_elems > 1 ? conversion->in_width
-                                              : 1; /* in a block, as stream_read counts them */
+    uint64_t units = job->in_elems > 1 ? job->in_width : 1; /* in a block, as stream_read counts them */
     while (st == CKPT_OK && count) {
-        uint64_t block = first / conversion->in_elems, skip = first % conversion->in_elems;
+        uint64_t block = first / job->in_elems, skip = first % job->in_elems;
         uint64_t n = CONVERTED_AT_ONCE - skip < count ? CONVERTED_AT_ONCE - skip : count;
-        uint64_t blocks = (skip + n + conversion->in_elems - 1) / conversion->in_elems;
+        uint64_t blocks = (skip + n + job->in_elems - 1) / job->in_elems;
         st = stream_read(&f->table, index, block * units, blocks * units, b->in, err);
         if (st != CKPT_OK)
             break;
-        convert_run(conversion, b->in, (size_t)(blocks * conversion->in_elems), b->out, &ignored);
-        memcpy(out, b->out + skip * conversion->out_width, (size_t)(n * conversion->out_width));
-        out += n * conversion->out_width;
+        convert_run(job, b->in, (size_t)(blocks * job->in_elems), b->out, &ignored);
+        memcpy(out, b->out + skip * job->out_width, (size_t)(n * job->out_width));
+        out += n * job->out_width;
         first += n;
         count -= n;
     }

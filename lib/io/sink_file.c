@@ -45,28 +45,26 @@ static struct file_sink *file_of(sink *out) { return (struct file_sink *)out; }
 static const char *shown_path(const char *path) { return strcmp(path, "-") == 0 ? "standard output" : path; }
 
 /* hint_free_space - if errno means a full disk or quota, adds a hint with the NEED and the bytes that are
- * free. In any case, adds the path of SINK_FILE to ERR, and returns ST. */
-static ckpt_status hint_free_space(const struct file_sink *sink_file, uint64_t need, ckpt_status st,
+ * free. In any case, adds the path of FILE to ERR, and returns ST. */
+static ckpt_status hint_free_space(const struct file_sink *file, uint64_t need, ckpt_status st,
                                    ckpt_error *err)
 {
     struct statvfs v;
     uint64_t free_bytes;
-    if ((errno == ENOSPC || errno == EDQUOT) && fstatvfs(sink_file->fd, &v) == 0 &&
+    if ((errno == ENOSPC || errno == EDQUOT) && fstatvfs(file->fd, &v) == 0 &&
         checked_mul(v.f_bavail, v.f_frsize, &free_bytes) && free_bytes < need)
         error_add_hint(err, "%" PRIu64 " bytes are free there, %" PRIu64 " are needed", free_bytes, need);
-    return name_file_if_failed(st, shown_path(sink_file->path), err);
+    return name_file_if_failed(st, shown_path(file->path), err);
 }
 
 /* fail_write - reports "cannot DOING" and errno; from now on a commit fails. */
-static ckpt_status fail_write(struct file_sink *sink_file, const char *doing, ckpt_error *err)
+static ckpt_status fail_write(struct file_sink *file, const char *doing, ckpt_error *err)
 {
     int saved_errno = errno;
-    sink_file->broken = true;
+    file->broken = true;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot %s", doing);
     errno = saved_errno;
-    return hint_free_space(
-        sink_file, sink_file->reserved > sink_file->sink.len ? sink_file->reserved : sink_file->sink.len, st,
-        err);
+    return hint_free_space(file, file->reserved > file->sink.len ? file->reserved : file->sink.len, st, err);
 }
 
 /* has_free_space - checks for room without reserving it; true if it is enough now, or is not known. */
@@ -115,19 +113,19 @@ static ckpt_status file_reserve(sink *out, uint64_t size, ckpt_error *err)
     return hint_free_space(f, size, st, err);
 }
 
-static ckpt_status write_bytes(struct file_sink *sink_file, const void *bytes, size_t nbytes, ckpt_error *err)
+static ckpt_status write_bytes(struct file_sink *file, const void *bytes, size_t nbytes, ckpt_error *err)
 {
-    if (!fd_pwrite(sink_file->fd, bytes, nbytes, sink_file->flushed))
-        return fail_write(sink_file, "write", err);
-    sink_file->flushed += nbytes;
+    if (!fd_pwrite(file->fd, bytes, nbytes, file->flushed))
+        return fail_write(file, "write", err);
+    file->flushed += nbytes;
     return CKPT_OK;
 }
 
-static ckpt_status flush_block(struct file_sink *sink_file, ckpt_error *err)
+static ckpt_status flush_block(struct file_sink *file, ckpt_error *err)
 {
-    size_t n = sink_file->block_len;
-    sink_file->block_len = 0;
-    return n ? write_bytes(sink_file, sink_file->block, n, err) : CKPT_OK;
+    size_t n = file->block_len;
+    file->block_len = 0;
+    return n ? write_bytes(file, file->block, n, err) : CKPT_OK;
 }
 
 static ckpt_status file_write(sink *out, const void *bytes, size_t nbytes, ckpt_error *err)
@@ -151,9 +149,9 @@ static ckpt_status file_write(sink *out, const void *bytes, size_t nbytes, ckpt_
 }
 
 /* count_in_file - returns how many of the NBYTES bytes at OFF are in the file already, not in BLOCK. */
-static size_t count_in_file(const struct file_sink *sink_file, uint64_t off, size_t nbytes)
+static size_t count_in_file(const struct file_sink *file, uint64_t off, size_t nbytes)
 {
-    uint64_t flushed_bytes = off < sink_file->flushed ? sink_file->flushed - off : 0;
+    uint64_t flushed_bytes = off < file->flushed ? file->flushed - off : 0;
     return flushed_bytes < nbytes ? (size_t)flushed_bytes : nbytes;
 }
 
@@ -234,60 +232,57 @@ static void copy_xattrs(const char *from, int to, char block[FD_CHUNK])
 }
 
 /* report_new_owner - reports the owner and group of the new file if they differ from the old ones. */
-static void report_new_owner(const struct file_sink *sink_file)
+static void report_new_owner(const struct file_sink *file)
 {
     struct stat now;
-    if (!sink_file->opts.notice || fstat(sink_file->fd, &now) != 0)
+    if (!file->opts.notice || fstat(file->fd, &now) != 0)
         return;
-    if (now.st_uid != sink_file->old.st_uid)
-        sink_file->opts.notice(sink_file->opts.user,
-                               "%s: its owner, user %u, could not be kept; it belongs to user %u now",
-                               sink_file->path, (unsigned)sink_file->old.st_uid, (unsigned)now.st_uid);
-    if (now.st_gid != sink_file->old.st_gid)
-        sink_file->opts.notice(sink_file->opts.user,
-                               "%s: its group %u could not be kept; it has group %u now", sink_file->path,
-                               (unsigned)sink_file->old.st_gid, (unsigned)now.st_gid);
+    if (now.st_uid != file->old.st_uid)
+        file->opts.notice(file->opts.user,
+                          "%s: its owner, user %u, could not be kept; it belongs to user %u now", file->path,
+                          (unsigned)file->old.st_uid, (unsigned)now.st_uid);
+    if (now.st_gid != file->old.st_gid)
+        file->opts.notice(file->opts.user, "%s: its group %u could not be kept; it has group %u now",
+                          file->path, (unsigned)file->old.st_gid, (unsigned)now.st_gid);
 }
 
 /* keep_attributes - gives the new file the owner, mode and xattrs of the old one, as far as this user may set
  * them: a failure is no reason to lose the output. If the owner changes, set-user-id must not be kept. */
-static void keep_attributes(const struct file_sink *sink_file)
+static void keep_attributes(const struct file_sink *file)
 {
-    mode_t mode = sink_file->old.st_mode & 07777;
-    if (fchown(sink_file->fd, sink_file->old.st_uid, sink_file->old.st_gid) != 0) {
+    mode_t mode = file->old.st_mode & 07777;
+    if (fchown(file->fd, file->old.st_uid, file->old.st_gid) != 0) {
         mode &= 0777;
-        if (fchown(sink_file->fd, (uid_t)-1, sink_file->old.st_gid) != 0)
+        if (fchown(file->fd, (uid_t)-1, file->old.st_gid) != 0)
             mode &= (mode_t) ~(mode_t)0070 | (mode & 0007) << 3; /* the group gets the rights of others */
     }
-    copy_xattrs(sink_file->target, sink_file->fd, (char *)sink_file->block); /* BLOCK is empty by now */
-    (void)!fchmod(sink_file->fd, mode);
-    report_new_owner(sink_file);
+    copy_xattrs(file->target, file->fd, (char *)file->block); /* BLOCK is empty by now */
+    (void)!fchmod(file->fd, mode);
+    report_new_owner(file);
 }
 
 /* finish_file - writes what is left in the buffer, and sets the attributes and the exact size. Closes a
  * duplicate of the descriptor, so that network file systems report errors of a close. */
-static ckpt_status finish_file(struct file_sink *sink_file, ckpt_error *err)
+static ckpt_status finish_file(struct file_sink *file, ckpt_error *err)
 {
-    if (sink_file->broken)
+    if (file->broken)
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "an earlier write failed");
-    CKPT_TRY(flush_block(sink_file, err));
-    if (sink_file->stream < 0 && sink_file->existed)
-        keep_attributes(sink_file);
-    if (sink_file->reserved > sink_file->sink.len &&
-        ftruncate(sink_file->fd, (off_t)sink_file->sink.len) != 0)
-        return fail_write(sink_file, "set the size of the output", err);
-    if (sink_file->stream < 0 && !sink_file->opts.no_sync && fsync(sink_file->fd) != 0)
-        return fail_write(sink_file, "flush the output to disk", err);
-    int duplicate = fcntl(sink_file->fd, F_DUPFD_CLOEXEC, 3);
-    return duplicate >= 0 && close(duplicate) != 0 ? fail_write(sink_file, "finish the output", err)
-                                                   : CKPT_OK;
+    CKPT_TRY(flush_block(file, err));
+    if (file->stream < 0 && file->existed)
+        keep_attributes(file);
+    if (file->reserved > file->sink.len && ftruncate(file->fd, (off_t)file->sink.len) != 0)
+        return fail_write(file, "set the size of the output", err);
+    if (file->stream < 0 && !file->opts.no_sync && fsync(file->fd) != 0)
+        return fail_write(file, "flush the output to disk", err);
+    int duplicate = fcntl(file->fd, F_DUPFD_CLOEXEC, 3);
+    return duplicate >= 0 && close(duplicate) != 0 ? fail_write(file, "finish the output", err) : CKPT_OK;
 }
 
-static ckpt_status fail_exists(const struct file_sink *sink_file, ckpt_error *err)
+static ckpt_status fail_exists(const struct file_sink *file, ckpt_error *err)
 {
     ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                           "already exists; nothing written\nuse -f to replace it");
-    return name_file_if_failed(st, shown_path(sink_file->path), err);
+    return name_file_if_failed(st, shown_path(file->path), err);
 }
 
 static const char *get_base_name(const char *path)
@@ -297,49 +292,47 @@ static const char *get_base_name(const char *path)
 }
 
 /* move_into_place - moves the new file to its target, and sets *PLACED. Later steps may still fail. */
-static ckpt_status move_into_place(struct file_sink *sink_file, bool *placed, ckpt_error *err)
+static ckpt_status move_into_place(struct file_sink *file, bool *placed, ckpt_error *err)
 {
-    if (!temp_place(&sink_file->temp, get_base_name(sink_file->target), sink_file->opts.force))
-        return errno == EEXIST ? fail_exists(sink_file, err)
-                               : fail_write(sink_file, "move the output into place", err);
+    if (!temp_place(&file->temp, get_base_name(file->target), file->opts.force))
+        return errno == EEXIST ? fail_exists(file, err) : fail_write(file, "move the output into place", err);
     *placed = true;
     /* Some file systems cannot sync a folder, and a folder that may not be listed is open with O_PATH. */
-    if (!sink_file->opts.no_sync && fsync(sink_file->temp.dir) != 0 && errno != EINVAL && errno != EBADF &&
+    if (!file->opts.no_sync && fsync(file->temp.dir) != 0 && errno != EINVAL && errno != EBADF &&
         errno != EROFS)
-        return fail_write(sink_file, "flush the folder of the finished output to disk", err);
+        return fail_write(file, "flush the folder of the finished output to disk", err);
     /* Only now, and not in a batch: an old file that a power cut or an undo brings back needs its journal. */
-    if (sink_file->existed && !sink_file->opts.batch)
-        journal_remove_stale(sink_file->temp.dir, get_base_name(sink_file->target));
+    if (file->existed && !file->opts.batch)
+        journal_remove_stale(file->temp.dir, get_base_name(file->target));
     return CKPT_OK;
 }
 
-static ckpt_status copy_to_stream(struct file_sink *sink_file, ckpt_error *err)
+static ckpt_status copy_to_stream(struct file_sink *file, ckpt_error *err)
 {
-    CKPT_TRY(finish_file(sink_file, err));
-    for (uint64_t at = 0; at < sink_file->sink.len;) {
-        size_t n = sink_file->sink.len - at < FD_CHUNK ? (size_t)(sink_file->sink.len - at) : FD_CHUNK;
-        CKPT_TRY(file_read(&sink_file->sink, at, sink_file->block, n, err));
-        if (!fd_write(sink_file->stream, sink_file->block, n))
-            return fail_write(sink_file, "write", err);
+    CKPT_TRY(finish_file(file, err));
+    for (uint64_t at = 0; at < file->sink.len;) {
+        size_t n = file->sink.len - at < FD_CHUNK ? (size_t)(file->sink.len - at) : FD_CHUNK;
+        CKPT_TRY(file_read(&file->sink, at, file->block, n, err));
+        if (!fd_write(file->stream, file->block, n))
+            return fail_write(file, "write", err);
         at += n;
     }
-    int to = sink_file->stream;
-    sink_file->stream = -1;
-    return !sink_file->keep_open && close(to) != 0 ? fail_write(sink_file, "finish the output", err)
-                                                   : CKPT_OK;
+    int to = file->stream;
+    file->stream = -1;
+    return !file->keep_open && close(to) != 0 ? fail_write(file, "finish the output", err) : CKPT_OK;
 }
 
-/* add_to_batch - adds SINK_FILE, which is finished, to the files that appear together. */
-static void add_to_batch(struct sink_batch *batch, struct file_sink *sink_file)
+/* add_to_batch - adds FILE, which is finished, to the files that appear together. */
+static void add_to_batch(struct sink_batch *batch, struct file_sink *file)
 {
-    free(sink_file->block);
-    sink_file->block = NULL;
-    sink_file->next = NULL;
+    free(file->block);
+    file->block = NULL;
+    file->next = NULL;
     if (batch->last)
-        file_of(batch->last)->next = sink_file;
+        file_of(batch->last)->next = file;
     else
-        batch->first = &sink_file->sink;
-    batch->last = &sink_file->sink;
+        batch->first = &file->sink;
+    batch->last = &file->sink;
     batch->n++;
 }
 
@@ -426,29 +419,29 @@ static char *resolve_links(const char *path, bool exists)
     return NULL;
 }
 
-static ckpt_status open_stream(struct file_sink *sink_file, ckpt_error *err)
+static ckpt_status open_stream(struct file_sink *file, ckpt_error *err)
 {
     const char *dir;
-    if (sink_file->stream < 0)
+    if (file->stream < 0)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot open for writing");
-    sink_file->fd = fd_temp(&dir);
-    if (sink_file->fd >= 0)
+    file->fd = fd_temp(&dir);
+    if (file->fd >= 0)
         return CKPT_OK;
     return fail_errno(err, CKPT_NO_OFFSET,
                       "cannot create a temporary file in %s\nset TMPDIR to a writable folder", dir);
 }
 
 /* open_special - opens a file that exists and is not a regular file. */
-static ckpt_status open_special(struct file_sink *sink_file, ckpt_error *err)
+static ckpt_status open_special(struct file_sink *file, ckpt_error *err)
 {
-    if (S_ISDIR(sink_file->old.st_mode)) {
+    if (S_ISDIR(file->old.st_mode)) {
         errno = EISDIR;
         return fail_errno(err, CKPT_NO_OFFSET, "cannot write");
     }
-    if (S_ISBLK(sink_file->old.st_mode) && !sink_file->opts.force)
-        return fail_exists(sink_file, err);
-    sink_file->stream = open(sink_file->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    return open_stream(sink_file, err);
+    if (S_ISBLK(file->old.st_mode) && !file->opts.force)
+        return fail_exists(file, err);
+    file->stream = open(file->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    return open_stream(file, err);
 }
 
 void sink_hint_folder(ckpt_error *err, const char *dir)
@@ -467,64 +460,62 @@ static ckpt_status fail_create(const char *dir, ckpt_error *err)
     return st;
 }
 
-/* find_target - sets sink_file->target, and DIR to its folder, which the caller frees. */
-static ckpt_status find_target(struct file_sink *sink_file, char **dir, ckpt_error *err)
+/* find_target - sets file->target, and DIR to its folder, which the caller frees. */
+static ckpt_status find_target(struct file_sink *file, char **dir, ckpt_error *err)
 {
-    sink_file->target = resolve_links(sink_file->path, sink_file->existed);
-    if (!sink_file->target)
+    file->target = resolve_links(file->path, file->existed);
+    if (!file->target)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot resolve the link");
-    size_t n = (size_t)(get_base_name(sink_file->target) - sink_file->target);
-    *dir = n ? strndup(sink_file->target, n > 1 ? n - 1 : n) : strdup(".");
+    size_t n = (size_t)(get_base_name(file->target) - file->target);
+    *dir = n ? strndup(file->target, n > 1 ? n - 1 : n) : strdup(".");
     CKPT_TRY_ALLOC(*dir, err);
-    if (!sink_file->target[n])
+    if (!file->target[n])
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is a folder, not a file");
     return CKPT_OK;
 }
 
-static ckpt_status open_regular(struct file_sink *sink_file, ckpt_error *err)
+static ckpt_status open_regular(struct file_sink *file, ckpt_error *err)
 {
     char *dir = NULL;
-    ckpt_status st = find_target(sink_file, &dir, err);
+    ckpt_status st = find_target(file, &dir, err);
     /* A file that replaces another can be read only by its owner until it is finished. */
     if (st == CKPT_OK &&
-        !temp_open(&sink_file->temp, dir, get_base_name(sink_file->target), sink_file->existed ? 0600 : 0666,
-                   sink_file->opts.batch ? &sink_file->opts.batch->cleaned_folder : NULL))
+        !temp_open(&file->temp, dir, get_base_name(file->target), file->existed ? 0600 : 0666,
+                   file->opts.batch ? &file->opts.batch->cleaned_folder : NULL))
         st = fail_create(dir, err);
-    sink_file->fd = sink_file->temp.fd;
+    file->fd = file->temp.fd;
     free(dir);
     return st;
 }
 
-/* find_existing - finds out what exists at the path of SINK_FILE. Fails if that is a regular file or a link
+/* find_existing - finds out what exists at the path of FILE. Fails if that is a regular file or a link
  * to nowhere, unless opts.force is set. */
-static ckpt_status find_existing(struct file_sink *sink_file, ckpt_error *err)
+static ckpt_status find_existing(struct file_sink *file, ckpt_error *err)
 {
     struct stat link;
-    sink_file->existed = stat(sink_file->path, &sink_file->old) == 0;
-    if (!sink_file->existed && errno != ENOENT)
+    file->existed = stat(file->path, &file->old) == 0;
+    if (!file->existed && errno != ENOENT)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
-    if (!sink_file->existed && !sink_file->opts.force && lstat(sink_file->path, &link) == 0)
+    if (!file->existed && !file->opts.force && lstat(file->path, &link) == 0)
         return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                     "is a symbolic link to a file that does not exist; nothing written\n"
                     "use -f to make that file, or remove the link");
-    return sink_file->existed && S_ISREG(sink_file->old.st_mode) && !sink_file->opts.force
-               ? fail_exists(sink_file, err)
-               : CKPT_OK;
+    return file->existed && S_ISREG(file->old.st_mode) && !file->opts.force ? fail_exists(file, err)
+                                                                            : CKPT_OK;
 }
 
-static ckpt_status open_target(struct file_sink *sink_file, ckpt_error *err)
+static ckpt_status open_target(struct file_sink *file, ckpt_error *err)
 {
-    if (strcmp(sink_file->path, "-") == 0 || strcmp(sink_file->path, "/dev/stdout") == 0) {
-        /* If standard output is closed, SINK_FILE->stream stays -1, because the spool could get descriptor
+    if (strcmp(file->path, "-") == 0 || strcmp(file->path, "/dev/stdout") == 0) {
+        /* If standard output is closed, FILE->stream stays -1, because the spool could get descriptor
          * 1. */
         if (fcntl(STDOUT_FILENO, F_GETFD) >= 0)
-            sink_file->stream = STDOUT_FILENO;
-        sink_file->keep_open = true;
-        return open_stream(sink_file, err);
+            file->stream = STDOUT_FILENO;
+        file->keep_open = true;
+        return open_stream(file, err);
     }
-    CKPT_TRY(find_existing(sink_file, err));
-    return sink_file->existed && !S_ISREG(sink_file->old.st_mode) ? open_special(sink_file, err)
-                                                                  : open_regular(sink_file, err);
+    CKPT_TRY(find_existing(file, err));
+    return file->existed && !S_ISREG(file->old.st_mode) ? open_special(file, err) : open_regular(file, err);
 }
 
 /* new_sink - makes a sink called PATH that has no target yet; NULL: no memory. */
@@ -545,16 +536,16 @@ static struct file_sink *new_sink(const char *path, const struct sink_options *o
     return NULL;
 }
 
-/* return_sink - sets *OUT to SINK_FILE, or frees SINK_FILE if ST, the status of opening NAME, is an error. */
-static ckpt_status return_sink(struct file_sink *sink_file, const char *name, ckpt_status st, sink **out,
+/* return_sink - sets *OUT to FILE, or frees FILE if ST, the status of opening NAME, is an error. */
+static ckpt_status return_sink(struct file_sink *file, const char *name, ckpt_status st, sink **out,
                                ckpt_error *err)
 {
     if (st != CKPT_OK) {
         error_add_file(err, name);
-        file_abort(&sink_file->sink);
+        file_abort(&file->sink);
         return st;
     }
-    *out = &sink_file->sink;
+    *out = &file->sink;
     return CKPT_OK;
 }
 
@@ -566,15 +557,15 @@ ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **
 }
 
 /* check_target - fails if open_target would, as far as can be found out without creating a file. */
-static ckpt_status check_target(struct file_sink *sink_file, ckpt_error *err)
+static ckpt_status check_target(struct file_sink *file, ckpt_error *err)
 {
     char *dir = NULL;
-    CKPT_TRY(find_existing(sink_file, err));
-    if (sink_file->existed && S_ISDIR(sink_file->old.st_mode))
-        return open_special(sink_file, err); /* fails, as a folder cannot be opened for writing */
-    if (sink_file->existed && !S_ISREG(sink_file->old.st_mode))
+    CKPT_TRY(find_existing(file, err));
+    if (file->existed && S_ISDIR(file->old.st_mode))
+        return open_special(file, err); /* fails, as a folder cannot be opened for writing */
+    if (file->existed && !S_ISREG(file->old.st_mode))
         return CKPT_OK;
-    ckpt_status st = find_target(sink_file, &dir, err);
+    ckpt_status st = find_target(file, &dir, err);
     if (st == CKPT_OK && access(dir, W_OK | X_OK) != 0)
         st = fail_create(dir, err);
     free(dir);

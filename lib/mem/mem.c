@@ -46,11 +46,10 @@ static ckpt_status name_blocks(ckpt_mem *mem, ckpt_error *err)
     return mem->block_names ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status fill_model(ckpt_mem *mem, ckpt_file *file, const ckpt_mem_options *options,
-                              ckpt_error *err)
+static ckpt_status fill_model(ckpt_mem *mem, ckpt_file *file, const ckpt_mem_options *opts, ckpt_error *err)
 {
-    if (options->config) {
-        ckpt_str path = arena_str(mem->a, str_c(options->config));
+    if (opts->config) {
+        ckpt_str path = arena_str(mem->a, str_c(opts->config));
         CKPT_TRY_ALLOC(path.ptr, err);
         ckpt_status st = config_read(&mem->config, path.ptr, mem->a, err);
         if (st != CKPT_OK && file)
@@ -58,13 +57,13 @@ static ckpt_status fill_model(ckpt_mem *mem, ckpt_file *file, const ckpt_mem_opt
         CKPT_TRY(st);
     }
     if (file) {
-        CKPT_TRY(mem_collect(mem, file, options->root, err));
+        CKPT_TRY(mem_collect(mem, file, opts->root, err));
         CKPT_TRY(mem_recognize(mem, err));
     } else {
         CKPT_TRY(mem_from_config(mem, err));
     }
-    for (size_t i = 0; i < options->nfrozen; i++)
-        CKPT_TRY(freeze(mem, options->frozen[i], err));
+    for (size_t i = 0; i < opts->nfrozen; i++)
+        CKPT_TRY(freeze(mem, opts->frozen[i], err));
     return name_blocks(mem, err);
 }
 

@@ -5,9 +5,9 @@
 
 #include "core/view.h"
 
-bool diff_name_matches(const ckpt_diff_options *options, ckpt_str name)
+bool diff_name_matches(const ckpt_diff_options *opts, ckpt_str name)
 {
-    return is_wanted(&(struct wanted_names){options->globs, options->nglobs, false}, name);
+    return is_wanted(&(struct wanted_names){opts->globs, opts->nglobs, false}, name);
 }
 
 /* is_key - returns true if element INDEX of PATH is a key of a mapping. */
@@ -37,9 +37,9 @@ bool diff_have_same_key_types(const struct diff_path *left, const struct diff_pa
 }
 
 /* shorten_name - removes the root and the ignored prefix from NAME, which is below ROOT. */
-static ckpt_str shorten_name(const ckpt_diff_options *options, const struct root *root, ckpt_str name)
+static ckpt_str shorten_name(const ckpt_diff_options *opts, const struct root *root, ckpt_str name)
 {
-    ckpt_str prefix = str_c(options->ignore_prefix ? options->ignore_prefix : "");
+    ckpt_str prefix = str_c(opts->ignore_prefix ? opts->ignore_prefix : "");
     if (root->name.len)
         name = str_skip(name, root->name.len + 1);
     return name.len > prefix.len && str_starts(name, prefix) ? str_skip(name, prefix.len) : name;
@@ -54,15 +54,15 @@ static bool root_contains_row(const struct root *root, const struct table *table
 /* select_row - sets *NAME to the shortened name of row INDEX. Returns false if it is not selected. A
  * component, whose composite comes before it, is selected with the composite, which would not be compared
  * without it. */
-static bool select_row(const struct table *table, uint32_t index, const ckpt_diff_options *options,
+static bool select_row(const struct table *table, uint32_t index, const ckpt_diff_options *opts,
                        const struct root *root, const bool *selected, ckpt_str *name)
 {
     uint32_t composite = table_part_of(table, index);
     bool with_composite = composite != CKPT_NO_TENSOR && selected[composite];
     if (!with_composite && !root_contains_row(root, table, index))
         return false;
-    *name = shorten_name(options, root, table_name(table, index));
-    return with_composite || diff_name_matches(options, *name);
+    *name = shorten_name(opts, root, table_name(table, index));
+    return with_composite || diff_name_matches(opts, *name);
 }
 
 static ckpt_status sort_names(struct diff_names *names, ckpt_error *err)
@@ -79,7 +79,7 @@ static ckpt_status alloc_names(struct diff_names *out, size_t count, ckpt_error 
     return out->list ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *options, const struct root *root,
+ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *opts, const struct root *root,
                            struct diff_names *out, ckpt_error *err)
 {
     CKPT_TRY(alloc_names(out, f->table.nrows, err));
@@ -88,7 +88,7 @@ ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *options,
         return fail_memory(err); /* the caller frees OUT */
     for (uint32_t i = 0; i < f->table.nrows; i++) {
         ckpt_str name;
-        selected[i] = select_row(&f->table, i, options, root, selected, &name);
+        selected[i] = select_row(&f->table, i, opts, root, selected, &name);
         if (selected[i])
             out->list[out->n++] = (struct indexed_name){name, i};
     }
@@ -97,60 +97,59 @@ ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *options,
 }
 
 /* select_leaf - sets *NAME to the shortened name of LEAF. Returns false if it is not selected. */
-static bool select_leaf(const ckpt_leaf *leaf, const ckpt_diff_options *options, const struct root *root,
+static bool select_leaf(const ckpt_leaf *leaf, const ckpt_diff_options *opts, const struct root *root,
                         ckpt_str *name)
 {
     if (root->only_own_tensors || !root_contains(root, leaf->name, leaf->path, leaf->npath))
         return false;
-    *name = shorten_name(options, root, leaf->name);
-    return diff_name_matches(options, *name);
+    *name = shorten_name(opts, root, leaf->name);
+    return diff_name_matches(opts, *name);
 }
 
-ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *options, const struct root *root,
+ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *opts, const struct root *root,
                              struct diff_names *out, ckpt_error *err)
 {
     CKPT_TRY(alloc_names(out, f->nleaves, err));
     for (uint32_t i = 0; i < f->nleaves; i++)
-        if (select_leaf(&f->leaves[i], options, root, &out->list[out->n].name))
+        if (select_leaf(&f->leaves[i], opts, root, &out->list[out->n].name))
             out->list[out->n++].index = i;
     return sort_names(out, err);
 }
 
-bool diff_has_row(const ckpt_file *f, const ckpt_diff_options *options, const struct root *root)
+bool diff_has_row(const ckpt_file *f, const ckpt_diff_options *opts, const struct root *root)
 {
     for (size_t i = 0; i < f->table.nrows; i++)
         if (root_contains_row(root, &f->table, i) &&
-            diff_name_matches(options, shorten_name(options, root, table_name(&f->table, i))))
+            diff_name_matches(opts, shorten_name(opts, root, table_name(&f->table, i))))
             return true;
     return false;
 }
 
 /* is_shortened - returns true if shorten_name() removes the ignored prefix from NAME. */
-static bool is_shortened(const ckpt_diff_options *options, const struct root *root, ckpt_str name)
+static bool is_shortened(const ckpt_diff_options *opts, const struct root *root, ckpt_str name)
 {
     size_t below_root = name.len - (root->name.len ? root->name.len + 1 : 0);
-    return shorten_name(options, root, name).len < below_root;
+    return shorten_name(opts, root, name).len < below_root;
 }
 
-bool diff_has_prefix(const ckpt_file *f, const ckpt_diff_options *options, const struct root *root)
+bool diff_has_prefix(const ckpt_file *f, const ckpt_diff_options *opts, const struct root *root)
 {
     for (size_t i = 0; i < f->table.nrows; i++)
-        if (root_contains_row(root, &f->table, i) && is_shortened(options, root, table_name(&f->table, i)))
+        if (root_contains_row(root, &f->table, i) && is_shortened(opts, root, table_name(&f->table, i)))
             return true;
     for (size_t i = 0; i < f->nleaves; i++) {
         const ckpt_leaf *leaf = &f->leaves[i];
-        if (root_contains(root, leaf->name, leaf->path, leaf->npath) &&
-            is_shortened(options, root, leaf->name))
+        if (root_contains(root, leaf->name, leaf->path, leaf->npath) && is_shortened(opts, root, leaf->name))
             return true;
     }
     return false;
 }
 
-bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *options, const struct root *root)
+bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *opts, const struct root *root)
 {
     ckpt_str name;
     for (size_t i = 0; i < f->nleaves; i++)
-        if (select_leaf(&f->leaves[i], options, root, &name))
+        if (select_leaf(&f->leaves[i], opts, root, &name))
             return true;
     return false;
 }

@@ -32,17 +32,17 @@ struct diff_path {
  * roots and prefixes may differ. */
 bool diff_have_same_key_types(const struct diff_path *left, const struct diff_path *right);
 /* diff_name_matches - returns true if the globs select NAME, which is shortened already. */
-bool diff_name_matches(const ckpt_diff_options *options, ckpt_str name);
+bool diff_name_matches(const ckpt_diff_options *opts, ckpt_str name);
 /* diff_list_rows, diff_list_leaves - set *OUT to the selected names, in natural order. */
-ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *options, const struct root *root,
+ckpt_status diff_list_rows(const ckpt_file *f, const ckpt_diff_options *opts, const struct root *root,
                            struct diff_names *out, ckpt_error *err);
-ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *options, const struct root *root,
+ckpt_status diff_list_leaves(const ckpt_file *f, const ckpt_diff_options *opts, const struct root *root,
                              struct diff_names *out, ckpt_error *err);
 /* diff_has_row, diff_has_leaf - return true if F has a tensor, or another value, whose name is selected. */
-bool diff_has_row(const ckpt_file *f, const ckpt_diff_options *options, const struct root *root);
-bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *options, const struct root *root);
+bool diff_has_row(const ckpt_file *f, const ckpt_diff_options *opts, const struct root *root);
+bool diff_has_leaf(const ckpt_file *f, const ckpt_diff_options *opts, const struct root *root);
 /* diff_has_prefix - returns true if the name of a tensor or value begins with the ignored prefix. */
-bool diff_has_prefix(const ckpt_file *f, const ckpt_diff_options *options, const struct root *root);
+bool diff_has_prefix(const ckpt_file *f, const ckpt_diff_options *opts, const struct root *root);
 /* diff_has_name_below - returns true if one of NAMES begins with NAME and a dot. For an empty NAME: returns
  * true if one of NAMES is not empty. */
 bool diff_has_name_below(const struct diff_names *names, ckpt_str name);

@@ -76,9 +76,8 @@ struct value_job {
 static ckpt_leaf locate_value(struct sanitize *sanitize, const ckpt_path_elem *elem, const char *attr,
                               const ckpt_value *value)
 {
-    size_t max_elems = sanitize->p->root_depth + sanitize->nframes + 2, n = 0;
-    ckpt_path_elem *path = max_elems <= UINT32_MAX ? arena_array(sanitize->p->a, max_elems, sizeof *path)
-                                                   : NULL;
+    size_t max = sanitize->p->root_depth + sanitize->nframes + 2, n = 0;
+    ckpt_path_elem *path = max <= UINT32_MAX ? arena_array(sanitize->p->a, max, sizeof *path) : NULL;
     if (!path)
         return (ckpt_leaf){.value = value};
     for (; n < sanitize->p->root_depth; n++)

@@ -121,14 +121,14 @@ struct octet_reader {
     char buf[4096];
 };
 
-static void octets_open(struct octet_reader *octet_reader, const ckpt_value *value)
+static void octets_open(struct octet_reader *reader, const ckpt_value *value)
 {
-    *octet_reader = (struct octet_reader){.octets = {value, false}};
+    *reader = (struct octet_reader){.octets = {value, false}};
     if (value->type == CKPT_V_CALL)
-        (void)read_called_bytes(value, &octet_reader->octets);
-    const ckpt_value *node = octet_reader->octets.node;
+        (void)read_called_bytes(value, &reader->octets);
+    const ckpt_value *node = reader->octets.node;
     if (node)
-        octet_reader->size = node->flags & VALUE_SPAN ? node->u.span->nbytes : node->u.str.len;
+        reader->size = node->flags & VALUE_SPAN ? node->u.span->nbytes : node->u.str.len;
 }
 
 static ckpt_status read_node_bytes(const ckpt_value *value, uint64_t off, void *out, size_t nbytes,
@@ -140,34 +140,33 @@ static ckpt_status read_node_bytes(const ckpt_value *value, uint64_t off, void *
     return CKPT_OK;
 }
 
-/* decode_latin1 - decodes the COUNT bytes of text in OCTET_READER's buffer in place; returns how many bytes
+/* decode_latin1 - decodes the COUNT bytes of text in READER's buffer in place; returns how many bytes
  * of text it used: all except for a last code point that is incomplete. */
-static size_t decode_latin1(struct octet_reader *octet_reader, size_t count)
+static size_t decode_latin1(struct octet_reader *reader, size_t count)
 {
     size_t pos = 0;
-    ckpt_str text = str_of(octet_reader->buf, octet_reader->off + count == octet_reader->size
-                                                  ? count
-                                                  : utf8_complete_length(octet_reader->buf, count));
-    for (octet_reader->len = 0; pos < text.len && !octet_reader->malformed; octet_reader->len++) {
+    ckpt_str text = str_of(
+        reader->buf, reader->off + count == reader->size ? count : utf8_complete_length(reader->buf, count));
+    for (reader->len = 0; pos < text.len && !reader->malformed; reader->len++) {
         uint32_t cp = utf8_next(text, &pos, false);
-        octet_reader->malformed = cp > 0xff;
-        octet_reader->buf[octet_reader->len] = (char)cp;
+        reader->malformed = cp > 0xff;
+        reader->buf[reader->len] = (char)cp;
     }
     return pos;
 }
 
-/* octets_fill - fills the buffer of OCTET_READER if all of its content was compared and stored bytes are
+/* octets_fill - fills the buffer of READER if all of its content was compared and stored bytes are
  * left. */
-static ckpt_status octets_fill(struct octet_reader *octet_reader, ckpt_error *err)
+static ckpt_status octets_fill(struct octet_reader *reader, ckpt_error *err)
 {
-    uint64_t left = octet_reader->size - octet_reader->off;
-    size_t n = left < sizeof octet_reader->buf ? (size_t)left : sizeof octet_reader->buf;
-    if (octet_reader->pos < octet_reader->len || n == 0)
+    uint64_t left = reader->size - reader->off;
+    size_t n = left < sizeof reader->buf ? (size_t)left : sizeof reader->buf;
+    if (reader->pos < reader->len || n == 0)
         return CKPT_OK;
-    CKPT_TRY(read_node_bytes(octet_reader->octets.node, octet_reader->off, octet_reader->buf, n, err));
-    octet_reader->pos = 0;
-    octet_reader->len = n;
-    octet_reader->off += octet_reader->octets.latin1 ? decode_latin1(octet_reader, n) : n;
+    CKPT_TRY(read_node_bytes(reader->octets.node, reader->off, reader->buf, n, err));
+    reader->pos = 0;
+    reader->len = n;
+    reader->off += reader->octets.latin1 ? decode_latin1(reader, n) : n;
     return CKPT_OK;
 }
 
@@ -350,150 +349,142 @@ static uint32_t smaller(uint32_t left, uint32_t right) { return left < right ? l
 
 /* get_node_number - sets *OUT to the index of VALUE in comparison->nodes, and makes it a set of its own there
  * if the current comparison has not reached VALUE yet. */
-static ckpt_status get_node_number(struct value_equal *comparison, const ckpt_value *value, uint32_t *out,
+static ckpt_status get_node_number(struct value_equal *job, const ckpt_value *value, uint32_t *out,
                                    ckpt_error *err)
 {
-    CKPT_TRY_ALLOC(comparison->numbers || (comparison->numbers = map_new(0)), err);
-    *out = map_get_num(comparison->numbers, ptr_key(value));
+    CKPT_TRY_ALLOC(job->numbers || (job->numbers = map_new(0)), err);
+    *out = map_get_num(job->numbers, ptr_key(value));
     if (*out == MAP_NONE) {
-        *out = (uint32_t)comparison->nnodes;
+        *out = (uint32_t)job->nnodes;
         const struct equal_node node = {.parent = {*out, *out}};
-        CKPT_TRY_ALLOC(arena_push(NULL, &comparison->nodes, &comparison->nnodes, &comparison->cap_nodes,
-                                  &node, sizeof node) &&
-                           map_put_num(comparison->numbers, ptr_key(value), *out, NULL),
+        CKPT_TRY_ALLOC(arena_push(NULL, &job->nodes, &job->nnodes, &job->cap_nodes, &node, sizeof node) &&
+                           map_put_num(job->numbers, ptr_key(value), *out, NULL),
                        err);
     }
-    struct equal_node *node = &comparison->nodes[*out];
-    if (node->comparison != comparison->comparison) {
-        node->comparison = comparison->comparison;
+    struct equal_node *node = &job->nodes[*out];
+    if (node->comparison != job->comparison) {
+        node->comparison = job->comparison;
         node->parent[ASSUMED] = *out;
         node->oldest = NOTHING;
     }
     return CKPT_OK;
 }
 
-static uint32_t find_set_root(struct value_equal *comparison, enum equal_sets sets, uint32_t index)
+static uint32_t find_set_root(struct value_equal *job, enum equal_sets sets, uint32_t index)
 {
-    for (uint32_t *parent; *(parent = &comparison->nodes[index].parent[sets]) != index; index = *parent)
-        *parent = comparison->nodes[*parent].parent[sets];
+    for (uint32_t *parent; *(parent = &job->nodes[index].parent[sets]) != index; index = *parent)
+        *parent = job->nodes[*parent].parent[sets];
     return index;
 }
 
 static uint64_t pair_key(struct equal_pair pair) { return (uint64_t)pair.a << 32 | pair.b; }
 
-static void note_unread(struct value_equal *comparison)
+static void note_unread(struct value_equal *job)
 {
-    comparison->has_unread = true;
-    if (comparison->nopen)
-        comparison->open[comparison->nopen - 1].has_unread = true;
+    job->has_unread = true;
+    if (job->nopen)
+        job->open[job->nopen - 1].has_unread = true;
 }
 
 /* find_pair - returns what is known of PAIR. */
-static enum knowledge find_pair(struct value_equal *comparison, struct equal_pair pair)
+static enum knowledge find_pair(struct value_equal *job, struct equal_pair pair)
 {
-    uint32_t root = find_set_root(comparison, PROVEN, pair.a);
-    if (root == find_set_root(comparison, PROVEN, pair.b)) {
-        if (comparison->nodes[root].has_unread)
-            note_unread(comparison);
+    uint32_t root = find_set_root(job, PROVEN, pair.a);
+    if (root == find_set_root(job, PROVEN, pair.b)) {
+        if (job->nodes[root].has_unread)
+            note_unread(job);
         return KNOWN_SAME;
     }
-    if (comparison->differing && map_get_num(comparison->differing, pair_key(pair)) != MAP_NONE)
+    if (job->differing && map_get_num(job->differing, pair_key(pair)) != MAP_NONE)
         return KNOWN_DIFFERENT;
-    root = find_set_root(comparison, ASSUMED, pair.a);
-    if (root != find_set_root(comparison, ASSUMED, pair.b))
+    root = find_set_root(job, ASSUMED, pair.a);
+    if (root != find_set_root(job, ASSUMED, pair.b))
         return UNKNOWN;
-    if (comparison->has_unread)
-        note_unread(comparison);
-    if (comparison->nopen)
-        comparison->open[comparison->nopen - 1].lowest = smaller(
-            comparison->open[comparison->nopen - 1].lowest, comparison->nodes[root].oldest);
+    if (job->has_unread)
+        note_unread(job);
+    if (job->nopen)
+        job->open[job->nopen - 1].lowest = smaller(job->open[job->nopen - 1].lowest, job->nodes[root].oldest);
     return KNOWN_SAME;
 }
 
 /* begin_pair - assumes that PAIR is equal until its contents are compared. */
-static ckpt_status begin_pair(struct value_equal *comparison, struct equal_pair pair, ckpt_error *err)
+static ckpt_status begin_pair(struct value_equal *job, struct equal_pair pair, ckpt_error *err)
 {
-    uint32_t index = (uint32_t)comparison->nunproven, root_a = find_set_root(comparison, ASSUMED, pair.a),
-             root_b = find_set_root(comparison, ASSUMED, pair.b);
+    uint32_t index = (uint32_t)job->nunproven, root_a = find_set_root(job, ASSUMED, pair.a),
+             root_b = find_set_root(job, ASSUMED, pair.b);
     const struct open_pair opened = {.index = index, .lowest = index};
-    comparison->nodes[root_b].parent[ASSUMED] = root_a;
-    comparison->nodes[root_a].oldest = smaller(
-        index, smaller(comparison->nodes[root_a].oldest, comparison->nodes[root_b].oldest));
-    bool ok = arena_push(NULL, &comparison->unproven, &comparison->nunproven, &comparison->cap_unproven,
-                         &pair, sizeof pair) &&
-              arena_push(NULL, &comparison->open, &comparison->nopen, &comparison->cap_open, &opened,
-                         sizeof opened);
+    job->nodes[root_b].parent[ASSUMED] = root_a;
+    job->nodes[root_a].oldest = smaller(index, smaller(job->nodes[root_a].oldest, job->nodes[root_b].oldest));
+    bool ok = arena_push(NULL, &job->unproven, &job->nunproven, &job->cap_unproven, &pair, sizeof pair) &&
+              arena_push(NULL, &job->open, &job->nopen, &job->cap_open, &opened, sizeof opened);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* prove_pair - puts both nodes of PAIR, which is one of those from index FIRST on, into one set. */
-static void prove_pair(struct value_equal *comparison, struct equal_pair pair, uint32_t first,
-                       bool has_unread)
+static void prove_pair(struct value_equal *job, struct equal_pair pair, uint32_t first, bool has_unread)
 {
-    uint32_t root_a = find_set_root(comparison, PROVEN, pair.a),
-             root_b = find_set_root(comparison, PROVEN, pair.b);
-    comparison->nodes[root_b].parent[PROVEN] = root_a;
-    comparison->nodes[root_a].has_unread |= comparison->nodes[root_b].has_unread || has_unread;
-    struct equal_node *assumed = &comparison->nodes[find_set_root(comparison, ASSUMED, pair.a)];
+    uint32_t root_a = find_set_root(job, PROVEN, pair.a), root_b = find_set_root(job, PROVEN, pair.b);
+    job->nodes[root_b].parent[PROVEN] = root_a;
+    job->nodes[root_a].has_unread |= job->nodes[root_b].has_unread || has_unread;
+    struct equal_node *assumed = &job->nodes[find_set_root(job, ASSUMED, pair.a)];
     if (assumed->oldest >= first)
         assumed->oldest = NOTHING;
 }
 
 /* end_pair - ends the innermost open pair, whose contents are equal. It is proven to be equal, with all
  * pairs after it, unless that depends on a pair that contains it. */
-static void end_pair(struct value_equal *comparison)
+static void end_pair(struct value_equal *job)
 {
-    struct open_pair closed = comparison->open[--comparison->nopen],
-                     *outer = comparison->nopen ? &comparison->open[comparison->nopen - 1] : NULL;
+    struct open_pair closed = job->open[--job->nopen],
+                     *outer = job->nopen ? &job->open[job->nopen - 1] : NULL;
     if (outer)
         outer->has_unread |= closed.has_unread;
     if (outer && closed.lowest < closed.index) {
         outer->lowest = smaller(outer->lowest, closed.lowest);
         return;
     }
-    for (size_t i = closed.index; i < comparison->nunproven; i++)
-        prove_pair(comparison, comparison->unproven[i], closed.index, closed.has_unread);
-    comparison->nunproven = closed.index;
+    for (size_t i = closed.index; i < job->nunproven; i++)
+        prove_pair(job, job->unproven[i], closed.index, closed.has_unread);
+    job->nunproven = closed.index;
 }
 
 /* mark_differing - notes that the open pairs differ. */
-static ckpt_status mark_differing(struct value_equal *comparison, ckpt_error *err)
+static ckpt_status mark_differing(struct value_equal *job, ckpt_error *err)
 {
-    CKPT_TRY_ALLOC(comparison->differing || (comparison->differing = map_new(0)), err);
-    for (size_t i = 0; i < comparison->nopen; i++)
-        CKPT_TRY_ALLOC(map_put_num(comparison->differing,
-                                   pair_key(comparison->unproven[comparison->open[i].index]), 0, NULL),
+    CKPT_TRY_ALLOC(job->differing || (job->differing = map_new(0)), err);
+    for (size_t i = 0; i < job->nopen; i++)
+        CKPT_TRY_ALLOC(map_put_num(job->differing, pair_key(job->unproven[job->open[i].index]), 0, NULL),
                        err);
     return CKPT_OK;
 }
 
 /* ---------------------------------------------------------------- work list */
 
-static ckpt_status push_nodes(struct value_equal *comparison, const ckpt_value *left, const ckpt_value *right,
+static ckpt_status push_nodes(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
                               ckpt_error *err)
 {
-    bool pushed = arena_push(NULL, &comparison->waiting, &comparison->n, &comparison->cap,
-                             &(struct node_pair){left, right}, sizeof *comparison->waiting);
+    bool pushed = arena_push(NULL, &job->waiting, &job->n, &job->cap, &(struct node_pair){left, right},
+                             sizeof *job->waiting);
     return pushed ? CKPT_OK : fail_memory(err);
 }
 
 /* push_optional - pushes LEFT and RIGHT if neither is NULL; *SAME becomes false if only one is NULL. */
-static ckpt_status push_optional(struct value_equal *comparison, const ckpt_value *left,
-                                 const ckpt_value *right, bool *same, ckpt_error *err)
+static ckpt_status push_optional(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
+                                 bool *same, ckpt_error *err)
 {
     if (!left || !right)
         *same = *same && left == right;
     else
-        CKPT_TRY(push_nodes(comparison, left, right, err));
+        CKPT_TRY(push_nodes(job, left, right, err));
     return CKPT_OK;
 }
 
-static ckpt_status push_ordered(struct value_equal *comparison, const struct view *left,
-                                const struct view *right, ckpt_error *err)
+static ckpt_status push_ordered(struct value_equal *job, const struct view *left, const struct view *right,
+                                ckpt_error *err)
 {
     const ckpt_value *key, *in_a, *in_b;
     for (size_t i = 0; view_item(left, i, &key, &in_a) && view_item(right, i, &key, &in_b); i++)
-        CKPT_TRY(push_nodes(comparison, in_a, in_b, err));
+        CKPT_TRY(push_nodes(job, in_a, in_b, err));
     return CKPT_OK;
 }
 
@@ -550,15 +541,15 @@ static struct keyed_child *sort_children(const struct view *view)
     return list;
 }
 
-static ckpt_status push_unordered(struct value_equal *comparison, const struct view *left,
-                                  const struct view *right, ckpt_error *err)
+static ckpt_status push_unordered(struct value_equal *job, const struct view *left, const struct view *right,
+                                  ckpt_error *err)
 {
     struct keyed_child *in_a = sort_children(left), *in_b = sort_children(right);
     ckpt_status st = in_a && in_b ? CKPT_OK : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < left->n; i++) {
-        st = push_nodes(comparison, in_a[i].key, in_b[i].key, err);
+        st = push_nodes(job, in_a[i].key, in_b[i].key, err);
         if (st == CKPT_OK && in_a[i].val)
-            st = push_nodes(comparison, in_a[i].val, in_b[i].val, err);
+            st = push_nodes(job, in_a[i].val, in_b[i].val, err);
     }
     free(in_a);
     free(in_b);
@@ -585,33 +576,33 @@ static bool has_contents_as_arguments(const ckpt_value *value)
 
 /* push_arguments - pushes the arguments of two calls, unless these are the contents. If one call lacks them
  * because of its protocol, the states of the objects decide. */
-static ckpt_status push_arguments(struct value_equal *comparison, const ckpt_value *left,
-                                  const ckpt_value *right, bool *same, ckpt_error *err)
+static ckpt_status push_arguments(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
+                                  bool *same, ckpt_error *err)
 {
     const struct creation by_a = creation_of(left), by_b = creation_of(right);
     bool have_states = value_state(left) && value_state(right);
     if ((!by_a.args || !by_b.args) && have_states)
         return CKPT_OK;
-    CKPT_TRY(push_optional(comparison, by_a.kwargs, by_b.kwargs, same, err));
+    CKPT_TRY(push_optional(job, by_a.kwargs, by_b.kwargs, same, err));
     if (has_contents_as_arguments(left) || has_contents_as_arguments(right))
         return CKPT_OK;
     struct view in_a = view_arguments(left), in_b = view_arguments(right);
     *same = *same && in_a.n == in_b.n;
-    return push_ordered(comparison, &in_a, &in_b, err);
+    return push_ordered(job, &in_a, &in_b, err);
 }
 
 /* push_call_parts - pushes the classes and arguments of two calls, and their attributes if ATTRIBUTES. */
-static ckpt_status push_call_parts(struct value_equal *comparison, const ckpt_value *left,
-                                   const ckpt_value *right, bool attributes, bool *same, ckpt_error *err)
+static ckpt_status push_call_parts(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
+                                   bool attributes, bool *same, ckpt_error *err)
 {
-    CKPT_TRY(push_optional(comparison, view_class(left), view_class(right), same, err));
-    CKPT_TRY(push_arguments(comparison, left, right, same, err));
-    return attributes ? push_optional(comparison, value_state(left), value_state(right), same, err) : CKPT_OK;
+    CKPT_TRY(push_optional(job, view_class(left), view_class(right), same, err));
+    CKPT_TRY(push_arguments(job, left, right, same, err));
+    return attributes ? push_optional(job, value_state(left), value_state(right), same, err) : CKPT_OK;
 }
 
 /* compare_contents - compares type and class of two objects, and pushes what is in them. */
-static ckpt_status compare_contents(struct value_equal *comparison, const ckpt_value *left,
-                                    const ckpt_value *right, bool no_attributes, bool *same, ckpt_error *err)
+static ckpt_status compare_contents(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
+                                    bool no_attributes, bool *same, ckpt_error *err)
 {
     char type_a[256], type_b[256];
     struct view in_a = view_of(left), in_b = view_of(right);
@@ -628,60 +619,60 @@ static ckpt_status compare_contents(struct value_equal *comparison, const ckpt_v
         bool ordered_dict = value_is_global(view_class(left), "collections",
                                             "OrderedDict"); /* skip _metadata */
         bool attributes = in_a.kind != VIEW_ATTRS && !ordered_dict && !no_attributes;
-        CKPT_TRY(push_call_parts(comparison, left, right, attributes, same, err));
+        CKPT_TRY(push_call_parts(job, left, right, attributes, same, err));
     }
     if (skips_view)
         return CKPT_OK;
     if (in_a.kind == VIEW_ITEMS && !is_set(left))
-        return push_ordered(comparison, &in_a, &in_b, err);
-    return push_unordered(comparison, &in_a, &in_b, err);
+        return push_ordered(job, &in_a, &in_b, err);
+    return push_unordered(job, &in_a, &in_b, err);
 }
 
-static ckpt_status compare_objects(struct value_equal *comparison, const ckpt_value *left,
-                                   const ckpt_value *right, bool *same, ckpt_error *err)
+static ckpt_status compare_objects(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
+                                   bool *same, ckpt_error *err)
 {
     struct equal_pair pair;
-    bool no_attributes = comparison->in_outermost &&
-                         comparison->no_attributes; /* then nothing is found out about the pair */
-    comparison->in_outermost = false;
+    bool no_attributes = job->in_outermost &&
+                         job->no_attributes; /* then nothing is found out about the pair */
+    job->in_outermost = false;
     if (no_attributes)
-        return compare_contents(comparison, left, right, true, same, err);
-    CKPT_TRY(get_node_number(comparison, left, &pair.a, err));
-    CKPT_TRY(get_node_number(comparison, right, &pair.b, err));
-    enum knowledge known = find_pair(comparison, pair);
+        return compare_contents(job, left, right, true, same, err);
+    CKPT_TRY(get_node_number(job, left, &pair.a, err));
+    CKPT_TRY(get_node_number(job, right, &pair.b, err));
+    enum knowledge known = find_pair(job, pair);
     *same = known != KNOWN_DIFFERENT;
     if (known != UNKNOWN)
         return CKPT_OK;
-    CKPT_TRY(begin_pair(comparison, pair, err));
-    CKPT_TRY(push_nodes(comparison, NULL, NULL, err)); /* below its contents: ends the pair */
-    return compare_contents(comparison, left, right, false, same, err);
+    CKPT_TRY(begin_pair(job, pair, err));
+    CKPT_TRY(push_nodes(job, NULL, NULL, err)); /* below its contents: ends the pair */
+    return compare_contents(job, left, right, false, same, err);
 }
 
 /* compare_persids - compares persistent ids: of ('storage', type, key, location, size) only type and size. */
-static ckpt_status compare_persids(struct value_equal *comparison, const ckpt_value *left,
-                                   const ckpt_value *right, bool *same, ckpt_error *err)
+static ckpt_status compare_persids(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
+                                   bool *same, ckpt_error *err)
 {
     const ckpt_value *in_a = left->u.pid, *in_b = right->u.pid;
     ckpt_str what;
     bool storage = value_text(value_item(in_a, 0), &what) && str_is(what, "storage");
     *same = value_is_sequence(in_a) == value_is_sequence(in_b) && value_count(in_a) == value_count(in_b);
     if (!*same || !storage)
-        return *same ? push_nodes(comparison, in_a, in_b, err) : CKPT_OK;
-    note_unread(comparison);
-    CKPT_TRY(push_optional(comparison, value_item(in_a, 0), value_item(in_b, 0), same, err));
-    CKPT_TRY(push_optional(comparison, value_item(in_a, 1), value_item(in_b, 1), same, err));
-    return push_optional(comparison, value_item(in_a, 4), value_item(in_b, 4), same, err);
+        return *same ? push_nodes(job, in_a, in_b, err) : CKPT_OK;
+    note_unread(job);
+    CKPT_TRY(push_optional(job, value_item(in_a, 0), value_item(in_b, 0), same, err));
+    CKPT_TRY(push_optional(job, value_item(in_a, 1), value_item(in_b, 1), same, err));
+    return push_optional(job, value_item(in_a, 4), value_item(in_b, 4), same, err);
 }
 
-static ckpt_status compare_nodes(struct value_equal *comparison, const ckpt_value *left,
-                                 const ckpt_value *right, bool *same, ckpt_error *err)
+static ckpt_status compare_nodes(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
+                                 bool *same, ckpt_error *err)
 {
     enum form form = form_of(left);
     bool is_tensor_a = value_row(left) != CKPT_NO_TENSOR || left->type == CKPT_V_TENSOR,
          is_tensor_b = value_row(right) != CKPT_NO_TENSOR || right->type == CKPT_V_TENSOR;
     *same = is_tensor_a == is_tensor_b && (is_tensor_a || form == form_of(right));
     if (is_tensor_a && (value_row(left) == CKPT_NO_TENSOR || value_row(right) == CKPT_NO_TENSOR))
-        note_unread(comparison);
+        note_unread(job);
     if (!*same || is_tensor_a)
         return CKPT_OK;
     switch (form) {
@@ -693,50 +684,50 @@ static ckpt_status compare_nodes(struct value_equal *comparison, const ckpt_valu
     case FORM_BYTES:
     case FORM_BYTEARRAY: return compare_octets(left, right, same, err);
     case FORM_REFERENCE: *same = is_same_reference(left, right); return CKPT_OK;
-    case FORM_PERSID: return compare_persids(comparison, left, right, same, err);
-    default: return compare_objects(comparison, left, right, same, err);
+    case FORM_PERSID: return compare_persids(job, left, right, same, err);
+    default: return compare_objects(job, left, right, same, err);
     }
 }
 
 /* compare_waiting - compares all pairs that were pushed, and those below them. */
-static ckpt_status compare_waiting(struct value_equal *comparison, bool *same, ckpt_error *err)
+static ckpt_status compare_waiting(struct value_equal *job, bool *same, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
-    comparison->in_outermost = true;
-    comparison->comparison++;
-    comparison->nunproven = comparison->nopen = 0;
-    while (st == CKPT_OK && *same && comparison->n) {
-        struct node_pair next = comparison->waiting[--comparison->n];
+    job->in_outermost = true;
+    job->comparison++;
+    job->nunproven = job->nopen = 0;
+    while (st == CKPT_OK && *same && job->n) {
+        struct node_pair next = job->waiting[--job->n];
         if (!next.a)
-            end_pair(comparison);
-        else if (++comparison->work > MAX_WORK)
+            end_pair(job);
+        else if (++job->work > MAX_WORK)
             st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "comparing values takes {more} than {=%llu} steps",
                       (unsigned long long)MAX_WORK);
         else
-            st = compare_nodes(comparison, next.a, next.b, same, err);
+            st = compare_nodes(job, next.a, next.b, same, err);
     }
-    return st == CKPT_OK && !*same ? mark_differing(comparison, err) : st;
+    return st == CKPT_OK && !*same ? mark_differing(job, err) : st;
 }
 
-ckpt_status value_equal(struct value_equal *comparison, const ckpt_value *left, const ckpt_value *right,
-                        bool *same, ckpt_error *err)
+ckpt_status value_equal(struct value_equal *job, const ckpt_value *left, const ckpt_value *right, bool *same,
+                        ckpt_error *err)
 {
     *same = true;
-    comparison->n = 0;
-    comparison->has_unread = false;
-    CKPT_TRY(push_optional(comparison, left, right, same, err));
-    return compare_waiting(comparison, same, err);
+    job->n = 0;
+    job->has_unread = false;
+    CKPT_TRY(push_optional(job, left, right, same, err));
+    return compare_waiting(job, same, err);
 }
 
 /* push_dtypes - pushes code and state of two numpy dtypes; their other arguments do not matter. */
-static ckpt_status push_dtypes(struct value_equal *comparison, const ckpt_value *left,
-                               const ckpt_value *right, bool *same, ckpt_error *err)
+static ckpt_status push_dtypes(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
+                               bool *same, ckpt_error *err)
 {
     struct numpy_dtype unused;
     if (!numpy_dtype_of(left, &unused) || !numpy_dtype_of(right, &unused))
-        return push_optional(comparison, left, right, same, err);
-    CKPT_TRY(push_optional(comparison, value_arg(left, 0), value_arg(right, 0), same, err));
-    return push_optional(comparison, value_state(left), value_state(right), same, err);
+        return push_optional(job, left, right, same, err);
+    CKPT_TRY(push_optional(job, value_arg(left, 0), value_arg(right, 0), same, err));
+    return push_optional(job, value_state(left), value_state(right), same, err);
 }
 
 /* is_bytes - returns true if VALUE is bytes or a bytearray, which protocol 5 has for writable arrays. */
@@ -751,34 +742,33 @@ static bool has_other_order(const struct numpy_array *array)
     return array->order != 'C' && array->order != 'F';
 }
 
-ckpt_status numpy_array_equal(struct value_equal *comparison, const ckpt_value *left, const ckpt_value *right,
+ckpt_status numpy_array_equal(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
                               bool *same, ckpt_error *err)
 {
     struct numpy_array in_a, in_b;
     *same = true;
-    comparison->n = 0;
-    comparison->no_attributes = false;
-    comparison->has_unread = !left || !right || !numpy_array_of(left, &in_a) ||
-                             !numpy_array_of(right, &in_b) || has_other_order(&in_a) ||
-                             has_other_order(&in_b);
-    if (comparison->has_unread)
+    job->n = 0;
+    job->no_attributes = false;
+    job->has_unread = !left || !right || !numpy_array_of(left, &in_a) || !numpy_array_of(right, &in_b) ||
+                      has_other_order(&in_a) || has_other_order(&in_b);
+    if (job->has_unread)
         return CKPT_OK;
     *same = in_a.order == in_b.order || value_count(in_a.shape) < 2;
-    CKPT_TRY(push_dtypes(comparison, in_a.dtype, in_b.dtype, same, err));
+    CKPT_TRY(push_dtypes(job, in_a.dtype, in_b.dtype, same, err));
     if (!is_bytes(in_a.data) || !is_bytes(in_b.data))
-        CKPT_TRY(push_optional(comparison, in_a.data, in_b.data, same, err));
-    CKPT_TRY(compare_waiting(comparison, same, err));
+        CKPT_TRY(push_optional(job, in_a.data, in_b.data, same, err));
+    CKPT_TRY(compare_waiting(job, same, err));
     if (*same && is_bytes(in_a.data) && is_bytes(in_b.data))
         return compare_octets(in_a.data, in_b.data, same, err);
     return CKPT_OK;
 }
 
-void value_equal_free(struct value_equal *comparison)
+void value_equal_free(struct value_equal *job)
 {
-    free(comparison->waiting);
-    free(comparison->nodes);
-    free(comparison->unproven);
-    free(comparison->open);
-    map_free(comparison->numbers);
-    map_free(comparison->differing);
+    free(job->waiting);
+    free(job->nodes);
+    free(job->unproven);
+    free(job->open);
+    map_free(job->numbers);
+    map_free(job->differing);
 }

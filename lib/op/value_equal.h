@@ -54,13 +54,13 @@ struct value_equal {
  * that are rows count as equal here, because they are compared as rows. Storages, and tensors that are no
  * rows, are compared by type and size, and set comparison->has_unread. Two objects are compared once in all
  * comparisons, whether they are equal or not, with loops too; CKPT_ELIMIT after too many steps. */
-ckpt_status value_equal(struct value_equal *comparison, const ckpt_value *left, const ckpt_value *right,
-                        bool *same, ckpt_error *err);
+ckpt_status value_equal(struct value_equal *job, const ckpt_value *left, const ckpt_value *right, bool *same,
+                        ckpt_error *err);
 /* numpy_array_equal - sets *SAME to whether LEFT and RIGHT, numpy arrays or scalars, have the same dtype,
  * order and elements; true, with comparison->has_unread, if LEFT or RIGHT is something else. For arrays whose
  * bytes the caller cannot compare (text, dates, records, objects); the caller compares the shapes. */
-ckpt_status numpy_array_equal(struct value_equal *comparison, const ckpt_value *left, const ckpt_value *right,
+ckpt_status numpy_array_equal(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
                               bool *same, ckpt_error *err);
-void value_equal_free(struct value_equal *comparison);
+void value_equal_free(struct value_equal *job);
 
 #endif

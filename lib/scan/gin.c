@@ -26,10 +26,7 @@ struct gin {
     size_t nimports;
 };
 
-static bool is_name_char(char character)
-{
-    return character == '_' || character == '.' || is_ascii_alnum(character);
-}
+static bool is_name_char(char ch) { return ch == '_' || ch == '.' || is_ascii_alnum(ch); }
 
 /* take_path - removes blanks and then a name with dots from *LINE, and returns the name. */
 static ckpt_str take_path(ckpt_str *line)

@@ -35,11 +35,10 @@ static int peek(const struct config *config, size_t ahead)
     return ahead < config->text.len - config->pos ? (unsigned char)config->text.ptr[config->pos + ahead] : -1;
 }
 
-static bool is_digit(int character) { return character >= '0' && character <= '9'; }
-static bool is_name_char(int character)
+static bool is_digit(int ch) { return ch >= '0' && ch <= '9'; }
+static bool is_name_char(int ch)
 {
-    return character == '_' || ((character | 0x20) >= 'a' && (character | 0x20) <= 'z') ||
-           is_digit(character);
+    return ch == '_' || ((ch | 0x20) >= 'a' && (ch | 0x20) <= 'z') || is_digit(ch);
 }
 
 /* skip_space - skips white space, line ends and comments. False: a comment may name an encoding. */

@@ -120,14 +120,13 @@ static void put_zip_end(buf *out, uint64_t base, struct member *members, uint32_
     members[count - 1] = make_member("archive/version", version);
     put_local_header(out, base, &members[count - 1]);
     buf_put_str(out, version);
-    uint64_t directory = base + out->len;
+    uint64_t dir = base + out->len;
     for (uint32_t i = 0; i < count; i++) {
         struct zip_header h = make_header(&members[i]);
         zip_put_central(out, &h, str_c(members[i].name));
     }
     uint64_t end = base + out->len;
-    zip_put_ends(
-        out, &(struct zip_end_record){.entries = count, .size = end - directory, .offset = directory}, end);
+    zip_put_ends(out, &(struct zip_end_record){.entries = count, .size = end - dir, .offset = dir}, end);
 }
 
 static void begin_archive(struct dcp_archive *archive, ckpt_str pickle, struct member *members)

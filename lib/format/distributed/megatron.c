@@ -380,10 +380,10 @@ static ckpt_status add_shards(struct megatron *megatron, const struct megatron_r
     return CKPT_OK;
 }
 
-/* is_tied_embedding - returns true if NAME of VIRTUAL_STAGE is a copy of the embedding in the first one. */
-static bool is_tied_embedding(const struct megatron *megatron, ckpt_str name, uint32_t virtual_stage)
+/* is_tied_embedding - returns true if NAME of STAGE is a copy of the embedding in the first one. */
+static bool is_tied_embedding(const struct megatron *megatron, ckpt_str name, uint32_t stage)
 {
-    if (megatron->stages == 1 || virtual_stage == 0)
+    if (megatron->stages == 1 || stage == 0)
         return false;
     if (str_ends(name, STR_LIT("word_embeddings.weight")))
         return map_get(megatron->sharded.index_of, name) != MAP_NONE;
@@ -393,19 +393,18 @@ static bool is_tied_embedding(const struct megatron *megatron, ckpt_str name, ui
            !is_arg_true(megatron, "untie_embeddings_and_output_weights");
 }
 
-/* add_node_once - adds a node for the tensor NAME to the tree, unless an earlier rank of VIRTUAL_STAGE had
+/* add_node_once - adds a node for the tensor NAME to the tree, unless an earlier rank of STAGE had
  * the tensor, too. Refuses a tensor that two virtual stages have. */
-static ckpt_status add_node_once(struct megatron *megatron, const struct model_name *name,
-                                 uint32_t virtual_stage)
+static ckpt_status add_node_once(struct megatron *megatron, const struct model_name *name, uint32_t stage)
 {
     uint32_t before;
-    CKPT_TRY_ALLOC(map_put(megatron->virtual_stage_of, name->joined, virtual_stage, &before), megatron->err);
-    if (before == virtual_stage)
+    CKPT_TRY_ALLOC(map_put(megatron->virtual_stage_of, name->joined, stage, &before), megatron->err);
+    if (before == stage)
         return CKPT_OK;
     if (before != MAP_NONE)
         return fail(megatron->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                     "both in {=stage %" PRIu64 "} and in {stage %" PRIu64 "}", before % megatron->stages,
-                    virtual_stage % megatron->stages);
+                    stage % megatron->stages);
     ckpt_value *v = value_new(megatron->f->a, CKPT_V_TENSOR,
                               megatron->sharded.ntensors); /* as add_shards numbers it */
     return v ? nested_put(&megatron->tree, name->path, name->npath, v, megatron->err)
@@ -420,7 +419,7 @@ static ckpt_status add_tensor(struct megatron *megatron, const struct megatron_r
 {
     const ckpt_tensor t = table_tensor(&rank->part->table, row);
     uint64_t number = chunk * megatron->stages + rank->stage;
-    uint32_t virtual_stage = (uint32_t)number;
+    uint32_t stage = (uint32_t)number;
     struct model_name name = {0};
     struct division division;
     bool known = false;
@@ -428,8 +427,7 @@ static ckpt_status add_tensor(struct megatron *megatron, const struct megatron_r
         return fail(megatron->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                     "virtual stage {%" PRIu64 "}; {=%u} are allowed", number, MAP_NONE);
     CKPT_TRY(make_name(megatron, t.path, t.npath, &name));
-    if (is_tied_embedding(megatron, name.joined, virtual_stage) ||
-        (is_extra_state(name.joined) && rank->tensor_rank))
+    if (is_tied_embedding(megatron, name.joined, stage) || (is_extra_state(name.joined) && rank->tensor_rank))
         return CKPT_OK;
     if (t.kind != CKPT_DENSE)
         return fail(megatron->err, CKPT_EUNSUPPORTED, t.file_offset,
@@ -440,7 +438,7 @@ static ckpt_status add_tensor(struct megatron *megatron, const struct megatron_r
         CKPT_TRY(find_division(megatron, rank->part, name.joined, &t, &division, &known));
     if (!known && !is_extra_state(name.joined))
         return CKPT_OK;
-    CKPT_TRY(add_node_once(megatron, &name, virtual_stage));
+    CKPT_TRY(add_node_once(megatron, &name, stage));
     return add_shards(megatron, rank, row, name.joined, &division);
 }
 
