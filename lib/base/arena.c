@@ -20,10 +20,17 @@
 #define HUGE            ((size_t)2 << 20)  /* a huge page; the next size of chunks above MAX_SMALL_CHUNK */
 #define MAX_CHUNK       ((size_t)16 << 20) /* chunks double up to this; untouched pages cost no memory */
 
+/* What an allocation is for. */
+enum use {
+    TEXT,  /* all its bytes are written next */
+    VALUE, /* zeroed */
+    ARRAY /* zeroed, and may grow: if it is large, it gets a chunk of its own, so that its pages can be moved */
+};
+
 struct arena_chunk {
     struct arena_chunk *next;
     size_t size, used;
-    size_t mapped; /* bytes of the mapping; 0: the chunk is from calloc */
+    size_t mapped; /* bytes of the mapping, which are 0 at first; 0: the chunk is from malloc */
     alignas(max_align_t) unsigned char data[];
 };
 
@@ -148,9 +155,10 @@ static struct arena_chunk *new_chunk(size_t size)
     size_t bytes;
     if (!checked_add(size, sizeof(struct arena_chunk), &total) || !checked_size(total, &bytes))
         return NULL;
-    struct arena_chunk *c = bytes <= HUGE / 2 ? calloc(1, bytes) : map_chunk(bytes);
+    bool is_mapped = bytes > HUGE / 2;
+    struct arena_chunk *c = is_mapped ? map_chunk(bytes) : malloc(bytes);
     if (c)
-        c->size = size;
+        *c = (struct arena_chunk){.size = size, .mapped = is_mapped ? c->mapped : 0};
     return c;
 }
 
@@ -170,13 +178,12 @@ static struct arena_chunk *resize_chunk(struct arena_chunk *chunk, size_t bytes)
 }
 
 /* add_chunk_for - returns a new chunk with room for COUNT bytes, dedicated or shared. It becomes the first of
- * its list; or the second, if the present first one has more room than COUNT bytes leave in the new one. A
- * large allocation that may GROW gets a dedicated chunk, so that its pages can be moved. */
-static struct arena_chunk *add_chunk_for(arena *a, size_t count, bool grow)
+ * its list; or the second, if the present first one has more room than COUNT bytes leave in the new one. */
+static struct arena_chunk *add_chunk_for(arena *a, size_t count, enum use use)
 {
     const size_t header = sizeof(struct arena_chunk), huge = HUGE - header;
     bool fits_huge_page = count <= huge && a->next_size >= huge;
-    bool dedicated = count > MAX_SMALL ? grow || !fits_huge_page : count > a->next_size / 4;
+    bool dedicated = count > MAX_SMALL ? use == ARRAY || !fits_huge_page : count > a->next_size / 4;
     struct arena_chunk *c = new_chunk(dedicated ? count : a->next_size);
     if (!c)
         return NULL;
@@ -199,7 +206,7 @@ static void *refuse_allocation(arena *a)
 }
 
 /* take_bytes - returns the next COUNT bytes of CHUNK after PAD bytes of padding; CHUNK has room for both. */
-static void *take_bytes(arena *a, struct arena_chunk *chunk, size_t pad, size_t count)
+static void *take_bytes(arena *a, struct arena_chunk *chunk, size_t pad, size_t count, enum use use)
 {
     uint64_t left = a->max - a->used;
     if (count > left || pad > left - count)
@@ -207,37 +214,39 @@ static void *take_bytes(arena *a, struct arena_chunk *chunk, size_t pad, size_t 
     unsigned char *at = chunk->data + chunk->used + pad;
     chunk->used += pad + count;
     a->used += pad + count;
-    return at;
+    return use == TEXT || chunk->mapped ? at : memset(at, 0, count);
 }
 
-static void *alloc_in_new_chunk(arena *a, size_t count, bool grow)
+static void *alloc_in_new_chunk(arena *a, size_t count, enum use use)
 {
     if (count > a->max - a->used)
         return refuse_allocation(a);
-    struct arena_chunk *c = add_chunk_for(a, count, grow);
-    return c ? take_bytes(a, c, 0, count) : NULL;
+    struct arena_chunk *c = add_chunk_for(a, count, use);
+    return c ? take_bytes(a, c, 0, count, use) : NULL;
 }
 
-/* alloc_aligned - returns COUNT bytes at a multiple of ALIGN, a power of two. GROW: as for add_chunk_for. */
-static void *alloc_aligned(arena *a, size_t count, size_t align, bool grow)
+/* alloc_aligned - returns COUNT bytes at a multiple of ALIGN, a power of two. */
+static void *alloc_aligned(arena *a, size_t count, size_t align, enum use use)
 {
     struct arena_chunk *c = a->shared;
     count = count ? count : 1;
     if (a->fail_countdown && --a->fail_countdown == 0)
         return NULL;
-    if (!c || (grow && count > MAX_SMALL))
-        return alloc_in_new_chunk(a, count, grow);
+    if (!c || (use == ARRAY && count > MAX_SMALL))
+        return alloc_in_new_chunk(a, count, use);
     size_t pad = get_gap(c->used, align), left = c->size - c->used;
     if (pad > left || count > left - pad)
-        return alloc_in_new_chunk(a, count, grow);
-    return take_bytes(a, c, pad, count);
+        return alloc_in_new_chunk(a, count, use);
+    return take_bytes(a, c, pad, count, use);
 }
 
-void *arena_alloc(arena *a, size_t count) { return alloc_aligned(a, count, alignof(max_align_t), false); }
+void *arena_alloc(arena *a, size_t count) { return alloc_aligned(a, count, alignof(max_align_t), VALUE); }
 
-void *arena_alloc_words(arena *a, size_t count) { return alloc_aligned(a, count, 8, false); }
+void *arena_alloc_words(arena *a, size_t count) { return alloc_aligned(a, count, 8, VALUE); }
 
-static void *alloc_array(arena *a, uint64_t count, size_t size, bool grow)
+char *arena_alloc_text(arena *a, size_t count) { return alloc_aligned(a, count, 1, TEXT); }
+
+static void *alloc_array(arena *a, uint64_t count, size_t size, enum use use)
 {
     uint64_t total;
     size_t bytes;
@@ -245,10 +254,10 @@ static void *alloc_array(arena *a, uint64_t count, size_t size, bool grow)
         return NULL;
     /* The alignment of an element divides its size. */
     size_t align = size ? size & ~(size - 1) : alignof(max_align_t);
-    return alloc_aligned(a, bytes, align < alignof(max_align_t) ? align : alignof(max_align_t), grow);
+    return alloc_aligned(a, bytes, align < alignof(max_align_t) ? align : alignof(max_align_t), use);
 }
 
-void *arena_array(arena *a, uint64_t count, size_t size) { return alloc_array(a, count, size, false); }
+void *arena_array(arena *a, uint64_t count, size_t size) { return alloc_array(a, count, size, VALUE); }
 
 /* grow_dedicated - enlarges the allocation AT to BYTES if it has a dedicated chunk. Its pages may move, but
  * no copy is left in the arena. NULL: AT is in a shared chunk, memory is short, or BYTES would exceed the
@@ -287,9 +296,9 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
         *cap = new_cap;
         return at;
     }
-    at = alloc_array(a, new_cap, size, true);
+    at = alloc_array(a, new_cap, size, ARRAY);
     if (!at && new_cap > want) /* doubling may exceed the ceiling although WANT does not */
-        at = alloc_array(a, new_cap = want, size, true);
+        at = alloc_array(a, new_cap = want, size, ARRAY);
     if (!at)
         return NULL;
     if (old && used)
@@ -393,10 +402,13 @@ void arena_shrink(arena *a, void *at, size_t nbytes)
 
 ckpt_str arena_str(arena *a, ckpt_str text)
 {
-    char *at = text.len < SIZE_MAX ? alloc_aligned(a, text.len + 1, 1, false) : NULL;
-    if (at && text.len)
+    char *at = text.len < SIZE_MAX ? arena_alloc_text(a, text.len + 1) : NULL;
+    if (!at)
+        return str_of(NULL, 0);
+    if (text.len)
         memcpy(at, text.ptr, text.len);
-    return at ? str_of(at, text.len) : str_of(NULL, 0);
+    at[text.len] = '\0';
+    return str_of(at, text.len);
 }
 
 ckpt_str arena_join(arena *a, const ckpt_str *parts, size_t count)
@@ -405,13 +417,16 @@ ckpt_str arena_join(arena *a, const ckpt_str *parts, size_t count)
     size_t used = 0;
     for (size_t i = 0; i < count; i++)
         total = size_add(total, parts[i].len);
-    char *at = total < SIZE_MAX ? alloc_aligned(a, (size_t)total + 1, 1, false) : NULL;
+    char *at = total < SIZE_MAX ? arena_alloc_text(a, (size_t)total + 1) : NULL;
     for (size_t i = 0; at && i < count; i++) {
         if (parts[i].len)
             memcpy(at + used, parts[i].ptr, parts[i].len);
         used += parts[i].len;
     }
-    return at ? str_of(at, used) : str_of(NULL, 0);
+    if (!at)
+        return str_of(NULL, 0);
+    at[used] = '\0';
+    return str_of(at, used);
 }
 
 ckpt_str arena_printf(arena *a, const char *fmt, ...)
@@ -420,7 +435,7 @@ ckpt_str arena_printf(arena *a, const char *fmt, ...)
     va_start(args, fmt);
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, fmt, args);
-    char *at = n < 0 ? NULL : alloc_aligned(a, (size_t)n + 1, 1, false);
+    char *at = n < 0 ? NULL : arena_alloc_text(a, (size_t)n + 1);
     if (at)
         vsnprintf(at, (size_t)n + 1, fmt, again);
     va_end(again);

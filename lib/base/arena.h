@@ -24,6 +24,8 @@ void arena_expect(arena *a, uint64_t count, size_t size);
 void *arena_alloc(arena *a, size_t count);
 /* arena_alloc_words - as arena_alloc, but aligned for pointers and 64-bit numbers. */
 void *arena_alloc_words(arena *a, size_t count);
+/* arena_alloc_text - returns COUNT bytes, not zeroed, for a text or for what is read from a file. */
+char *arena_alloc_text(arena *a, size_t count);
 /* arena_array - returns COUNT zeroed elements of SIZE bytes; the product is checked for overflow. */
 void *arena_array(arena *a, uint64_t count, size_t size);
 /* arena_grow - makes room for at least WANT elements of SIZE bytes in the array OLD, which has room for *CAP

@@ -52,6 +52,21 @@ static inline uint64_t load_u64le(const unsigned char *bytes)
 {
     return (uint64_t)load_u32le(bytes) | (uint64_t)load_u32le(bytes + 4) << 32;
 }
+/* load_digits8 - sets *NUMBER to the decimal number that the eight bytes at BYTES begin with, 0 if none; returns
+ * how many of them are its digits. */
+MODULO static inline size_t load_digits8(const unsigned char *bytes, uint64_t *number)
+{
+    /* A digit becomes 0 to 9. The sum sets the high bit of any other byte, and carries into the next only from
+     * such a byte. */
+    uint64_t digits = load_u64le(bytes) ^ UINT64_C(0x3030303030303030);
+    uint64_t others = ((digits + UINT64_C(0x7676767676767676)) | digits) & UINT64_C(0x8080808080808080);
+    size_t n = others ? (size_t)__builtin_ctzll(others) / 8 : 8;
+    digits = n ? digits << (64 - 8 * n) : 0; /* zeros in front */
+    digits = (digits * (1 + (UINT64_C(10) << 8))) >> 8 & UINT64_C(0x00ff00ff00ff00ff);
+    digits = (digits * (1 + (UINT64_C(100) << 16))) >> 16 & UINT64_C(0x0000ffff0000ffff);
+    *number = (digits * (1 + (UINT64_C(10000) << 32))) >> 32;
+    return n;
+}
 /* load_number - returns the NBYTES <= 8 bytes at BYTES as an unsigned number. */
 static inline uint64_t load_number(const unsigned char *bytes, size_t nbytes, bool big_endian)
 {

@@ -203,18 +203,17 @@ static uint64_t storage_offset(const ckpt_file *f, uint32_t index)
                                                                      : CKPT_NO_OFFSET;
 }
 
-ckpt_status file_add_row(ckpt_file *f, const struct row *row, uint32_t *index, ckpt_error *err)
+ckpt_status file_add_row(ckpt_file *f, struct row *row, uint32_t *index, ckpt_error *err)
 {
     ckpt_status st = table_add_row(&f->table, row, index, err);
     if (st == CKPT_OK || !f->check || !check_is_fault(st))
         return st;
-    struct row without_data = *row;
     if (err->offset == CKPT_NO_OFFSET)
         err->offset = storage_offset(f, row->t.storage);
     CKPT_TRY(file_report_fault(f, st, err));
-    without_data.t.has_data = without_data.t.has_shape = false;
-    without_data.t.ndim = 0;
-    without_data.t.stride = NULL;
-    without_data.t.storage = CKPT_NO_STORAGE;
-    return table_add_row(&f->table, &without_data, index, err);
+    row->t.has_data = row->t.has_shape = false;
+    row->t.ndim = 0;
+    row->t.stride = NULL;
+    row->t.storage = CKPT_NO_STORAGE;
+    return table_add_row(&f->table, row, index, err);
 }

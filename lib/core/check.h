@@ -96,6 +96,6 @@ static inline ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_e
 ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_error *err);
 /* file_add_row - does what table_add_row does, but if F is being checked, a tensor that exceeds its storage
  * is reported and added without data. */
-ckpt_status file_add_row(ckpt_file *f, const struct row *row, uint32_t *index, ckpt_error *err);
+ckpt_status file_add_row(ckpt_file *f, struct row *row, uint32_t *index, ckpt_error *err);
 
 #endif

@@ -47,9 +47,13 @@ ckpt_dtype dtype_by_name(ckpt_str name)
 
 ckpt_dtype dtype_by_safetensors(ckpt_str name)
 {
+    static const ckpt_str names[DTYPE_COUNT] = {
+#undef DTYPE
+#define DTYPE(id, name, safetensors, ...) [CKPT_DT_##id] = {safetensors, sizeof safetensors - 1},
+#include "core/dtype.def"
+    };
     for (size_t i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++)
-        if (dtype_lines[i].safetensors && name.len && name.ptr[0] == dtype_lines[i].safetensors[0] &&
-            str_is(name, dtype_lines[i].safetensors))
+        if (names[i].ptr && str_eq(name, names[i]))
             return (ckpt_dtype)i;
     return CKPT_DT_NONE;
 }

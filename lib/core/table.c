@@ -622,12 +622,19 @@ static ckpt_status fail_max_rows(const struct table *table, ckpt_error *err)
                 (unsigned long long)table->max_rows);
 }
 
-ckpt_status table_add_row(struct table *table, const struct row *this_row, uint32_t *index, ckpt_error *err)
+/* check_row - checks the view of TENSOR, which has shape number SHAPE, and sets its elements and bytes. */
+static ckpt_status check_row(struct table *table, ckpt_tensor *tensor, uint32_t shape, ckpt_error *err)
+{
+    tensor->elements = tensor->has_shape ? table->shapes[shape]->elements : 0;
+    if (tensor->has_data)
+        CKPT_TRY(check_view(table, tensor, err));
+    return set_nbytes(tensor, err);
+}
+
+ckpt_status table_add_row(struct table *table, struct row *row, uint32_t *index, ckpt_error *err)
 {
     uint32_t shape;
-    struct packed_row packed;
-    struct row row = *this_row;
-    ckpt_tensor *v = &row.t;
+    ckpt_tensor *v = &row->t;
     if (table->nrows >= table->max_rows)
         return fail_max_rows(table, err);
     v->alias_of = CKPT_NO_TENSOR;
@@ -637,21 +644,17 @@ ckpt_status table_add_row(struct table *table, const struct row *this_row, uint3
     if (!v->name.ptr)
         return fail_memory(err);
     ckpt_status st = find_shape(table, v, &shape, err);
-    v->elements = st == CKPT_OK && v->has_shape ? table->shapes[shape]->elements : 0;
-    if (st == CKPT_OK && v->has_data)
-        st = check_view(table, v, err);
     if (st == CKPT_OK)
-        st = set_nbytes(v, err);
-    if (st == CKPT_OK && !pack(table, &row, shape, &packed))
-        st = fail_memory(err);
+        st = check_row(table, v, shape, err);
+    if (st == CKPT_OK) {
+        struct packed_row *added = append_row(table);
+        st = added && pack(table, row, shape, added) ? CKPT_OK : fail_memory(err);
+        table->nrows -= added && st != CKPT_OK;
+    }
     if (st != CKPT_OK) {
         error_add_where(err, "%.*s", STR_ARG(v->name));
         return st;
     }
-    struct packed_row *added = append_row(table);
-    if (!added)
-        return fail_memory(err);
-    *added = packed;
     if (tensor_is_expanded(table, v))
         table->expanded_bytes = size_add(table->expanded_bytes, v->nbytes);
     if (index)

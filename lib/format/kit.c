@@ -19,9 +19,11 @@ ckpt_status kit_read_metadata(ckpt_file *f, source *src, uint64_t off, uint64_t 
                     "metadata of {=%" PRIu64 " bytes}, the file has {%" PRIu64 "} there", nbytes,
                     off < src->size ? src->size - off : 0);
     file_raise_budget(f, nbytes);
-    char *bytes = arena_alloc(f->a, (size_t)nbytes + 1);
+    char *bytes = arena_alloc_text(f->a, (size_t)nbytes + 1);
+    CKPT_TRY_ALLOC(bytes, err);
+    bytes[nbytes] = '\0';
     *text = str_of(bytes, (size_t)nbytes);
-    return bytes ? source_read(src, off, bytes, (size_t)nbytes, err) : fail_memory(err);
+    return source_read(src, off, bytes, (size_t)nbytes, err);
 }
 
 /* make_room_for_entry - allocates kit->path and kit->steps. False: no memory. */
@@ -36,7 +38,7 @@ static bool make_room_for_entry(struct kit *kit)
  * NAME. */
 static void set_entry(struct kit *kit, ckpt_str name)
 {
-    uint32_t n = value_count(kit->mapping);
+    uint32_t n = kit->only_tensors ? 0 : value_count(kit->mapping); /* then rows have no steps */
     bool is_item = kit->mapping->type == CKPT_V_LIST;
     kit->path[kit->npath] = is_item ? (ckpt_path_elem){.is_int = 1, .num = n} : (ckpt_path_elem){.str = name};
     kit->steps[kit->npath] = (struct step){kit->mapping, n};

@@ -406,10 +406,28 @@ static ckpt_status read_group(struct index *index, ckpt_str key, uint64_t at)
     return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&index->j, e, "a file of a group", "its name");
 }
 
+/* next_file - returns the next event. A file that is written as that of the weight before it, as most are, is
+ * not scanned again. */
+static enum json_event next_file(struct index *index)
+{
+    ckpt_str text = json_value_text(&index->j);
+    if (index->quoted_file.len && str_starts(text, index->quoted_file)) {
+        json_pass_value(&index->j, index->quoted_file.len);
+        index->j.str = index->file;
+        return JSON_STRING;
+    }
+    enum json_event e = json_next(&index->j);
+    if (e == JSON_STRING) {
+        index->file = index->j.str;
+        index->quoted_file = str_of(text.ptr, index->j.pos - index->j.event_at);
+    }
+    return e;
+}
+
 static ckpt_status read_weight(struct index *index, ckpt_str key)
 {
     uint64_t at = index->j.event_at;
-    enum json_event e = json_next(&index->j);
+    enum json_event e = next_file(index);
     uint32_t before;
     bool is_group = e == JSON_ARRAY;
     if (e != JSON_STRING && !is_group)

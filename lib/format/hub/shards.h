@@ -51,7 +51,8 @@ struct weight {
 struct index {
     ckpt_file *f;
     json_scan j;
-    arena *temp; /* what is not needed after merging */
+    ckpt_str file, quoted_file; /* the file of the last weight, decoded and as the index writes it */
+    arena *temp;                /* what is not needed after merging */
     struct weight *weights;
     size_t nweights, cap_weights;
     struct shard *shards;

@@ -224,28 +224,34 @@ static ckpt_status resume_after_fault(struct header *header, struct header_entry
     return CKPT_OK;
 }
 
-/* read_usual_numbers - reads numbers below 10^18, separated by commas, and the bracket after them from TEXT.
- * Adds each to OUT, which has room for MAX; false: the text has another form. */
+/* read_usual_number - sets *OUT to the number below 10^16 at the beginning of TEXT and returns its length; 0:
+ * TEXT has another form. */
+static size_t read_usual_number(ckpt_str text, uint64_t *out)
+{
+    unsigned char digit;
+    if (text.len <= 16)
+        return 0;
+    size_t n = load_digits8((const unsigned char *)text.ptr, out);
+    for (; n >= 8 && n < 16 && (digit = (unsigned char)(text.ptr[n] ^ '0')) < 10; n++)
+        *out = *out * 10 + digit;
+    return n == 16 || (n > 1 && text.ptr[0] == '0') ? 0 : n;
+}
+
+/* read_usual_numbers - reads numbers as read_usual_number() does, separated by commas, and the bracket after
+ * them from TEXT. Adds each to OUT, which has room for MAX; false: the text has another form. */
 static bool read_usual_numbers(ckpt_str *text, uint64_t *out, uint32_t max, uint32_t *count)
 {
-    const char *at = text->ptr, *end = at + text->len;
     *count = 0;
     if (str_take(text, STR_LIT("]")))
         return true;
     while (*count < max) {
-        const char *first = at, *last = end - at < 18 ? end : at + 18;
-        uint64_t number = 0;
-        for (unsigned digit; at < last && (digit = (unsigned char)*at - '0') < 10; at++)
-            number = number * 10 + digit;
-        if (at == first || at == end || (at - first > 1 && *first == '0'))
+        size_t n = read_usual_number(*text, &out[(*count)++]);
+        char next = n ? text->ptr[n] : 0;
+        if (next != ',' && next != ']')
             return false;
-        out[(*count)++] = number;
-        if (*at == ']') {
-            *text = str_skip(*text, (size_t)(at + 1 - text->ptr));
+        *text = str_skip(*text, n + 1);
+        if (next == ']')
             return true;
-        }
-        if (*at++ != ',')
-            return false;
     }
     return false;
 }
@@ -651,35 +657,39 @@ static ckpt_status halve_last_size(const struct header_entry *entry, ckpt_error 
     return CKPT_OK;
 }
 
-static ckpt_status add_tensor(struct kit *kit, struct header *header, const struct header_entry *entry)
+/* add_tensor - adds the tensor of ENTRY. TENSOR, where it is described, has what all tensors have in common. */
+static ckpt_status add_tensor(struct kit *kit, struct header *header, const struct header_entry *entry,
+                              struct kit_tensor *tensor)
 {
     ckpt_error why;
-    struct kit_tensor t = {
-        .name = entry->name,
-        .t = {.name = entry->name, .dtype = entry->dtype, .ndim = entry->ndim, .shape = entry->shape},
-        .described_at = entry->pos,
-        .src = header->f->src,
-        .src_offset = header->f->data_offset + entry->begin,
-        .nbytes = entry->end - entry->begin};
+    tensor->name = tensor->t.name = entry->name;
+    tensor->t.dtype = entry->dtype;
+    tensor->t.ndim = entry->ndim;
+    tensor->t.shape = entry->shape;
+    tensor->described_at = entry->pos;
+    tensor->src_offset = header->f->data_offset + entry->begin;
+    tensor->nbytes = entry->end - entry->begin;
+    tensor->lost = NULL;
     if (dtype_info((ckpt_dtype)entry->dtype)->safetensors_dim_factor == 2)
         CKPT_TRY(halve_last_size(entry, header->err));
     if (entry->end > header->data_size) { /* salvage: the end of the tensor is missing */
         (void)fail(&why, CKPT_ETRUNCATED, header->f->src->size,
                    "it needs {=bytes %llu..%llu} of the data, the file has {%llu}", LL(entry->begin),
                    LL(entry->end), LL(header->data_size));
-        t.lost = &why;
+        tensor->lost = &why;
     }
-    return kit_add_tensor(kit, &t);
+    return kit_add_tensor(kit, tensor);
 }
 
 static ckpt_status add_tensors(struct kit *kit, struct header *header)
 {
+    struct kit_tensor t = {.src = header->f->src};
     for (size_t i = 0; i < header->nentries; i++) {
         if (i % DISCARD == 0) /* rows take the place of entries */
             arena_discard_apart(header->entries, i * sizeof *header->entries,
                                 header->cap_entries * sizeof *header->entries);
         if (!header->entries[i].is_faulty)
-            CKPT_TRY(add_tensor(kit, header, &header->entries[i]));
+            CKPT_TRY(add_tensor(kit, header, &header->entries[i], &t));
     }
     return CKPT_OK;
 }
@@ -788,7 +798,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     struct header h = {.f = f, .data_size = f->src->size - f->data_offset, .err = err};
     h.text = arena_new(UINT64_MAX); /* by the header's length, as is the next */
     h.temp = arena_new(UINT64_MAX);
-    char *text = h.text && h.temp ? arena_alloc(h.text, (size_t)n) : NULL;
+    char *text = h.text && h.temp ? arena_alloc_text(h.text, (size_t)n) : NULL;
     st = text ? source_read(f->src, 8, text, (size_t)n, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = read_entries(&h, text, (size_t)n);
