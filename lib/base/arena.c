@@ -24,7 +24,7 @@
 enum use {
     TEXT,  /* all its bytes are written next */
     VALUE, /* zeroed */
-    ARRAY /* zeroed, and may grow: if it is large, it gets a chunk of its own, so that its pages can be moved */
+    ARRAY  /* zeroed, and may grow: if large, it gets a chunk of its own, whose pages can be moved */
 };
 
 struct arena_chunk {

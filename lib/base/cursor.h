@@ -52,12 +52,12 @@ static inline uint64_t load_u64le(const unsigned char *bytes)
 {
     return (uint64_t)load_u32le(bytes) | (uint64_t)load_u32le(bytes + 4) << 32;
 }
-/* load_digits8 - sets *NUMBER to the decimal number that the eight bytes at BYTES begin with, 0 if none; returns
- * how many of them are its digits. */
+/* load_digits8 - sets *NUMBER to the decimal number that the eight bytes at BYTES begin with, 0 if none;
+ * returns how many of them are its digits. */
 MODULO static inline size_t load_digits8(const unsigned char *bytes, uint64_t *number)
 {
-    /* A digit becomes 0 to 9. The sum sets the high bit of any other byte, and carries into the next only from
-     * such a byte. */
+    /* A digit becomes 0 to 9. The sum sets the high bit of any other byte, and carries into the next only
+     * from such a byte. */
     uint64_t digits = load_u64le(bytes) ^ UINT64_C(0x3030303030303030);
     uint64_t others = ((digits + UINT64_C(0x7676767676767676)) | digits) & UINT64_C(0x8080808080808080);
     size_t n = others ? (size_t)__builtin_ctzll(others) / 8 : 8;

@@ -148,10 +148,10 @@ ckpt_status table_add_lost(struct table *table, struct storage_extra lost, uint3
 /* table_set_lost - makes STORAGE lost, without bytes, because of the error WHY. */
 ckpt_status table_set_lost(struct table *table, struct storage *storage, const ckpt_error *why,
                            ckpt_error *err);
-/* table_add_row - adds ROW as row *INDEX; INDEX may be NULL. Sets in ROW the name from the path if it has none,
- * elements and nbytes from shape and dtype (overflow: CKPT_EFORMAT). If it has_data, its storage must be
- * in the table and contain the view, up to element storage_offset + sum((size - 1) * stride). Texts must be
- * in the arena; shape, stride, path and steps are copied. */
+/* table_add_row - adds ROW as row *INDEX; INDEX may be NULL. Sets in ROW the name from the path if it has
+ * none, elements and nbytes from shape and dtype (overflow: CKPT_EFORMAT). If it has_data, its storage must
+ * be in the table and contain the view, up to element storage_offset + sum((size - 1) * stride). Texts must
+ * be in the arena; shape, stride, path and steps are copied. */
 ckpt_status table_add_row(struct table *table, struct row *row, uint32_t *index, ckpt_error *err);
 /* table_locate - makes the file_offset of all tensors known. It may read the file, because the position of an
  * archive's member is only known from its local header. */

@@ -657,7 +657,7 @@ static ckpt_status halve_last_size(const struct header_entry *entry, ckpt_error 
     return CKPT_OK;
 }
 
-/* add_tensor - adds the tensor of ENTRY. TENSOR, where it is described, has what all tensors have in common. */
+/* add_tensor - adds the tensor of ENTRY, which it describes in TENSOR. */
 static ckpt_status add_tensor(struct kit *kit, struct header *header, const struct header_entry *entry,
                               struct kit_tensor *tensor)
 {
