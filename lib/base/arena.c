@@ -206,10 +206,9 @@ static void *refuse_allocation(arena *a)
 }
 
 /* take_bytes - returns the next COUNT bytes of CHUNK after PAD bytes of padding; CHUNK has room for both. */
-static void *take_bytes(arena *a, struct arena_chunk *chunk, size_t pad, size_t count, enum use use)
+static inline void *take_bytes(arena *a, struct arena_chunk *chunk, size_t pad, size_t count, enum use use)
 {
-    uint64_t left = a->max - a->used;
-    if (count > left || pad > left - count)
+    if (pad + count > a->max - a->used) /* both are in CHUNK: the sum does not wrap */
         return refuse_allocation(a);
     unsigned char *at = chunk->data + chunk->used + pad;
     chunk->used += pad + count;

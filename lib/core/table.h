@@ -55,9 +55,11 @@ struct packed_row {
     uint32_t shape; /* index into the shapes of the table */
     uint32_t storage, alias_of;
     uint8_t dtype, kind;
-    bool has_shape : 1, has_data : 1, conj : 1, neg : 1, requires_grad : 1, parameter : 1;
-    bool has_steps : 1;
+    uint8_t has_shape, has_data, has_steps, requires_grad, parameter;
+    bool conj : 1, neg : 1;
 };
+
+_Static_assert(sizeof(struct packed_row) <= 96, "files have a hundred thousand rows");
 
 /* What few storages have, or many have in common. */
 struct storage_extra {

@@ -208,7 +208,7 @@ static ckpt_status register_name(struct kit *kit, ckpt_str name, uint64_t entry,
 {
     uint32_t before;
     *new = true;
-    if (kit->mapping->type != CKPT_V_DICT || kit->only_tensors)
+    if (kit->mapping->type != CKPT_V_DICT)
         return CKPT_OK;
     if (!map_put(kit->names, name, 0, &before))
         return fail_memory(kit->err);
@@ -222,7 +222,7 @@ static ckpt_status register_name(struct kit *kit, ckpt_str name, uint64_t entry,
 
 static ckpt_status add_to_mapping(struct kit *kit, ckpt_str name, ckpt_value *value)
 {
-    if (kit->mapping->type == CKPT_V_TENSOR || kit->only_tensors)
+    if (kit->mapping->type == CKPT_V_TENSOR)
         return CKPT_OK;
     if (kit->mapping->type == CKPT_V_LIST)
         return value_append(kit->f->a, kit->mapping, value) ? CKPT_OK : fail_memory(kit->err);
@@ -314,8 +314,9 @@ static ckpt_status make_row(struct kit *kit, const struct kit_tensor *tensor, ck
 ckpt_status kit_add_tensor(struct kit *kit, const struct kit_tensor *tensor)
 {
     struct row row;
-    bool new;
-    CKPT_TRY(register_name(kit, tensor->name, tensor->described_at, &new));
+    bool new = true;
+    if (!kit->only_tensors)
+        CKPT_TRY(register_name(kit, tensor->name, tensor->described_at, &new));
     if (!new)
         return CKPT_OK;
     bool is_root = kit->mapping->type == CKPT_V_TENSOR;
@@ -324,7 +325,7 @@ ckpt_status kit_add_tensor(struct kit *kit, const struct kit_tensor *tensor)
     CKPT_TRY(find_storage(kit, tensor, &row.t.storage));
     row.t.has_data = row.t.storage != CKPT_NO_STORAGE && kit->f->table.storages[row.t.storage].src;
     CKPT_TRY(file_add_row(kit->f, &row, &v->u.listed.row, kit->err));
-    return add_to_mapping(kit, tensor->name, v);
+    return kit->only_tensors ? CKPT_OK : add_to_mapping(kit, tensor->name, v);
 }
 
 ckpt_status kit_add_faulty(struct kit *kit, struct kit_tensor *tensor, ckpt_status st)
