@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
-#include "codec/pickle_ops.h"
 
 #define FIRST_SLAB     1024u
 #define LAST_SLAB      16384u
@@ -131,9 +130,16 @@ MODULO static ckpt_value **get_tuple_slot(struct machine *machine, ckpt_value *c
     return &machine->recent_tuples[hash / (UINT64_MAX / MACHINE_TUPLES + 1)];
 }
 
-ckpt_value *machine_make_tuple(struct machine *machine, size_t count)
+static bool has_items(const ckpt_value *tuple, ckpt_value *const *items, size_t count)
 {
-    ckpt_value **items = count ? machine->stack + (machine->u.top - count) : NULL, *v;
+    bool same = tuple->u.seq.n == count;
+    for (size_t i = 0; same && i < count; i++)
+        same = tuple->u.seq.items[i] == items[i];
+    return same;
+}
+
+ckpt_value *machine_make_tuple(struct machine *machine, ckpt_value *const *items, size_t count)
+{
     if (count == 0) {
         if (!machine->empty_tuple)
             machine->empty_tuple = machine_new_node(machine, CKPT_V_TUPLE);
@@ -145,10 +151,9 @@ ckpt_value *machine_make_tuple(struct machine *machine, size_t count)
         return NULL;
     }
     ckpt_value **slot = get_tuple_slot(machine, items, count);
-    if (slot && *slot && (*slot)->u.seq.n == count &&
-        memcmp((*slot)->u.seq.items, items, count * sizeof *items) == 0)
+    if (slot && *slot && has_items(*slot, items, count))
         return *slot;
-    v = machine_new_node_sized(machine, CKPT_V_TUPLE, count * sizeof *items);
+    ckpt_value *v = machine_new_node_sized(machine, CKPT_V_TUPLE, count * sizeof *items);
     if (!v)
         return NULL;
     if (slot)

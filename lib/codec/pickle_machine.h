@@ -4,6 +4,8 @@
 #ifndef CODEC_PICKLE_MACHINE_H
 #define CODEC_PICKLE_MACHINE_H
 
+#include "base/cursor.h"
+#include "codec/pickle_ops.h"
 #include "codec/unpickler.h"
 #include "core/file.h"
 
@@ -59,13 +61,21 @@ void *machine_reserve(struct machine *machine, void *old, uint32_t nbytes, uint3
                       size_t size);
 ckpt_value *machine_get_int(struct machine *machine, int64_t index);
 ckpt_value *machine_get_global(struct machine *machine, ckpt_str module, ckpt_str name);
-/* machine_make_tuple - returns a tuple of the COUNT topmost items, which stay on the stack. */
-ckpt_value *machine_make_tuple(struct machine *machine, size_t count);
+/* machine_make_tuple - returns a tuple of the COUNT items at ITEMS. */
+ckpt_value *machine_make_tuple(struct machine *machine, ckpt_value *const *items, size_t count);
 ckpt_value *machine_new_call(struct machine *machine, enum value_call_kind how, ckpt_value *callable,
                              ckpt_value *args);
 /* machine_read_line - reads a line of at most MAX bytes, and returns it without its newline; .ptr NULL:
  * failed. */
 ckpt_str machine_read_line(struct machine *machine, size_t max);
+
+/* pickle_load_int - returns the number in ARGUMENT of the opcode OP: BININT, BININT1 or BININT2. */
+static inline int64_t pickle_load_int(uint8_t op, const unsigned char *argument)
+{
+    return op == PICKLE_BININT1   ? argument[0]
+           : op == PICKLE_BININT2 ? load_u16le(argument)
+                                  : (int32_t)load_u32le(argument);
+}
 
 /* pickle_scalars.c: each function reads the argument of an opcode and pushes its node. */
 bool push_none(struct machine *machine);
@@ -77,6 +87,11 @@ bool push_binfloat(struct machine *machine);
 bool push_long(struct machine *machine, size_t width); /* LONG1, LONG4 */
 /* push_text - pushes a text or bytes, whose length comes first. */
 bool push_text(struct machine *machine);
+
+/* pickle_tensor.c */
+/* machine_take_tensor - after a MARK, reads the opcodes of a tensor, if they are the usual ones: replaces the
+ * function on the stack by its call, and sets *TAKEN. */
+bool machine_take_tensor(struct machine *machine, bool *taken);
 
 /* pickle_joblib.c */
 /* joblib_take_array - if VALUE, to which BUILD was just applied, is a NumpyArrayWrapper of joblib, reads the

@@ -170,7 +170,7 @@ static bool op_obj(struct machine *machine)
     ckpt_value *klass = machine->stack[bottom];
     if (!check_callable(machine, klass))
         return false;
-    ckpt_value *args = machine_make_tuple(machine, machine->u.top - bottom - 1);
+    ckpt_value *args = machine_make_tuple(machine, machine->stack + bottom + 1, machine->u.top - bottom - 1);
     machine->u.top = bottom;
     return args && machine_push(machine, machine_new_call(machine, CALL_OBJ, klass, args));
 }
@@ -181,7 +181,7 @@ static bool op_inst(struct machine *machine)
     ckpt_value *klass = read_global(machine);
     if (!klass || !unpickler_pop_mark(&machine->u, &bottom))
         return false;
-    ckpt_value *args = machine_make_tuple(machine, machine->u.top - bottom);
+    ckpt_value *args = machine_make_tuple(machine, machine->stack + bottom, machine->u.top - bottom);
     machine->u.top = bottom;
     return args && machine_push(machine, machine_new_call(machine, CALL_INST, klass, args));
 }
@@ -214,8 +214,8 @@ static bool op_tuple(struct machine *machine, size_t count)
 {
     if (!unpickler_need(&machine->u, count))
         return false;
-    ckpt_value *v = machine_make_tuple(machine, count);
     machine->u.top -= count;
+    ckpt_value *v = machine_make_tuple(machine, machine->stack + machine->u.top, count);
     return machine_push(machine, v);
 }
 
@@ -228,7 +228,7 @@ static bool collect_sequence(struct machine *machine, ckpt_value_type type)
     size_t n = machine->u.top - bottom;
     ckpt_value *v;
     if (type == CKPT_V_TUPLE) {
-        v = machine_make_tuple(machine, n);
+        v = machine_make_tuple(machine, machine->stack + bottom, n);
     } else if ((v = machine_new_node(machine, type)) && n) {
         v->u.seq.items = machine_reserve(machine, NULL, 0, &v->u.seq.cap, n, sizeof(ckpt_value *));
         if (!v->u.seq.items)
@@ -360,6 +360,12 @@ static bool op_build(struct machine *machine)
     return !machine->reads_joblib_arrays || joblib_take_array(machine, v);
 }
 
+static bool op_mark(struct machine *machine)
+{
+    bool is_tensor;
+    return machine_take_tensor(machine, &is_tensor) && (is_tensor || unpickler_push_mark(&machine->u));
+}
+
 static bool op_memo_line(struct machine *machine)
 {
     ckpt_str s = machine_read_line(machine, 64);
@@ -442,7 +448,7 @@ static bool run_op(struct machine *machine)
 {
     const unsigned char *b;
     switch (machine->u.op) {
-    case PICKLE_MARK: return unpickler_push_mark(&machine->u);
+    case PICKLE_MARK: return op_mark(machine);
     case PICKLE_POP: return op_pop(machine);
     case PICKLE_POP_MARK: return op_pop_mark(machine);
     case PICKLE_DUP: return op_dup(machine);
@@ -450,13 +456,10 @@ static bool run_op(struct machine *machine)
     case PICKLE_INT:
     case PICKLE_LONG: return push_int_line(machine);
     case PICKLE_BININT:
-        return (b = unpickler_take(&machine->u, 4)) &&
-               machine_push(machine, machine_get_int(machine, (int32_t)load_u32le(b)));
     case PICKLE_BININT1:
-        return (b = unpickler_take(&machine->u, 1)) && machine_push(machine, machine_get_int(machine, b[0]));
     case PICKLE_BININT2:
-        return (b = unpickler_take(&machine->u, 2)) &&
-               machine_push(machine, machine_get_int(machine, load_u16le(b)));
+        return (b = unpickler_take(&machine->u, pickle_ops[machine->u.op].width)) &&
+               machine_push(machine, machine_get_int(machine, pickle_load_int(machine->u.op, b)));
     case PICKLE_NONE: return push_none(machine);
     case PICKLE_PERSID:
     case PICKLE_BINPERSID: return op_persid(machine);
@@ -484,7 +487,7 @@ static bool run_op(struct machine *machine)
         return (b = unpickler_take(&machine->u, 4)) && machine_put_memo(machine, load_u32le(b));
     case PICKLE_SETITEM: return unpickler_need(&machine->u, 2) && set_items(machine, machine->u.top - 2);
     case PICKLE_TUPLE: return collect_sequence(machine, CKPT_V_TUPLE);
-    case PICKLE_EMPTY_TUPLE: return machine_push(machine, machine_make_tuple(machine, 0));
+    case PICKLE_EMPTY_TUPLE: return machine_push(machine, machine_make_tuple(machine, NULL, 0));
     case PICKLE_SETITEMS: return apply_above_mark(machine, set_items);
     case PICKLE_BINFLOAT: return push_binfloat(machine);
     case PICKLE_PROTO: return op_proto(machine);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/store.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_read.h"
 #include "codec/pickle_text.h"
@@ -677,6 +678,135 @@ static void facts_are_collected_in_order(void)
     graph_free(&g);
 }
 
+/* A state dict that is written as torch.save does. */
+struct state_dict {
+    buf out;
+    unsigned char nputs;
+};
+
+static void put_memo(struct state_dict *dict)
+{
+    buf_byte(&dict->out, PICKLE_BINPUT);
+    buf_byte(&dict->out, dict->nputs++);
+}
+
+static void put_memoized(struct state_dict *dict, ckpt_str opcodes)
+{
+    buf_put_str(&dict->out, opcodes);
+    put_memo(dict);
+}
+
+/* put_once - writes OPCODES and PUT for the first tensor, GET of memo entry INDEX for the others. */
+static void put_once(struct state_dict *dict, bool first, ckpt_str opcodes, unsigned char index)
+{
+    if (first) {
+        put_memoized(dict, opcodes);
+    } else {
+        buf_byte(&dict->out, PICKLE_BINGET);
+        buf_byte(&dict->out, index);
+    }
+}
+
+/* put_tensor - writes the tensor DIGIT, whose size and stride are pushed by the opcodes SIZES. */
+static void put_tensor(struct state_dict *dict, char digit, ckpt_str sizes)
+{
+    bool first = dict->nputs == 1;
+    const char key[] = {PICKLE_BINUNICODE, 1, 0, 0, 0, digit};
+    put_memoized(dict, str_of(key, sizeof key));
+    put_once(dict, first, STR_LIT("ctorch._utils\n_rebuild_tensor_v2\n"), 2);
+    buf_put_cstr(&dict->out, "((");
+    put_once(dict, first, STR_LIT("X\7\0\0\0storage"), 3);
+    put_once(dict, first, STR_LIT("ctorch\nFloatStorage\n"), 4);
+    put_memoized(dict, str_of(key, sizeof key));
+    put_once(dict, first, STR_LIT("X\3\0\0\0cpu"), 6);
+    put_memoized(dict, STR_LIT("M\1\2t"));
+    buf_put_cstr(&dict->out, "QK\1");
+    put_memoized(dict, sizes);
+    put_memoized(dict, sizes);
+    buf_byte(&dict->out, first ? PICKLE_NEWTRUE : PICKLE_NEWFALSE);
+    put_once(dict, first, STR_LIT("ccollections\nOrderedDict\n"), 10);
+    put_memoized(dict, STR_LIT(")R"));
+    put_memoized(dict, STR_LIT("t"));
+    put_memoized(dict, STR_LIT("R"));
+}
+
+#define FRAME_SIZE 9u /* a FRAME and its length */
+
+/* make_state_dict - writes four tensors. If IS_FRAMED, they are in a FRAME: then no opcodes are read at
+ * once. */
+static struct state_dict make_state_dict(bool is_framed)
+{
+    struct state_dict dict = {.nputs = 0};
+    const char text[256] = {PICKLE_BINUNICODE, 251 - 256}; /* what follows a tensor must not be short */
+    buf_init(&dict.out, 4096);
+    buf_put_cstr(&dict.out, "\x80\x02");
+    if (is_framed)
+        buf_put_str(&dict.out, STR_LIT("\x95\0\0\0\0\0\0\0\0"));
+    put_memoized(&dict, STR_LIT("}"));
+    buf_put_cstr(&dict.out, "(");
+    put_tensor(&dict, '0', STR_LIT("K\2K\3\x86"));
+    put_tensor(&dict, '1', STR_LIT("K\5\x85"));
+    put_tensor(&dict, '2', STR_LIT("M\2\1K\1K\5\x87"));
+    put_tensor(&dict, '3', STR_LIT("K\2K\3\x86"));
+    buf_put_cstr(&dict.out, "N");
+    buf_put(&dict.out, text, sizeof text);
+    buf_put_cstr(&dict.out, "u.");
+    if (is_framed)
+        store_u64le(dict.out.data + 3, dict.out.len - 2 - FRAME_SIZE);
+    return dict;
+}
+
+static bool have_same_offsets(ckpt_value *const *nodes, size_t count, ckpt_value *const *framed)
+{
+    for (size_t i = 0; i < count; i++)
+        if (value_offset(nodes[i]) + FRAME_SIZE != value_offset(framed[i]))
+            return false;
+    return true;
+}
+
+static void compare_with_framed(const struct graph *g, const struct graph *framed)
+{
+    const struct pickle_facts *facts = &g->facts, *others = &framed->facts;
+    CU_ASSERT_EQUAL(g->status, framed->status);
+    CU_ASSERT_EQUAL(facts->ncalls, others->ncalls);
+    CU_ASSERT_EQUAL(facts->npersids, others->npersids);
+    for (size_t op = 0; op < 256; op++)
+        if (op != 0x80 && op != 0x95)
+            CU_ASSERT(facts->first_use[op] == others->first_use[op] ||
+                      facts->first_use[op] + FRAME_SIZE == others->first_use[op]);
+    if (g->status != CKPT_OK || framed->status != CKPT_OK) {
+        CU_ASSERT_EQUAL(g->err.offset + FRAME_SIZE, framed->err.offset);
+        return;
+    }
+    CU_ASSERT(have_same_offsets(facts->calls, facts->ncalls, others->calls));
+    CU_ASSERT(have_same_offsets(facts->persids, facts->npersids, others->persids));
+    ckpt_str text = arena_str(g->a, str_c(graph_text(g->root)));
+    CU_ASSERT(str_is(text, graph_text(framed->root)));
+}
+
+/* What reads the opcodes of a tensor at once makes the same nodes as reading each by itself, whatever byte
+ * of them differs. */
+static void tensors_are_read_opcode_by_opcode(void)
+{
+    struct state_dict dict = make_state_dict(false), framed = make_state_dict(true);
+    for (size_t at = 2; at < dict.out.len; at++)
+        for (unsigned mask = 0; mask < 256; mask = mask == 0 ? 1 : mask < 128 ? mask * 2 : mask + 127) {
+            struct graph g, other;
+            unsigned char byte = dict.out.data[at];
+            if ((byte ^ mask) == PICKLE_FRAME)
+                continue;
+            dict.out.data[at] = framed.out.data[at + FRAME_SIZE] = (unsigned char)(byte ^ mask);
+            graph_read(&g, dict.out.data, dict.out.len);
+            graph_read(&other, framed.out.data, framed.out.len);
+            compare_with_framed(&g, &other);
+            graph_free(&g);
+            graph_free(&other);
+            dict.out.data[at] = framed.out.data[at + FRAME_SIZE] = byte;
+        }
+    buf_free(&dict.out);
+    buf_free(&framed.out);
+}
+
 static void equal_names_share_one_node(void)
 {
     struct graph g;
@@ -728,6 +858,7 @@ void suite_pickle_read(void)
     UNIT(empty_hooks_share_a_node);
     UNIT(hooks_in_the_memo_are_distinguished);
     UNIT(facts_are_collected_in_order);
+    UNIT(tensors_are_read_opcode_by_opcode);
     UNIT(equal_names_share_one_node);
     UNIT(a_pickle_ends_at_its_stop);
 }
