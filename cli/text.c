@@ -56,7 +56,7 @@ static void set_malloc_limits(int block, int heap_end)
 #endif
 }
 
-void mem_keep_freed(void) { set_malloc_limits(4 << 20, 16 << 20); }
+void mem_keep_freed(void) { set_malloc_limits(1 << 20, 16 << 20); }
 
 void mem_return_freed(void) { set_malloc_limits(128 << 10, 128 << 10); }
 
