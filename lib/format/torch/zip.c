@@ -168,6 +168,7 @@ static ckpt_status read_zip(ckpt_file *f, ckpt_error *err)
     size_t pickle;
     CKPT_TRY(torch_archive_require(ta, "data.pkl", &pickle, err));
     CKPT_TRY(torch_archive_run_pickle(ta, pickle, &f->root, err));
+    arena_trim(f->a); /* rows and storages, which come next, are not in it */
     struct graph_input input = torch_archive_get_graph_input(ta);
     CKPT_TRY(graph_walk(f, f->root, &input, err));
     torch_note_missing_ranks(f);
