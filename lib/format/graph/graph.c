@@ -28,30 +28,39 @@ ckpt_status graph_fail_expected(struct graph *graph, const ckpt_value *value, co
     return graph_fail(graph, value, "%s {=%s}, found {%s}", must_be, expected, text);
 }
 
-ckpt_status graph_read_sizes(struct graph *graph, const ckpt_value *value, const char *what, uint32_t *count,
-                             const uint64_t **out)
+/* read_sizes - reads the integers of VALUE, which may be NULL, to *OUT. */
+static ckpt_status read_sizes(struct graph *graph, const ckpt_value *value, const char *what,
+                              const uint64_t **out)
 {
     char shown[64];
-    if (value && value->type == CKPT_V_CALL && value_nargs(value) == 1) /* torch.Size((…)) */
-        value = value_arg(value, 0);
+    uint32_t n = value ? value_count(value) : 0;
     if (value && value->type != CKPT_V_TUPLE && value->type != CKPT_V_LIST)
         return graph_fail(graph, value, "%s is {a %s}, it must be {=a tuple of integers}", what,
                           ckpt_value_type_name(value, shown, sizeof shown));
-    size_t ncached = sizeof graph->cached_sizes / sizeof *graph->cached_sizes;
-    struct cached_sizes *cached = &graph->cached_sizes[ptr_key(value) / sizeof *value % ncached];
-    *count = value ? value_count(value) : 0;
-    *out = cached->sizes;
-    if (value && cached->tuple == value)
-        return CKPT_OK;
-    uint64_t *sizes = arena_array(graph->f->a, *count, sizeof *sizes);
+    uint64_t *sizes = arena_array(graph->f->a, n, sizeof *sizes);
     if (!sizes)
         return fail_memory(graph->err);
-    for (uint32_t i = 0; i < *count; i++)
+    for (uint32_t i = 0; i < n; i++)
         if (!value_size(value_item(value, i), &sizes[i])) {
             value_text_or_type(value_item(value, i), 4, shown, sizeof shown);
             return graph_fail(graph, value, "%s[%u] is {%s}, it must be {=an integer >= 0}", what, i, shown);
         }
-    *cached = (struct cached_sizes){value, sizes};
     *out = sizes;
+    return CKPT_OK;
+}
+
+ckpt_status graph_read_sizes(struct graph *graph, const ckpt_value *value, const char *what, uint32_t *count,
+                             const uint64_t **out)
+{
+    if (value && value->type == CKPT_V_CALL && value_nargs(value) == 1) /* torch.Size((…)) */
+        value = value_arg(value, 0);
+    size_t ncached = sizeof graph->cached_sizes / sizeof *graph->cached_sizes;
+    struct cached_sizes *cached = &graph->cached_sizes[ptr_key(value) / sizeof *value % ncached];
+    if (!value || cached->tuple != value) {
+        CKPT_TRY(read_sizes(graph, value, what, &cached->sizes));
+        cached->tuple = value;
+    }
+    *count = value ? value->u.seq.n : 0;
+    *out = cached->sizes;
     return CKPT_OK;
 }
