@@ -286,10 +286,8 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *format, const s
         st = sanitize_strict(p, err);
     if (st == CKPT_OK && job->opts->strict)
         st = cast_strict(p, err);
-    if (st == CKPT_OK)
-        st = plan_drop_description(p, job->opts->strict, err);
-    if (st == CKPT_OK)
-        st = salvage_leave_out_unfit(p, format, err);
+    CKPT_THEN(st, plan_drop_description(p, job->opts->strict, err));
+    CKPT_THEN(st, salvage_leave_out_unfit(p, format, err));
     if (st == CKPT_OK && shards_are_wanted(p, job))
         st = shards_write(p, format, job, err);
     else if (st == CKPT_OK)
@@ -454,8 +452,7 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     ckpt_status st = check_init(&c, &o, &found, err);
     c.report = report;
     c.user = user;
-    if (st == CKPT_OK)
-        st = format_verify(path, &c, &f, err);
+    CKPT_THEN(st, format_verify(path, &c, &f, err));
     if (st == CKPT_OK && f)
         f->ignore_case = o.ignore_case;
     if (st == CKPT_OK && f && (o.root || o.nglobs))
@@ -467,8 +464,7 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     c.result->unread = ckpt_file_count_unread(f, NULL);
     if (st == CKPT_OK && f && o.write_manifest)
         st = own_files_check_output(f, o.write_manifest, false, err);
-    if (st == CKPT_OK)
-        st = verify_data(&c, f, err);
+    CKPT_THEN(st, verify_data(&c, f, err));
     if (st == CKPT_OK)
         sized_struct_copy_out(result, &found, sizeof found);
     file_free(f);

@@ -15,6 +15,14 @@
             return try_;                                                                                     \
     } while (0)
 
+/* CKPT_THEN - sets ST to EXPR, unless ST is an error: the next step of a function that has something to free
+ * before it returns ST. */
+#define CKPT_THEN(st, expr)                                                                                  \
+    do {                                                                                                     \
+        if ((st) == CKPT_OK)                                                                                 \
+            (st) = (expr);                                                                                   \
+    } while (0)
+
 /* CKPT_OWN_ERROR - replaces ERR, the argument of a public function, by an error on the stack if it is NULL.
  * It is the first line of each public function with such an argument. No other function gets NULL, because a
  * callee may read from its error which status a failure had, such as that of a scanner. A call whose error is

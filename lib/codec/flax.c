@@ -163,8 +163,7 @@ ckpt_status flax_read_array(struct flax_input *in, const struct msgpack_value *v
     struct payload p;
     *out = (struct flax_array){0};
     ckpt_status st = open_payload(in, value, &p);
-    if (st == CKPT_OK)
-        st = take_array(in, value, &p, out);
+    CKPT_THEN(st, take_array(in, value, &p, out));
     source_unref(p.src);
     return st;
 }

@@ -469,8 +469,7 @@ ckpt_status gguf_read(struct gguf *gguf, ckpt_error *err)
     ckpt_status st = w.keys && w.names ? reader_init(&w.r, gguf->src, 4, gguf->src->size, err)
                                        : fail_memory(err);
     gguf->alignment = 32;
-    if (st == CKPT_OK)
-        st = read_file(&w);
+    CKPT_THEN(st, read_file(&w));
     reader_free(&w.r);
     map_free(w.keys);
     map_free(w.names);

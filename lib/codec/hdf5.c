@@ -545,8 +545,7 @@ static ckpt_status visit_file(struct hdf5 *hdf5, uint64_t base)
     struct superblock s = {.driver = HDF5_NOWHERE};
     hdf5->scratch = arena_new(UINT64_MAX);
     ckpt_status st = hdf5->scratch ? read_superblock(hdf5, &s) : fail_memory(hdf5->err);
-    if (st == CKPT_OK)
-        st = check_superblock(hdf5, &s, base);
+    CKPT_THEN(st, check_superblock(hdf5, &s, base));
     arena_free(hdf5->scratch);
     hdf5->scratch = NULL;
     if (st != CKPT_OK) {

@@ -188,8 +188,7 @@ static ckpt_status undo_lzf(const struct hdf5_input *in, spool *to, ckpt_error *
     z->to = to;
     z->err = err;
     ckpt_status st = reader_init(&z->r, in->src, 0, in->n, err);
-    if (st == CKPT_OK)
-        st = run_lzf(z, in);
+    CKPT_THEN(st, run_lzf(z, in));
     reader_free(&z->r);
     free(z);
     return st;

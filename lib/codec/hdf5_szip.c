@@ -193,8 +193,7 @@ static ckpt_status decode_planes(struct szip *szip, const struct hdf5_input *in,
     ckpt_status st = decode_pixels(szip, in, nbytes, planes, err);
     source *src = spool_source(planes);
     const struct hdf5_input shuffled = {src, nbytes};
-    if (st == CKPT_OK)
-        st = hdf5_undo_shuffle(&shuffled, unit, to, err);
+    CKPT_THEN(st, hdf5_undo_shuffle(&shuffled, unit, to, err));
     source_unref(src);
     return st;
 }

@@ -109,8 +109,7 @@ static ckpt_status load_chunk(struct hdf5 *hdf5, const struct loaded_chunks *chu
     if (st == CKPT_OK && decoded->size != d->chunk_bytes)
         st = fail(hdf5->err, CKPT_EFORMAT, chunk->offset, "a chunk decodes to {%llu bytes}, not to {=%llu}",
                   (unsigned long long)decoded->size, (unsigned long long)d->chunk_bytes);
-    if (st == CKPT_OK)
-        st = source_read(decoded, 0, bytes, (size_t)d->chunk_bytes, hdf5->err);
+    CKPT_THEN(st, source_read(decoded, 0, bytes, (size_t)d->chunk_bytes, hdf5->err));
     if (st == CKPT_OK)
         copy_chunk(chunks, bytes, d->chunk_offsets + index * d->ndim);
     source_unref(decoded);

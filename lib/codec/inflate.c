@@ -214,8 +214,7 @@ ckpt_status deflate_written(sink *from, uint64_t at, uint64_t nbytes, sink *out,
         at += chunk;
         nbytes -= chunk;
         is_last = nbytes == 0;
-        if (st == CKPT_OK)
-            st = deflate_input(w, chunk, is_last, err);
+        CKPT_THEN(st, deflate_input(w, chunk, is_last, err));
     }
     (void)deflateEnd(&w->z);
     free(w);

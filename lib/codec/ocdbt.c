@@ -136,8 +136,7 @@ static ckpt_status unpack_content(struct ocdbt_record *record, const unsigned ch
                   max_bytes);
     if (to)
         out = spool_source(to);
-    if (st == CKPT_OK)
-        st = take_content(record, out, 0, out->size);
+    CKPT_THEN(st, take_content(record, out, 0, out->size));
     error_add_position(st == CKPT_OK ? NULL : record->err, record->pos, STR_LIT("OCDBT record"));
     source_unref(out);
     source_unref(compressed);
@@ -181,8 +180,7 @@ static ckpt_status read_record(struct ocdbt_record *record, uint32_t magic, sour
     if (record->o->callbacks->on_record_read)
         record->o->callbacks->on_record_read(record->o->callbacks->user, record->o->stored_bytes);
     ckpt_status st = source_read(src, at, bytes, (size_t)nbytes, record->err);
-    if (st == CKPT_OK)
-        st = open_record(record, magic, bytes, (size_t)nbytes, src, at);
+    CKPT_THEN(st, open_record(record, magic, bytes, (size_t)nbytes, src, at));
     free(bytes);
     return st;
 }

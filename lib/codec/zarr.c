@@ -492,8 +492,7 @@ static ckpt_status unpack_blosc(source *in, uint64_t max_bytes, spool *to, ckpt_
                     "a Blosc buffer of {%" PRIu64 " bytes} for {=%" PRIu64 "}", in->size, max_bytes);
     unsigned char *bytes = malloc((size_t)in->size);
     ckpt_status st = bytes ? source_read(in, 0, bytes, (size_t)in->size, err) : fail_memory(err);
-    if (st == CKPT_OK)
-        st = blosc_decode(bytes, (size_t)in->size, max_bytes, to, err);
+    CKPT_THEN(st, blosc_decode(bytes, (size_t)in->size, max_bytes, to, err));
     free(bytes);
     return st;
 }

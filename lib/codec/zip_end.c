@@ -267,12 +267,10 @@ ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err)
     struct tail t = {.src = src};
     bool seen = false;
     ckpt_status st = load_tail(&t, MAX_COMMENT_REACH, err);
-    if (st == CKPT_OK)
-        st = search_end_record(&t, &seen, out, err);
+    CKPT_THEN(st, search_end_record(&t, &seen, out, err));
     if (st == CKPT_EUNKNOWN && t.start > 0) {
         st = load_tail(&t, MAX_JUNK_REACH, err);
-        if (st == CKPT_OK)
-            st = search_end_record(&t, &seen, out, err);
+        CKPT_THEN(st, search_end_record(&t, &seen, out, err));
     }
     if (st == CKPT_EUNKNOWN && !seen)
         st = fail_no_end_record(&t, err);

@@ -303,8 +303,7 @@ static ckpt_status open_directory(zip *archive, ckpt_error *err)
     /* zip_end_find found the directory in the file */
     ckpt_status st = reader_init(&r, archive->src, end.directory_at, end.directory_at + end.directory_size,
                                  err);
-    if (st == CKPT_OK)
-        st = read_entries(archive, &r, err);
+    CKPT_THEN(st, read_entries(archive, &r, err));
     reader_free(&r);
     return st == CKPT_OK ? check_extents(archive, err) : st;
 }
@@ -326,8 +325,7 @@ ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err)
     zip *z = zip_new(src, a);
     CKPT_TRY_ALLOC(z, err);
     ckpt_status st = source_locate(src, err);
-    if (st == CKPT_OK)
-        st = open_directory(z, err);
+    CKPT_THEN(st, open_directory(z, err));
     if (st != CKPT_OK) {
         error_add_position(err, CKPT_NO_OFFSET, STR_LIT("central directory"));
         zip_close(z);
@@ -380,8 +378,7 @@ ckpt_status zip_visit_entries(source *src, zip_entry_visitor *each, void *user, 
     z.directory_at = end.directory_at;
     /* zip_end_find found the directory in the file */
     ckpt_status st = reader_init(&r, src, end.directory_at, end.directory_at + end.directory_size, err);
-    if (st == CKPT_OK)
-        st = visit_entries(&z, &r, each, user, err);
+    CKPT_THEN(st, visit_entries(&z, &r, each, user, err));
     reader_free(&r);
     arena_free(z.a);
     return st;

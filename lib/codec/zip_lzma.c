@@ -37,8 +37,7 @@ ckpt_status zip_lzma_open_file(const struct zip_lzma *lzma, source **out, ckpt_e
     memcpy(lzma_header, head + 4, 5);
     store_u64le(lzma_header + 5, lzma->flags & END_MARKER ? UINT64_MAX : lzma->usize);
     ckpt_status st = spool_write(to, lzma_header, sizeof lzma_header, err);
-    if (st == CKPT_OK)
-        st = spool_copy(to, lzma->src, lzma->data + HEADER, lzma->csize - HEADER, err);
+    CKPT_THEN(st, spool_copy(to, lzma->src, lzma->data + HEADER, lzma->csize - HEADER, err));
     if (st == CKPT_OK)
         return (*out = spool_source(to)) ? CKPT_OK : fail_memory(err);
     spool_free(to);
@@ -65,8 +64,7 @@ ckpt_status zip_lzma_open_member(zip *archive, size_t index, source **out, ckpt_
     source *packed;
     CKPT_TRY(zip_lzma_open_file(&m, &packed, err));
     ckpt_status st = check_properties(&m, err);
-    if (st == CKPT_OK)
-        st = unpack_archive(packed, &u, err);
+    CKPT_THEN(st, unpack_archive(packed, &u, err));
     source_unref(packed);
     if (st == CKPT_OK && (!*out || (*out)->size != e->usize))
         st = fail(err, CKPT_EFORMAT, source_pos(archive->src, e->data_offset),

@@ -544,8 +544,7 @@ ckpt_status zip_salvage(source *src, arena *a, zip **out, ckpt_error *err)
         st = check_directory(&w, z);
     } else if (st == CKPT_OK) {
         st = find_records(&w);
-        if (st == CKPT_OK)
-            st = build_archive(&w, &z);
+        CKPT_THEN(st, build_archive(&w, &z));
     }
     free(w.chunk);
     map_free(w.names);

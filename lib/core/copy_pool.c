@@ -484,8 +484,7 @@ ckpt_status copy_items(const struct copy_job *job, ckpt_error *err)
     struct copy_pool p = {.job = job, .nworkers = pool_threads(job->options->threads)};
     p.workers = calloc(p.nworkers, sizeof *p.workers);
     ckpt_status st = p.workers ? pick_items(&p, err) : fail_memory(err);
-    if (st == CKPT_OK)
-        st = run_pool(&p, err);
+    CKPT_THEN(st, run_pool(&p, err));
     for (unsigned i = 0; p.workers && i < p.nworkers; i++) {
         buffered_close(&p.workers[i].out);
         free(p.workers[i].in);

@@ -350,8 +350,7 @@ static ckpt_status make_groups(struct parallel_state *state, ckpt_error *err)
         free(g.first_reader);
         free(g.first_reader_of_other);
     }
-    if (st == CKPT_OK)
-        st = split_groups(state, err);
+    CKPT_THEN(st, split_groups(state, err));
     for (size_t i = 0; st == CKPT_OK && i < state->ntasks; i++)
         state->total_bytes = size_add(state->total_bytes, get_task_bytes(state, i));
     return st;
@@ -538,8 +537,7 @@ ckpt_status parallel_run(const struct parallel_job *job, ckpt_error *err)
     t.is_ready = job->report ? calloc(job->n, sizeof *t.is_ready) : NULL;
     atomic_init(&t.bytes_done, 0);
     ckpt_status st = t.is_ready || !job->report ? make_groups(&t, err) : fail_memory(err);
-    if (st == CKPT_OK)
-        st = run_all_tasks(&t, err);
+    CKPT_THEN(st, run_all_tasks(&t, err));
     for (size_t i = 0; i < t.nchunked; i++)
         free_chunks(&t.chunked_items[i]);
     free(t.chunked_items);

@@ -577,8 +577,7 @@ static ckpt_status decode(const struct scaled *scaled, const struct box *box, fl
     ckpt_status st = scaled->r.subtracts_integers
                          ? read_differences(&scaled->codes, box, (int64_t)scaled->r.constant_zero, out, err)
                          : read_codes(&scaled->r.codes, &scaled->codes, box, out, err);
-    if (st == CKPT_OK)
-        st = read_scales(scaled, box, &x, err);
+    CKPT_THEN(st, read_scales(scaled, box, &x, err));
     for (uint64_t i = 0; st == CKPT_OK && i < box->nrows; i++)
         scale_row(scaled, &x, find_scale_row(scaled, box->row + i) - x.box.row, box->col, box->ncols,
                   out + i * box->ncols);

@@ -274,8 +274,7 @@ ckpt_status stream_open_range(struct table *table, uint32_t row, uint64_t first,
     ckpt_status st = open_row_reader(&s->row, table, row, err);
     if (st == CKPT_OK && !range_within(first, count, s->row.total_units))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the range ends after the last element");
-    if (st == CKPT_OK)
-        st = table_check_source(table, err);
+    CKPT_THEN(st, table_check_source(table, err));
     if (st != CKPT_OK) {
         stream_close(s);
         return st;
@@ -399,8 +398,7 @@ ckpt_status stream_read(struct table *table, uint32_t row, uint64_t first, uint6
 {
     struct row_reader r;
     ckpt_status st = open_row_reader(&r, table, row, err);
-    if (st == CKPT_OK)
-        st = read_elements(&r, first, count, out, err);
+    CKPT_THEN(st, read_elements(&r, first, count, out, err));
     gather_free(&r.gather);
     return st;
 }
@@ -438,8 +436,7 @@ ckpt_status stream_borrow(struct table *table, uint32_t row, const void **out, s
 {
     struct row_reader r;
     ckpt_status st = open_row_reader(&r, table, row, err);
-    if (st == CKPT_OK)
-        st = borrow_contiguous(&r, out, nbytes, err);
+    CKPT_THEN(st, borrow_contiguous(&r, out, nbytes, err));
     gather_free(&r.gather);
     return st;
 }

@@ -169,8 +169,7 @@ ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t index,
     struct stream_options o = tensor_stream_options(file);
     CKPT_TRY(check_has_data(file, index, err));
     ckpt_status st = stream_open(&file->table, index, &o, &s, err);
-    if (st == CKPT_OK)
-        st = pass_chunks(s, table_tensor(&file->table, index).nbytes, take, user, err);
+    CKPT_THEN(st, pass_chunks(s, table_tensor(&file->table, index).nbytes, take, user, err));
     stream_close(s);
     return name_tensor_if_failed(file, index, st, err);
 }
@@ -181,8 +180,7 @@ ckpt_status tensor_stream_range(ckpt_file *f, uint32_t index, uint64_t first, ui
 {
     stream *s = NULL;
     ckpt_status st = stream_open_range(&f->table, index, first, count, &s, err);
-    if (st == CKPT_OK)
-        st = pass_chunks(s, table_tensor(&f->table, index).nbytes, take, user, err);
+    CKPT_THEN(st, pass_chunks(s, table_tensor(&f->table, index).nbytes, take, user, err));
     if (st == CKPT_OK)
         *crc = stream_crc(s);
     stream_close(s);

@@ -29,8 +29,7 @@ static ckpt_status plan_fix(ckpt_file *f, const ckpt_fix *fix, const char *path,
         st = ckpt_plan_strip_auto(p, err);
     if (st == CKPT_OK && fix->action == CKPT_FIX_SANITIZE)
         st = sanitize_plan(p, to->flat, to->holds_dtype, err);
-    if (st == CKPT_OK)
-        st = to->write(p, &job, err);
+    CKPT_THEN(st, to->write(p, &job, err));
     ckpt_plan_free(p);
     return st;
 }
@@ -240,14 +239,12 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     d.check.report = count_finding;
     d.check.user = &d;
     d.is_folder = source_is_folder(path);
-    if (st == CKPT_OK)
-        st = format_verify(path, &d.check, &d.f, err);
+    CKPT_THEN(st, format_verify(path, &d.check, &d.f, err));
     if (st == CKPT_OK && !o.quick)
         st = verify_data(&d.check, d.f, err);
     d.src = d.check.nwatched ? d.check.watched[0] : NULL;
     st = report_outcome(&d, st, err);
-    if (st == CKPT_OK)
-        st = check_unchanged(&d.check, err);
+    CKPT_THEN(st, check_unchanged(&d.check, err));
     found.format = verified.format;
     found.tensors = verified.tensors;
     found.bytes = verified.bytes;

@@ -184,8 +184,7 @@ ckpt_status ckpt_builder_add_tensor(ckpt_builder *builder, const char *key, cons
     ckpt_str name;
     CKPT_REQUIRE(err, builder);
     ckpt_status st = begin_entry(builder, key, &name);
-    if (st == CKPT_OK)
-        st = prefix_where_if_failed(add_tensor(builder, name, tensor), name, &builder->err);
+    CKPT_THEN(st, prefix_where_if_failed(add_tensor(builder, name, tensor), name, &builder->err));
     return return_latched(builder, st, err);
 }
 
@@ -259,10 +258,8 @@ ckpt_status ckpt_builder_add_text(ckpt_builder *builder, const char *key, const 
     ckpt_str name, copy;
     CKPT_REQUIRE(err, builder);
     ckpt_status st = begin_entry(builder, key, &name);
-    if (st == CKPT_OK)
-        st = copy_text(builder, text, &copy);
-    if (st == CKPT_OK)
-        st = kit_add_value(current_dict(builder), name, value_str(builder->f->a, copy));
+    CKPT_THEN(st, copy_text(builder, text, &copy));
+    CKPT_THEN(st, kit_add_value(current_dict(builder), name, value_str(builder->f->a, copy)));
     return return_latched(builder, st, err);
 }
 

@@ -321,9 +321,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct choice choice;
     CKPT_TRY(members_open(f->src, f->path, file_max_unpacked(f, f->src->size), &archive, err));
     ckpt_status st = choose(archive, &choice, err);
-    if (st == CKPT_OK)
-        st = choice.npreferred == 1 || choice.n == 1 ? read_named(f, archive, choice.first, err)
-                                                     : fail_unclear(archive, &choice, f->path, err);
+    CKPT_THEN(st, choice.npreferred == 1 || choice.n == 1 ? read_named(f, archive, choice.first, err)
+                                                          : fail_unclear(archive, &choice, f->path, err));
     source_unref(archive);
     return st;
 }

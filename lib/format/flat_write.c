@@ -206,10 +206,8 @@ static ckpt_status choose_items(struct flat_writer *writer, ckpt_error *err)
     bool *drop = calloc(p->nentries + 1, sizeof *drop);
     writer->items = calloc(p->nentries + 1, sizeof *writer->items);
     ckpt_status st = drop && writer->items ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK)
-        st = ties_resolve(p, ties, drop, err);
-    if (st == CKPT_OK)
-        st = collect_items(writer, drop, err);
+    CKPT_THEN(st, ties_resolve(p, ties, drop, err));
+    CKPT_THEN(st, collect_items(writer, drop, err));
     free(drop);
     CKPT_TRY(st);
     if (!keeps_values(writer)) {

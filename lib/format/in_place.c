@@ -25,8 +25,7 @@ static ckpt_status journal_accepts_undo(void *user, source *now, source *restore
 {
     ckpt_file *current = NULL, *restored = NULL;
     ckpt_status st = reopen_bytes(user, restored_bytes, &restored, err);
-    if (st == CKPT_OK)
-        st = reopen_bytes(user, now, &current, err);
+    CKPT_THEN(st, reopen_bytes(user, now, &current, err));
     *accepted = st == CKPT_OK && restored && restored->format->undoes &&
                 restored->format->undoes(restored, current, now, undo);
     file_free(current);
@@ -132,12 +131,9 @@ static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *opt
                                  ckpt_error *err)
 {
     ckpt_status st = check_only_names(p, err);
-    if (st == CKPT_OK)
-        st = shards_check_index(p, p->file->path, err);
-    if (st == CKPT_OK)
-        st = p->file->format->in_place(p, patches, err);
-    if (st == CKPT_OK)
-        st = check_result(p, patches, err);
+    CKPT_THEN(st, shards_check_index(p, p->file->path, err));
+    CKPT_THEN(st, p->file->format->in_place(p, patches, err));
+    CKPT_THEN(st, check_result(p, patches, err));
     st = st == CKPT_OK ? st : file_status_after_read(p->file, st, err);
     if (st != CKPT_OK) {
         if (st == CKPT_EUNSUPPORTED || st == CKPT_EUSAGE)
@@ -160,8 +156,7 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *
     plan->report.ndropped = plan->report.naliases = plan->report.noutputs = plan->report.ncasts = 0;
     CKPT_TRY(plan_update_entries(plan, err));
     ckpt_status st = plan->renames.n ? edit_in_place(plan, &o, &patches, err) : check_only_names(plan, err);
-    if (st == CKPT_OK)
-        st = plan_note_output(plan, plan->file->path, err);
+    CKPT_THEN(st, plan_note_output(plan, plan->file->path, err));
     if (st != CKPT_OK) {
         error_add_file(err, plan->file->path);
         return st;

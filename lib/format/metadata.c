@@ -90,8 +90,7 @@ ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_pair *pairs, size_t 
         st = own_files_check_output(file, path, true, err);
     if (st == CKPT_OK && !path)
         st = format_check_own_file(file, err);
-    if (st == CKPT_OK)
-        st = file->format->write_metadata(file, &job, err);
+    CKPT_THEN(st, file->format->write_metadata(file, &job, err));
     if (st == CKPT_OK && !path)
         st = write_in_place(file, &job, err);
     if (bytes && st == CKPT_OK)

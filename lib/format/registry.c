@@ -302,10 +302,8 @@ ckpt_status format_open_merged(const struct merging *merging, const ckpt_limits 
     f->opening = &no_options;
     ckpt_status st = file_explain_full_arena(f, shards_merge_files(f, merging, err), err);
     f->opening = NULL;
-    if (st == CKPT_OK)
-        st = finish_table(f, err);
-    if (st == CKPT_OK)
-        st = shards_check_names(f, err);
+    CKPT_THEN(st, finish_table(f, err));
+    CKPT_THEN(st, shards_check_names(f, err));
     if (st == CKPT_OK)
         *out = f;
     else

@@ -258,11 +258,9 @@ ckpt_status ties_resolve(ckpt_plan *p, ckpt_ties how, bool *drop, ckpt_error *er
         return check_copies(p, drop, err);
     map *kept = map_new(p->nentries);
     ckpt_status st = kept ? find_ties(p, how, drop, kept, err) : fail_memory(err);
-    if (st == CKPT_OK)
-        st = note_aliases(p, drop, kept, err);
+    CKPT_THEN(st, note_aliases(p, drop, kept, err));
     map_free(kept);
-    if (st == CKPT_OK)
-        st = check_overlaps(p, how, drop, err);
+    CKPT_THEN(st, check_overlaps(p, how, drop, err));
     return st == CKPT_OK ? check_copies(p, drop, err) : st;
 }
 

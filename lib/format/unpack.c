@@ -148,8 +148,7 @@ ckpt_status unpack_all(ckpt_file *f, const struct signature *signature, source *
     ckpt_status st = unpack_head(f->src, signature, max, out, &used, err);
     if (st == CKPT_ETRUNCATED)
         st = unpack_to_end(f, signature, out, err);
-    if (st == CKPT_OK)
-        st = source_is_zero(f->src, used, f->src->size - used, &zero, err);
+    CKPT_THEN(st, source_is_zero(f->src, used, f->src->size - used, &zero, err));
     *stray = zero ? 0 : f->src->size - used;
     if (st == CKPT_ELIMIT) {
         (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "it unpacks to {more} than {=%" PRIu64 " bytes}", max);
@@ -233,8 +232,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         f->whole_checksum = true;
         check_count(check, 1, n);
     }
-    if (st == CKPT_OK)
-        st = unpack_report_stray(f, check, packed, stray, err);
+    CKPT_THEN(st, unpack_report_stray(f, check, packed, stray, err));
     source_unref(packed);
     if (st == CKPT_OK && is_partial)
         file_note_loss(f, "only %" PRIu64 " bytes can be unpacked: %s", n, why.what);

@@ -74,8 +74,7 @@ static ckpt_status add_record(zip *archive, size_t index, const map *crc_folders
     const struct zip_entry *entry = &archive->entries[index];
     struct check_record r = {.name = entry->name, .path = path, .crc = entry->crc};
     ckpt_status st = zip_locate_payload(archive, index, err);
-    if (st == CKPT_OK)
-        st = zip_open_member(archive, index, &r.src, err);
+    CKPT_THEN(st, zip_open_member(archive, index, &r.src, err));
     if (st != CKPT_OK)
         return report_fault(check, path, st, err);
     if (map_get(crc_folders, str_folder(entry->name)) == MAP_NONE) {

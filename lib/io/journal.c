@@ -426,8 +426,7 @@ ckpt_status journal_recover(const char *path, const struct journal_options *opti
     if (st == CKPT_OK && journal_exists(&e)) {
         close_file(&e);
         st = open_file(&e, path, options, err);
-        if (st == CKPT_OK)
-            st = recover_locked(&e, options, what, err);
+        CKPT_THEN(st, recover_locked(&e, options, what, err));
     }
     close_file(&e);
     return name_file_if_failed(st, path, err);
@@ -730,8 +729,7 @@ ckpt_status journal_apply(const char *path, const struct patches *patches,
 {
     struct edited_file e;
     ckpt_status st = open_file(&e, path, options, err);
-    if (st == CKPT_OK)
-        st = edit_open_file(&e, patches, options, err);
+    CKPT_THEN(st, edit_open_file(&e, patches, options, err));
     close_file(&e);
     return name_file_if_failed(st, path, err);
 }

@@ -202,10 +202,8 @@ static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
         return st;
     st = containers_find(&tree, p->file, p->root, p->a, err);
     bool all = st == CKPT_OK && tree.n == 0; /* the root is a tensor */
-    if (st == CKPT_OK)
-        st = (p->has_root ? weights_below : weights_find)(&tree, &weights, err);
-    if (st == CKPT_OK)
-        st = weights_rows(&tree, &weights, p->root_name, &container, err);
+    CKPT_THEN(st, (p->has_root ? weights_below : weights_find)(&tree, &weights, err));
+    CKPT_THEN(st, weights_rows(&tree, &weights, p->root_name, &container, err));
     containers_free(&tree);
     for (size_t i = 0; st == CKPT_OK && i < t->nrows; i++) {
         bool is_state = name_state(table_name(t, i)) != CKPT_STATE_NONE;

@@ -374,11 +374,9 @@ ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk
     CKPT_TRY_ALLOC(rows, err);
     struct compared_row *a = rows, *b = rows + 1;
     ckpt_status st = open_row(a, pair->file, pair->row, chunk, err);
-    if (st == CKPT_OK)
-        st = open_row(b, pair->other, pair->other_row, chunk, err);
+    CKPT_THEN(st, open_row(b, pair->other, pair->other_row, chunk, err));
     *out = (struct comparison){.identical = a->dtype == b->dtype};
-    if (st == CKPT_OK)
-        st = compare_streams(&t, a, b, run, err);
+    CKPT_THEN(st, compare_streams(&t, a, b, run, err));
     if (st == CKPT_OK && chunk) {
         chunk->crc[0] = stream_crc(a->stream);
         chunk->crc[1] = stream_crc(b->stream);

@@ -227,10 +227,8 @@ ckpt_status ckpt_plan_dequantize(ckpt_plan *plan, ckpt_error *err)
     CKPT_REQUIRE(err, plan);
     struct dequantizer d = {.p = plan};
     ckpt_status st = quantized_find(plan->file, plan->a, &found, err);
-    if (st == CKPT_OK)
-        st = dequantize_all(&d, &found, err);
-    if (st == CKPT_OK)
-        st = cast_ggml_blocks(plan, &nblocks, err);
+    CKPT_THEN(st, dequantize_all(&d, &found, err));
+    CKPT_THEN(st, cast_ggml_blocks(plan, &nblocks, err));
     if (st != CKPT_OK)
         return name_file_if_failed(st, plan->file->path, err);
     notice_dequantized(plan, nblocks);

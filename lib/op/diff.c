@@ -413,8 +413,7 @@ static ckpt_status compare_wrapper(struct diff *diff, struct row_pair *pair, str
     if (tensor_a.kind != CKPT_WRAPPER || tensor_b.kind != CKPT_WRAPPER || !a || !b)
         return CKPT_OK;
     ckpt_status st = value_equal(equal, value_arg(a, 1), value_arg(b, 1), &same_class, err);
-    if (st == CKPT_OK)
-        st = value_equal(equal, value_arg(a, 3), value_arg(b, 3), &same_state, err);
+    CKPT_THEN(st, value_equal(equal, value_arg(a, 3), value_arg(b, 3), &same_state, err));
     pair->form_differs = !same_class || !same_state;
     pair->is_unread |= equal->has_unread;
     return prefix_where_if_failed(st, pair->name, err);
@@ -432,8 +431,7 @@ static ckpt_status compare_without_bytes(struct diff *diff, ckpt_error *err)
         const ckpt_tensor a = row_a(diff, p), b = row_b(diff, p);
         p->is_unread = ckpt_tensor_is_unread(&a) || ckpt_tensor_is_unread(&b);
         st = compare_array(diff, p, &equal, err);
-        if (st == CKPT_OK)
-            st = compare_wrapper(diff, p, &equal, err);
+        CKPT_THEN(st, compare_wrapper(diff, p, &equal, err));
     }
     value_equal_free(&equal);
     return st;

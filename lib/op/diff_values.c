@@ -252,10 +252,8 @@ ckpt_status ckpt_diff_values(ckpt_file *left, ckpt_file *right, const ckpt_diff_
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, left && right && has_no_null(o.globs, o.nglobs));
     ckpt_status st = open_value_side(&d.a, d.o->root_a, d.o, err);
-    if (st == CKPT_OK)
-        st = open_value_side(&d.b, d.o->root_b, d.o, err);
-    if (st == CKPT_OK)
-        st = report_all_leaves(&d, err);
+    CKPT_THEN(st, open_value_side(&d.b, d.o->root_b, d.o, err));
+    CKPT_THEN(st, report_all_leaves(&d, err));
     if (totals && st == CKPT_OK)
         sized_struct_copy_out(totals, &local_totals, sizeof local_totals);
     close_value_side(&d.a);

@@ -339,10 +339,8 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
     ckpt_status st = journal_open(path, NULL, &src, err);
     if (st == CKPT_OK) {
         st = hash_begin(&h, alg, err);
-        if (st == CKPT_OK)
-            st = hash_end(&h, hash_source(&h, src, 0, &work, err), out, err);
-        if (st == CKPT_OK)
-            st = source_check_unchanged(src, err);
+        CKPT_THEN(st, hash_end(&h, hash_source(&h, src, 0, &work, err), out, err));
+        CKPT_THEN(st, source_check_unchanged(src, err));
         source_unref(src);
     }
     return name_file_if_failed(st, path, err);
@@ -363,10 +361,8 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
                          : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                                 "the file does not consist of a header and the tensors after it\n"
                                 "a single .safetensors file does: ckpt convert writes one");
-    if (st == CKPT_OK)
-        st = hash_end(&h, hash_source(&h, file->src, file->data_offset, &work, err), out, err);
-    if (st == CKPT_OK)
-        st = file_check_unchanged(file, err);
+    CKPT_THEN(st, hash_end(&h, hash_source(&h, file->src, file->data_offset, &work, err), out, err));
+    CKPT_THEN(st, file_check_unchanged(file, err));
     return name_file_if_failed(st, file->path, err);
 }
 

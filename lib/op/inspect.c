@@ -442,19 +442,14 @@ ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
                       .ranks = file->ranks.ranks || file->ranks.has_step ? &file->ranks : NULL};
     CKPT_TRY(clear_inspected(file, err));
     ckpt_status st = containers_find(&tree, file, file->root, file->inspected.a, err);
-    if (st == CKPT_OK)
-        st = inspect_graph(&tree, file, &info, err);
+    CKPT_THEN(st, inspect_graph(&tree, file, &info, err));
     containers_free(&tree);
-    if (st == CKPT_OK)
-        st = list_schemes(file, &info, err);
-    if (st == CKPT_OK)
-        st = adapters_find(file, &file->inspected.adapter, err);
+    CKPT_THEN(st, list_schemes(file, &info, err));
+    CKPT_THEN(st, adapters_find(file, &file->inspected.adapter, err));
     info.adapter = file->inspected.adapter.modules ? &file->inspected.adapter : NULL;
-    if (st == CKPT_OK)
-        st = count_unreferenced(file, &info.unreferenced, err);
+    CKPT_THEN(st, count_unreferenced(file, &info.unreferenced, err));
     struct weights_only loading;
-    if (st == CKPT_OK)
-        st = weights_only_check(file, file->inspected.a, &loading, err);
+    CKPT_THEN(st, weights_only_check(file, file->inspected.a, &loading, err));
     if (st == CKPT_OK) {
         info.weights_only = loading.verdict;
         info.weights_only_why = loading.why;

@@ -236,8 +236,7 @@ ckpt_status manifest_load(const char *path, struct manifest_text *out, ckpt_erro
 {
     *out = (struct manifest_text){0};
     ckpt_status st = read_manifest_text(path, out, err);
-    if (st == CKPT_OK)
-        st = find_algorithm(str_of(out->ptr, out->len), &out->algorithm, err);
+    CKPT_THEN(st, find_algorithm(str_of(out->ptr, out->len), &out->algorithm, err));
     if (st == CKPT_OK)
         return st;
     error_add_file(err, display_path(path));
@@ -352,10 +351,8 @@ ckpt_status manifest_check(struct check *check, ckpt_file *f, const uint8_t *dig
     ckpt_status st = list_entries(&m);
     if (st == CKPT_OK && !f->narrowed)
         st = root_find(f, "auto", &m.weights, err);
-    if (st == CKPT_OK)
-        st = index_manifest(&m);
-    if (st == CKPT_OK)
-        st = check_lines(&m, str_of(text->ptr, text->len));
+    CKPT_THEN(st, index_manifest(&m));
+    CKPT_THEN(st, check_lines(&m, str_of(text->ptr, text->len)));
     map_free(m.names);
     free(m.entries);
     return st;

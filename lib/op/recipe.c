@@ -79,12 +79,10 @@ ckpt_status recipe_read_json_file(struct dequantizer *dequantizer, const char *n
         return CKPT_OK;
     CKPT_TRY_ALLOC(path.ptr, err);
     ckpt_status st = source_open_in(f->archive, path.ptr, &src, &missing);
-    if (st == CKPT_OK)
-        st = source_read_whole(src, CONFIG_MAX, dequantizer->p->a, &text, &missing);
+    CKPT_THEN(st, source_read_whole(src, CONFIG_MAX, dequantizer->p->a, &text, &missing));
     if (st == CKPT_EIO || st == CKPT_ENOTFOUND)
         return CKPT_OK;
-    if (st == CKPT_OK)
-        st = json_read_value(text, 0, dequantizer->p->a, out, &missing);
+    CKPT_THEN(st, json_read_value(text, 0, dequantizer->p->a, out, &missing));
     if (st == CKPT_OK)
         return st;
     if (err)

@@ -148,8 +148,7 @@ ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error
     ckpt_status st = compile_rule(&expr, rule, err);
     if (st == CKPT_OK)
         note_dollar(plan, &expr);
-    if (st == CKPT_OK)
-        st = keys_rename(&by_regex, err);
+    CKPT_THEN(st, keys_rename(&by_regex, err));
     buf_free(&expr.out);
     regexp_free(expr.regex);
     if (st == CKPT_OK && !expr.any_matched)

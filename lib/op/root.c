@@ -90,8 +90,7 @@ static ckpt_status find_weights_root(ckpt_file *f, ckpt_str *wanted, bool *only_
     struct containers tree;
     struct weights found;
     ckpt_status st = containers_find(&tree, f, f->root, f->a, err);
-    if (st == CKPT_OK)
-        st = weights_find(&tree, &found, err);
+    CKPT_THEN(st, weights_find(&tree, &found, err));
     if (st == CKPT_OK && found.container != NO_CONTAINER) {
         *only_own_tensors = found.only_own_tensors;
         *wanted = container_name(&tree, found.container);

@@ -686,10 +686,8 @@ ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error 
     s.none = value_new(p->a, CKPT_V_NONE, 0);
     bool ok = s.checker.verdicts && s.row_of && s.has_tensor_below && s.done && s.none;
     ckpt_status st = ok ? index_rows(&s) : fail_memory(err);
-    if (st == CKPT_OK)
-        st = convert_root(&s);
-    if (st == CKPT_OK)
-        st = report_unused_calls(&s);
+    CKPT_THEN(st, convert_root(&s));
+    CKPT_THEN(st, report_unused_calls(&s));
     plain_checker_free(&s.checker);
     map_free(s.row_of);
     map_free(s.has_tensor_below);

@@ -218,9 +218,8 @@ ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
     struct containers tree;
     CKPT_REQUIRE(err, plan && path);
     ckpt_status st = containers_find(&tree, plan->file, plan->file->root, plan->a, err);
-    if (st == CKPT_OK)
-        st = strcmp(path, "auto") == 0 ? set_auto_root(plan, &tree, err)
-                                       : set_named_root(plan, &tree, path, err);
+    CKPT_THEN(st, strcmp(path, "auto") == 0 ? set_auto_root(plan, &tree, err)
+                                            : set_named_root(plan, &tree, path, err));
     containers_free(&tree);
     return name_file_if_failed(st, plan->file->path, err);
 }
@@ -444,8 +443,7 @@ ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err)
         plan->keep[i] &= !matches[i];
     plan->entries_stale = true;
     ckpt_status st = containers_find(&d.tree, plan->file, plan->root, plan->a, err);
-    if (st == CKPT_OK)
-        st = drop_containers(&d, err);
+    CKPT_THEN(st, drop_containers(&d, err));
     containers_free(&d.tree);
     if (st == CKPT_OK && !any && !d.any_dropped)
         return nothing_to_drop(plan, glob, err);

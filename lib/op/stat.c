@@ -252,8 +252,7 @@ static ckpt_status stat_item(void *user, size_t index, struct parallel_context *
     const ckpt_tensor row = table_tensor(&item->file->table, item->row);
     struct tally *t;
     ckpt_status st = new_tally(&t, &row, 0, row.elements, run, err);
-    if (st == CKPT_OK)
-        st = ckpt_tensor_stream(item->file, item->row, add_chunk, t, err);
+    CKPT_THEN(st, ckpt_tensor_stream(item->file, item->row, add_chunk, t, err));
     if (st == CKPT_OK) {
         finish_tally(t);
         fill_stats(t, &j->out[item->tag]);
@@ -271,9 +270,8 @@ static ckpt_status stat_chunk(void *user, size_t index, struct parallel_chunk *c
     struct tally *t;
     ckpt_status st = new_tally(&t, &tensor, chunk->first, chunk->count, run, err);
     chunk->out = t;
-    if (st == CKPT_OK)
-        st = tensor_stream_range(item->file, item->row, chunk->first, chunk->count, &chunk->crc[0], add_chunk,
-                                 t, err);
+    CKPT_THEN(st, tensor_stream_range(item->file, item->row, chunk->first, chunk->count, &chunk->crc[0],
+                                      add_chunk, t, err));
     if (st == CKPT_OK)
         finish_tally(t);
     return st;

@@ -394,8 +394,7 @@ static ckpt_status read_records(struct verify_job *job)
             st = fail(job->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                       "the records have more than 2^64 bytes together");
     }
-    if (st == CKPT_OK)
-        st = run_and_report(job, &parallel);
+    CKPT_THEN(st, run_and_report(job, &parallel));
     for (size_t i = 0; all.results && i < all.n; i++)
         free(all.results[i].fault);
     free(all.results);
@@ -439,8 +438,7 @@ ckpt_status verify_data(struct check *check, ckpt_file *f, ckpt_error *err)
     ckpt_status st = f ? table_locate(&f->table, err) : CKPT_OK;
     if (check_is_fault(st)) /* format_verify() reported it */
         st = CKPT_OK;
-    if (st == CKPT_OK)
-        st = verify_all(&job);
+    CKPT_THEN(st, verify_all(&job));
     free(job.items);
     free(job.results);
     free(job.bad_crc);

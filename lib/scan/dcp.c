@@ -217,8 +217,7 @@ static ckpt_status scan_metadata(struct dcp_archive *archive, const struct scann
                                                      archive->files_left, &siblings, archive->err)
                                 : fail_memory(archive->err);
     archive->files_left -= siblings.n < archive->files_left ? siblings.n : archive->files_left;
-    if (st == CKPT_OK)
-        st = scan_dcp_values(in, &siblings, archive->err);
+    CKPT_THEN(st, scan_dcp_values(in, &siblings, archive->err));
     in->x->nopened_zips = nopened; /* those that were added are in files that are closed now */
     scan_siblings_close(&siblings);
     return st;

@@ -246,10 +246,8 @@ static ckpt_status judge_graph(struct texts *texts, const ckpt_value *root)
     texts->records.seen = map_new(16);
     bool ok = all.seen && texts->below.seen && texts->records.seen && graph_visit_add(&all, root);
     ckpt_status st = ok ? judge_each(texts, &all, judge_node) : fail_memory(texts->err);
-    if (st == CKPT_OK)
-        st = judge_each(texts, &texts->below, judge_class_paths);
-    if (st == CKPT_OK)
-        st = judge_each(texts, &texts->records, judge_architecture);
+    CKPT_THEN(st, judge_each(texts, &texts->below, judge_class_paths));
+    CKPT_THEN(st, judge_each(texts, &texts->records, judge_architecture));
     graph_visit_free(&all);
     graph_visit_free(&texts->below);
     graph_visit_free(&texts->records);

@@ -629,8 +629,7 @@ ckpt_status scan_source(const char *path, source *src, const struct scan_sibling
     ckpt_status st = x.a ? scan_bytes(&file, SCAN_FILE, &known_bytes, err) : fail_memory(err);
     if (st == CKPT_OK && siblings && x.format && strcmp(x.format, "pickle") == 0)
         st = scan_dcp_values(&file, siblings, err);
-    if (st == CKPT_OK)
-        st = scan_check_suffix(&x);
+    CKPT_THEN(st, scan_check_suffix(&x));
     if (st == CKPT_OK && scan->gave_up && !scan->result->found[CKPT_SCAN_INCOMPLETE])
         st = scan_found(scan, SCAN_PICKLE_NOT_FOLLOWED, str_of("", 0), NULL, CKPT_NO_OFFSET,
                         "bytes that may be a pickle take more opcodes or memory to follow than a file of its "
@@ -694,18 +693,14 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
                   "{a folder} in an archive, not {=a file}\nscan the archive itself");
     if (st == CKPT_OK && has_siblings)
         st = names ? open_siblings(names, path, members_archive_of(src), &siblings, err) : fail_memory(err);
-    if (st == CKPT_OK)
-        st = find_out_if_chunk(path, members_archive_of(src), &s.file_is_chunk, err);
-    if (st == CKPT_OK)
-        st = judge_new(&s, &judge, err);
+    CKPT_THEN(st, find_out_if_chunk(path, members_archive_of(src), &s.file_is_chunk, err));
+    CKPT_THEN(st, judge_new(&s, &judge, err));
     if (st == CKPT_OK && o.opened && o.opened(user) != 0)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
-    if (st == CKPT_OK)
-        st = scan_source(path, src, has_siblings ? &siblings : NULL, &s, err);
+    CKPT_THEN(st, scan_source(path, src, has_siblings ? &siblings : NULL, &s, err));
     if (st == CKPT_OK && o.sha256)
         st = digest_source(src, found.sha256, err);
-    if (st == CKPT_OK)
-        st = source_check_unchanged(src, err);
+    CKPT_THEN(st, source_check_unchanged(src, err));
     if (st == CKPT_OK && unfinished_edit != CKPT_OK) { /* the findings are about the file as it is now */
         st = unfinished_edit;
         *err = edit_error;

@@ -108,10 +108,9 @@ static ckpt_status scan_tar_member(const struct scanned *in, const struct tar_en
     if (st == CKPT_OK && context->chunks)
         st = scan_is_chunk(context->chunks, entry->name, &is_chunk, err);
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
-    if (st == CKPT_OK)
-        st = context->is_torch && (storages || tensors)
-                 ? scan_torch_member(&member, tensors, &known_bytes, err)
-                 : scan_bytes(&member, is_chunk ? SCAN_CHUNK : SCAN_MEMBER, &known_bytes, err);
+    CKPT_THEN(st, context->is_torch && (storages || tensors)
+                      ? scan_torch_member(&member, tensors, &known_bytes, err)
+                      : scan_bytes(&member, is_chunk ? SCAN_CHUNK : SCAN_MEMBER, &known_bytes, err));
     if (known_bytes >= entry->size)
         *known_inside += entry->size;
     source_unref(member.src);
@@ -172,13 +171,11 @@ ckpt_status scan_tar(const struct scanned *in, uint64_t *known_bytes, ckpt_error
         st = scan_tar_member(in, &list[i], &context, &known_inside, err);
         end = list[i].data + list[i].size;
         block_end = end + (512 - end % 512) % 512; /* at most a block after the end of the source */
-        if (st == CKPT_OK)
-            st = check_padding(in, end, block_end, err);
+        CKPT_THEN(st, check_padding(in, end, block_end, err));
         end = block_end;
     }
     scan_chunks_close(context.chunks, x);
-    if (st == CKPT_OK)
-        st = check_padding(in, end, in->src->size, err);
+    CKPT_THEN(st, check_padding(in, end, in->src->size, err));
     if (st == CKPT_OK && has_dcp_metadata)
         st = scan_dcp_in_archive(in, err);
     /* known_inside is the size of some of the members, which are inside the source */

@@ -439,10 +439,8 @@ ckpt_status scan_text(const struct scanned *in, uint64_t *known_bytes, ckpt_erro
         st = kerchunk_scan_json(&f, err);
     if (st == CKPT_OK && str_ends_any_case(name, STR_LIT(".gin")))
         st = gin_scan(&f, err);
-    if (st == CKPT_OK)
-        st = check_module_file(in, name, f.text);
-    if (st == CKPT_OK)
-        st = check_folder_file(in, name, f.text);
+    CKPT_THEN(st, check_module_file(in, name, f.text));
+    CKPT_THEN(st, check_folder_file(in, name, f.text));
     if (st == CKPT_OK && (!is_json || is_yaml))
         st = scan_yaml(&f, &all_read, err);
     if (all_read && incomplete == x->scan->result->found[CKPT_SCAN_INCOMPLETE])

@@ -344,8 +344,7 @@ static ckpt_status report_expression(struct yaml_visit *visit, enum yaml_token t
 static ckpt_status visit_token(struct yaml_visit *visit, enum yaml_token token)
 {
     ckpt_status st = report_expression(visit, token);
-    if (st == CKPT_OK)
-        st = move_to_level(visit, token == YAML_END ? 0 : visit->y.nindents + visit->y.flow_depth);
+    CKPT_THEN(st, move_to_level(visit, token == YAML_END ? 0 : visit->y.nindents + visit->y.flow_depth));
     if (st == CKPT_OK && visit->f->is_yaml_name)
         st = visit_layers(visit, token);
     if (st != CKPT_OK)

@@ -285,8 +285,7 @@ static ckpt_status scan_with_libarchive(struct zip_scan *archive, const struct z
     ckpt_status st = view->method == ZIP_LZMA
                          ? zip_lzma_open_file(&lzma, &src, &why)
                          : source_slice(archive->in->src, view->data_offset, view->csize, &src, &why);
-    if (st == CKPT_OK)
-        st = unpack_archive(src, &u, &why);
+    CKPT_THEN(st, unpack_archive(src, &u, &why));
     source_unref(src);
     if (st == CKPT_EIO || st == CKPT_ENOMEM || st == CKPT_ECANCELLED) {
         *err = why;
@@ -607,15 +606,12 @@ static ckpt_status scan_archive(const struct scanned *in, bool embedded, uint64_
     archive->written_by_torch = has_member(&archive->audit, is_from_torch);
     bool outer_has_code = x->scan->archive_has_code;
     x->scan->archive_has_code = has_member(&archive->audit, is_torch_script);
-    if (st == CKPT_OK)
-        st = scan_members(archive, in->src->size, &known_here, err);
+    CKPT_THEN(st, scan_members(archive, in->src->size, &known_here, err));
     x->scan->archive_has_code = outer_has_code;
-    if (st == CKPT_OK)
-        st = scan_strays(archive, embedded, err);
+    CKPT_THEN(st, scan_strays(archive, embedded, err));
     if (st == CKPT_OK && archive->written_by_torch)
         st = check_torch_layout(archive, err);
-    if (st == CKPT_OK)
-        st = report_code_members(archive);
+    CKPT_THEN(st, report_code_members(archive));
     if (st == CKPT_OK && has_member(&archive->audit, scan_has_siblings))
         st = scan_dcp_in_archive(in, err);
     *known_bytes += known_here; /* concatenated archives do not overlap */

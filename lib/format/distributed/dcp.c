@@ -403,8 +403,7 @@ static ckpt_status read_storage_info(struct dcp *dcp, const struct dcp_metadata 
     ckpt_status st = read_transforms(dcp, meta, dcp_field(meta, value, DCP_STORAGE_INFO, INFO_TRANSFORMS),
                                      &is_zstd);
     info->is_zstd = is_zstd;
-    if (st == CKPT_OK)
-        st = find_or_open_file(dcp, path, &info->file);
+    CKPT_THEN(st, find_or_open_file(dcp, path, &info->file));
     return prefix_where_if_failed(st, entry->tensor.name, dcp->err);
 }
 
@@ -726,8 +725,7 @@ static ckpt_status add_tensor(struct dcp *dcp, struct dcp_entry *entry)
     ckpt_status st = p ? fill_pieces(dcp, entry, p) : fail_memory(dcp->err);
     if (st == CKPT_OK && !dcp->in_safetensors && (dcp->f->check || dcp->f->salvage))
         st = check_items(dcp, entry, &pieces_have_crcs);
-    if (st == CKPT_OK)
-        st = sharded_storage_add(dcp->f, &entry->tensor, &all, pieces_have_crcs, dcp->err);
+    CKPT_THEN(st, sharded_storage_add(dcp->f, &entry->tensor, &all, pieces_have_crcs, dcp->err));
     free(p);
     return st;
 }
@@ -776,8 +774,7 @@ static ckpt_status read_value(struct dcp *dcp, struct dcp_entry *entry)
     ckpt_status st = source_slice(in->src, info->file_offset, info->length, &src, dcp->err);
     if (st == CKPT_OK && info->is_zstd)
         st = dcp_unpack_zstd(&src, dcp->f->limits.max_header, dcp->err);
-    if (st == CKPT_OK)
-        st = format_open_part(dcp->f, in->path, src, &part, dcp->err);
+    CKPT_THEN(st, format_open_part(dcp->f, in->path, src, &part, dcp->err));
     error_add_position(st == CKPT_OK ? NULL : dcp->err, info->file_offset, entry->tensor.name);
     CKPT_TRY(name_file_if_failed(st, in->path, dcp->err));
     if (!part) { /* reported */
@@ -786,8 +783,7 @@ static ckpt_status read_value(struct dcp *dcp, struct dcp_entry *entry)
     }
     CKPT_TRY(part_file_keep(dcp->f, part, dcp->err));
     st = open_bytesio(dcp, &part);
-    if (st == CKPT_OK)
-        st = part_file_check_pickle(part, dcp->err);
+    CKPT_THEN(st, part_file_check_pickle(part, dcp->err));
     if (st == CKPT_OK && !part->root)
         st = fail(dcp->err, CKPT_EFORMAT, info->file_offset, "a value that {cannot} be read as {=a pickle}");
     CKPT_TRY(name_file_if_failed(st, in->path, dcp->err));

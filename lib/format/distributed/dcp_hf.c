@@ -176,8 +176,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct sharded_tensors all;
     ckpt_status st = sharded_tensors_begin(&all, f, err);
     f->dots_are_literal = true;
-    if (st == CKPT_OK)
-        st = read_all(&all);
+    CKPT_THEN(st, read_all(&all));
     f->producer = STR_LIT("torch.distributed.checkpoint");
     sharded_tensors_end(&all);
     return st;

@@ -108,12 +108,11 @@ static ckpt_status open_item(const struct dcp_items *items, size_t index, ckpt_f
     ckpt_status st = source_slice(in->src, item->file_offset, item->length, &src, err);
     if (st == CKPT_OK && item->is_zstd)
         st = dcp_unpack_zstd(&src, max_unpacked_bytes(items, index), err);
-    if (st == CKPT_OK)
-        st = format_open(&(struct opening){.path = in->path,
-                                           .src = src,
-                                           .limits = &items->checkpoint->limits,
-                                           .only = &format_torch_zip},
-                         out, err);
+    CKPT_THEN(st, format_open(&(struct opening){.path = in->path,
+                                                .src = src,
+                                                .limits = &items->checkpoint->limits,
+                                                .only = &format_torch_zip},
+                              out, err));
     if (st == CKPT_OK && (st = check_matches_metadata(items, item, *out, err)) != CKPT_OK)
         file_free(*out);
     if (st == CKPT_OK)

@@ -270,8 +270,7 @@ static ckpt_status write_metadata(const struct dcp_renamer *renamer)
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = pickle_write(renamer->meta->root, &hooks, &b, renamer->err);
-    if (st == CKPT_OK)
-        st = dcp_folder_write_metadata(renamer->folder, buf_view(&b), renamer->err);
+    CKPT_THEN(st, dcp_folder_write_metadata(renamer->folder, buf_view(&b), renamer->err));
     renamer->folder->job->result->bytes += b.len;
     buf_free(&b);
     return st;

@@ -204,9 +204,8 @@ static ckpt_status put_archives(const struct dcp_file_copy *copy, size_t count, 
         store_u32le(crc, w->crcs[t]);
         memcpy(archive.prefix.data + archive.crc_offset, crc, sizeof crc);
         ckpt_status st = sink_patch(out, at->offset, archive.prefix.data, archive.prefix.len, err);
-        if (st == CKPT_OK)
-            st = sink_patch(out, at->offset + at->length - archive.suffix.len, archive.suffix.data,
-                            archive.suffix.len, err);
+        CKPT_THEN(st, sink_patch(out, at->offset + at->length - archive.suffix.len, archive.suffix.data,
+                                 archive.suffix.len, err));
         dcp_archive_free(&archive);
         CKPT_TRY(st);
     }
@@ -327,8 +326,7 @@ static ckpt_status write_metadata(struct dcp_writer *writer, ckpt_error *err)
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = dcp_metadata_write(&writer->leaves, writer->ranges, &b, err);
-    if (st == CKPT_OK)
-        st = dcp_folder_write_metadata(&writer->folder, buf_view(&b), err);
+    CKPT_THEN(st, dcp_folder_write_metadata(&writer->folder, buf_view(&b), err));
     writer->file_bytes += b.len;
     buf_free(&b);
     return st;

@@ -237,12 +237,9 @@ ckpt_status ds_read_universal(struct deepspeed *ds)
     CKPT_TRY(open_first_model(ds));
     const ckpt_value *shapes = ds_get(ds->model->root, "param_shapes");
     ckpt_status st = index_shapes(&u, shapes, ds_get(ds->model->root, "frozen_param_shapes"));
-    if (st == CKPT_OK)
-        st = add_params(&u);
-    if (st == CKPT_OK)
-        st = check_all_params_read(&u);
-    if (st == CKPT_OK)
-        st = add_param_groups_if_saved(&u, shapes);
+    CKPT_THEN(st, add_params(&u));
+    CKPT_THEN(st, check_all_params_read(&u));
+    CKPT_THEN(st, add_param_groups_if_saved(&u, shapes));
     map_free(u.entry_of);
     return st == CKPT_OK && ds->zero_stage == 3 ? ds_read_frozen_params(ds) : st;
 }

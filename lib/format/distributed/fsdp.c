@@ -215,8 +215,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct fsdp fsdp = {.f = f, .err = err};
     ckpt_status st = sharded_tensors_begin(&fsdp.sharded, f, err);
-    if (st == CKPT_OK)
-        st = read_all(&fsdp);
+    CKPT_THEN(st, read_all(&fsdp));
     sharded_tensors_end(&fsdp.sharded);
     return st;
 }

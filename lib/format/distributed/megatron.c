@@ -755,8 +755,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     bool has_maps = m.stack_of && m.virtual_stage_of;
     if (st == CKPT_OK && !(has_maps && nested_begin(&m.tree, f->a, f->limits.max_tensors)))
         st = fail_memory(err);
-    if (st == CKPT_OK)
-        st = read_all(&m);
+    CKPT_THEN(st, read_all(&m));
     sharded_tensors_end(&m.sharded);
     nested_end(&m.tree);
     map_free(m.stack_of);

@@ -521,8 +521,7 @@ static ckpt_status read_manifest(struct snapshot *snapshot, ckpt_value **manifes
         st = fail(snapshot->all.err, CKPT_EUNSUPPORTED, 0,
                   "a manifest that is {no JSON}, as versions before {=0.1} wrote it\n"
                   "restore the snapshot with torchsnapshot and take it again");
-    if (st == CKPT_OK)
-        st = json_read_value(text, 0, f->a, &json, snapshot->all.err);
+    CKPT_THEN(st, json_read_value(text, 0, f->a, &json, snapshot->all.err));
     if (st == CKPT_OK && !((*manifest = value_get(json, "manifest")) && (*manifest)->type == CKPT_V_DICT &&
                            value_size(value_get(json, "world_size"), &snapshot->nranks)))
         st = fail(snapshot->all.err, CKPT_EFORMAT, 0, "{no} {=manifest and world_size}");
@@ -561,8 +560,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     buf_init(&s.lookup, SIZE_MAX);
     s.entry_of = map_new(64);
     s.part_of = map_new(64);
-    if (st == CKPT_OK)
-        st = s.temp && s.entry_of && s.part_of ? read_entries(&s) : fail_memory(err);
+    CKPT_THEN(st, s.temp && s.entry_of && s.part_of ? read_entries(&s) : fail_memory(err));
     if (s.manifest_path)
         st = name_file_if_failed(st, s.manifest_path, err);
     if (st != CKPT_OK)

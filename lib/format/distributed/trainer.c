@@ -144,8 +144,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
             break;
         trainer = found_as->trainer;
     }
-    if (st == CKPT_OK)
-        st = read_model(f, err);
+    CKPT_THEN(st, read_model(f, err));
     CKPT_TRY(name_file_if_failed(st, f->folder, err));
     part_file_set_step(f, STEP);
     f->producer = str_c(trainer);

@@ -431,8 +431,7 @@ static ckpt_status put_flat_state(struct zero *zero, uint32_t from, uint32_t cou
 {
     ckpt_value *node;
     ckpt_status st = fill_flats(zero, from, count, key.ptr);
-    if (st == CKPT_OK)
-        st = check_partition_starts(zero);
+    CKPT_THEN(st, check_partition_starts(zero));
     CKPT_TRY(prefix_where_if_failed(st, key, zero->ds->err));
     for (size_t i = 0; i < zero->nparams; i++) {
         struct zero_param *param = &zero->params[i];

@@ -471,9 +471,8 @@ static ckpt_status open_zip_member(struct archive_source *archive, size_t index,
     source *member;
     CKPT_TRY(zip_open_member(archive->z, index, &member, err));
     ckpt_status st = source_locate(member, err);
-    if (st == CKPT_OK)
-        st = e->method == ZIP_STORED ? source_slice(archive->bytes, e->data_offset, e->usize, out, err)
-                                     : unpack_member(archive, e, member, out, err);
+    CKPT_THEN(st, e->method == ZIP_STORED ? source_slice(archive->bytes, e->data_offset, e->usize, out, err)
+                                          : unpack_member(archive, e, member, out, err));
     if (st == CKPT_OK && e->method == ZIP_STORED && (st = check_stored(archive, member, err)) != CKPT_OK)
         source_unref(*out);
     source_unref(member); /* the member itself is ARCHIVE's until the archive is closed */

@@ -310,8 +310,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     for (size_t i = 0; i < r.depth; i++)
         map_free(r.stack[i].keys);
     window_close(&r.input.window);
-    if (status == CKPT_OK)
-        status = add_storages_of_unchunked(&r);
+    CKPT_THEN(status, add_storages_of_unchunked(&r));
     if (status == CKPT_OK) {
         format_set_container(f, r.arrays, NULL);
         f->root = r.root;

@@ -70,10 +70,8 @@ ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
                     "the names are in {%zu files}; {=one} is edited in place", p->file->nparts + 1);
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = put_pairs(gguf, &b, err);
-    if (st == CKPT_OK)
-        st = put_tensors(p, gguf, &b, err);
-    if (st == CKPT_OK)
-        st = pad_header(gguf, &b, err);
+    CKPT_THEN(st, put_tensors(p, gguf, &b, err));
+    CKPT_THEN(st, pad_header(gguf, &b, err));
     ckpt_str bytes = st == CKPT_OK ? arena_str(p->a, buf_view(&b)) : str_of(NULL, 0);
     buf_free(&b);
     CKPT_TRY(st);

@@ -159,8 +159,7 @@ static ckpt_status read_part(struct kit *kit, const struct gguf_reading *first, 
         return st;
     }
     st = read_file(kit, &r, part->src);
-    if (st == CKPT_OK)
-        st = check_part(first, &r, number, kit->err);
+    CKPT_THEN(st, check_part(first, &r, number, kit->err));
     error_add_file(st == CKPT_OK ? NULL : kit->err, part->path);
     *tensors += r.n;
     return st;

@@ -80,8 +80,7 @@ static ckpt_status unpack(ckpt_file *f, const struct zip_entry *entry, source **
     source *unpacked = spool_source(to);
     source_unref(*member);
     *member = unpacked;
-    if (st == CKPT_OK)
-        st = source_crc(unpacked, 0, unpacked->size, CRC_32, &crc, err);
+    CKPT_THEN(st, source_crc(unpacked, 0, unpacked->size, CRC_32, &crc, err));
     if (st == CKPT_OK && crc != entry->crc && !entry->crc_unknown)
         st = fail(err, CKPT_ECHECKSUM, entry->header_offset,
                   "its bytes have the CRC-32 {%08x}, the archive records {=%08x}", crc, entry->crc);
@@ -92,12 +91,10 @@ static ckpt_status read_weights(struct kit *kit, zip *archive, size_t index)
 {
     source *member = NULL;
     ckpt_status st = zip_open_member(archive, index, &member, kit->err);
-    if (st == CKPT_OK)
-        st = source_locate(member, kit->err);
+    CKPT_THEN(st, source_locate(member, kit->err));
     if (st == CKPT_OK && archive->entries[index].method != ZIP_STORED)
         st = unpack(kit->f, &archive->entries[index], &member, kit->err);
-    if (st == CKPT_OK)
-        st = keras_read_hdf5(kit, member);
+    CKPT_THEN(st, keras_read_hdf5(kit, member));
     if (st == CKPT_OK && archive->entries[index].method == ZIP_STORED)
         table_check_first(&kit->f->table, member);
     source_unref(member);

@@ -338,8 +338,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
             "ones are not detected");
     CKPT_TRY(reader_init(&m.reader, f->src, 0, end, err));
     ckpt_status st = kit_begin(&m.k, f, value_new(f->a, CKPT_V_DICT, 0), err);
-    if (st == CKPT_OK)
-        st = kit_end(&m.k, read_values(&m));
+    CKPT_THEN(st, kit_end(&m.k, read_values(&m)));
     reader_free(&m.reader);
     error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("values"));
     return st;

@@ -262,10 +262,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct params p = {.f = f, .err = err};
     CKPT_TRY(reader_init(&p.reader, f->src, 0, f->src->size, err));
     ckpt_status st = read_arrays(&p);
-    if (st == CKPT_OK)
-        st = kit_begin(&p.k, f, value_new(f->a, CKPT_V_DICT, 0), err);
-    if (st == CKPT_OK)
-        st = kit_end(&p.k, add_arrays(&p));
+    CKPT_THEN(st, kit_begin(&p.k, f, value_new(f->a, CKPT_V_DICT, 0), err));
+    CKPT_THEN(st, kit_end(&p.k, add_arrays(&p)));
     reader_free(&p.reader);
     error_add_position(st == CKPT_OK ? NULL : err, 0, STR_LIT("arrays"));
     return st;

@@ -58,8 +58,7 @@ ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct ki
     ckpt_status st = npy_read_array(src, offset, scratch, &x, err);
     if (st == CKPT_OK && x.dtype.kind == 'V' && !x.dtype.record)
         st = set_void_dtype(f, &x.dtype, err);
-    if (st == CKPT_OK)
-        st = copy_array(f, &x, tensor, err);
+    CKPT_THEN(st, copy_array(f, &x, tensor, err));
     if (st == CKPT_OK && x.holds_objects)
         st = fail(err, CKPT_EUNSUPPORTED, source_pos(src, x.data_offset),
                   "{an array of Python objects}: its elements are a pickle, which numpy would run\n"

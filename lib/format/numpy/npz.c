@@ -195,10 +195,8 @@ static ckpt_status read_members(struct kit *kit, zip *archive, struct members *m
         ckpt_status st = check_name(kit, archive, i, &skip);
         if (skip || (members->skops.is_skops && str_is(archive->entries[i].name, SKOPS_SCHEMA)))
             continue;
-        if (st == CKPT_OK)
-            st = open_member(archive, i, &member, kit->err);
-        if (st == CKPT_OK)
-            st = add_member(kit, archive, i, member, members);
+        CKPT_THEN(st, open_member(archive, i, &member, kit->err));
+        CKPT_THEN(st, add_member(kit, archive, i, member, members));
         source_unref(member);
         if (st != CKPT_OK)
             CKPT_TRY(add_faulty(kit, &archive->entries[i], st));
@@ -227,10 +225,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct members members = {.others = 0};
     ckpt_status st = skops_read(&members.skops, f, z, err);
     f->producer = members.skops.is_skops ? STR_LIT("skops") : STR_LIT("numpy.savez");
-    if (st == CKPT_OK)
-        st = kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err);
-    if (st == CKPT_OK)
-        st = kit_end(&k, read_members(&k, z, &members));
+    CKPT_THEN(st, kit_begin(&k, f, value_new(f->a, CKPT_V_DICT, 0), err));
+    CKPT_THEN(st, kit_end(&k, read_members(&k, z, &members)));
     skops_free(&members.skops);
     return st;
 }

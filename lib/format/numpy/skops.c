@@ -124,8 +124,7 @@ ckpt_status skops_read(struct skops *skops, ckpt_file *f, zip *archive, ckpt_err
     ckpt_status st = zip_load_member(archive, (size_t)i, f->limits.max_header, &text, err);
     if (st == CKPT_OK && str_find(text, STR_LIT(VERSION), 0) == SIZE_MAX)
         return CKPT_OK;
-    if (st == CKPT_OK)
-        st = json_read_value(text, 0, f->a, &root, err);
+    CKPT_THEN(st, json_read_value(text, 0, f->a, &root, err));
     if (st != CKPT_OK) { /* without it, the names would be others than before the damage */
         error_add_position(err, archive->entries[i].header_offset, STR_LIT(SKOPS_SCHEMA));
         return file_report_lost(f, st, STR_LIT(SKOPS_SCHEMA), err);

@@ -267,8 +267,7 @@ static ckpt_status put_item_headers(const struct flat_writer *writer, size_t ind
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = make_item_headers(writer, index, writer->crcs[index], &b, &h, err);
-    if (st == CKPT_OK)
-        st = sink_patch(out, get_header_offset(writer, index), b.data, b.len, err);
+    CKPT_THEN(st, sink_patch(out, get_header_offset(writer, index), b.data, b.len, err));
     buf_free(&b);
     CKPT_TRY(st);
     if (!writes_npz(writer))
@@ -350,8 +349,7 @@ static ckpt_status put_deflated(struct flat_writer *writer, sink *stored, sink *
     for (size_t i = 0; st == CKPT_OK && i < writer->n; i++)
         st = deflate_member(writer, i, stored, out, &directory, err);
     writer->nbytes = sink_tell(out);
-    if (st == CKPT_OK)
-        st = end_archive(writer, &directory, out, err);
+    CKPT_THEN(st, end_archive(writer, &directory, out, err));
     writer->size = sink_tell(out);
     buf_free(&directory);
     return st;
@@ -364,8 +362,7 @@ static ckpt_status put_compressed(struct flat_writer *writer, sink *out, ckpt_er
     sink *stored;
     CKPT_TRY(sink_file("-", &unsynced, &stored, err)); /* a file without a name, as it is not committed */
     ckpt_status st = put_contents(writer, stored, err);
-    if (st == CKPT_OK)
-        st = put_deflated(writer, stored, out, err);
+    CKPT_THEN(st, put_deflated(writer, stored, out, err));
     sink_abort(stored);
     return st;
 }

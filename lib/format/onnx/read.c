@@ -422,8 +422,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         return fail_memory(err);
     }
     ckpt_status st = kit_begin(&r.k, f, value_new(f->a, CKPT_V_DICT, 0), err);
-    if (st == CKPT_OK)
-        st = kit_end(&r.k, read_model(&r));
+    CKPT_THEN(st, kit_end(&r.k, read_model(&r)));
     map_free(r.file_index);
     error_add_position(st == CKPT_OK ? NULL : err, CKPT_NO_OFFSET, STR_LIT("model"));
     return st;

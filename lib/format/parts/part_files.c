@@ -228,8 +228,7 @@ ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt
     ckpt_status st = open_file(f, trusted, name, &src, &path, err);
     if (st == CKPT_OK && f->check && (st = check_watch_source(f->check, source_ref(src), err)) != CKPT_OK)
         source_unref(src);
-    if (st == CKPT_OK)
-        st = file_new(path, src, &f->limits, out, err);
+    CKPT_THEN(st, file_new(path, src, &f->limits, out, err));
     free(path);
     CKPT_TRY(st);
     CKPT_TRY(add_size(f, *out, err));
@@ -242,8 +241,7 @@ ckpt_status part_file_read(ckpt_file *f, const char *trusted, ckpt_str name, ckp
     source *src;
     struct journal_note note; /* the file may have been edited in place */
     ckpt_status st = find_path(f, trusted, name, &path, err);
-    if (st == CKPT_OK)
-        st = part_file_open(f, path, &note, &src, err);
+    CKPT_THEN(st, part_file_open(f, path, &note, &src, err));
     if (st == CKPT_OK) {
         st = format_open_part(f, path, src, out, err);
         st = format_note_journal(&note, *out, st, err);

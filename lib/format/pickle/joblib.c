@@ -34,10 +34,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         return pickle_read_bare(f, f->src, err);
     ckpt_status st = unpack_all(f, s, &unpacked, &stray, err);
     format_set_container(f, unpacked, free_unpacked);
-    if (st == CKPT_OK)
-        st = pickle_read_bare(f, unpacked, err);
-    if (st == CKPT_OK)
-        st = unpack_report_stray(f, f->check, f->src, stray, err);
+    CKPT_THEN(st, pickle_read_bare(f, unpacked, err));
+    CKPT_THEN(st, unpack_report_stray(f, f->check, f->src, stray, err));
     if (st != CKPT_OK) /* the offset in the unpacked bytes means nothing in the file */
         error_add_position(err, 0, STR_LIT("compressed data"));
     return st;

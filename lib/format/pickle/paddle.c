@@ -335,8 +335,7 @@ static ckpt_status describe_slices(struct graph *graph, const struct paddle_tens
     row->dtype = (uint16_t)paddle_dtype(numpy_known_dtype(&d));
     if (st == CKPT_OK && row->dtype == CKPT_DT_NONE)
         st = graph_fail(graph, tensor->slices[0], "slices of {a dtype} that is not among {=those of torch}");
-    if (st == CKPT_OK)
-        st = add_slices(graph, tensor, piece, total, row);
+    CKPT_THEN(st, add_slices(graph, tensor, piece, total, row));
     for (uint32_t i = 0; i < tensor->nslices; i++)
         source_unref(piece[i].src);
     return st;

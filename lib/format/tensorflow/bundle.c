@@ -401,8 +401,7 @@ static ckpt_status add_sliced_tensor(struct bundle *bundle, const struct entry *
         tensor->checks_itself = true;
         tensor->big_endian = bundle->big_endian;
     }
-    if (st == CKPT_OK)
-        st = kit_add_tensor(&bundle->k, tensor);
+    CKPT_THEN(st, kit_add_tensor(&bundle->k, tensor));
     for (size_t i = 0; i < entry->nslices; i++)
         source_unref(pieces[i].src);
     return st;

@@ -192,8 +192,7 @@ static ckpt_status read_state_file(ckpt_file *f, ckpt_str folder, source *src, c
     struct state state = {.a = arena_new(STATE_MAX * UINT64_C(32))};
     char *kept = strndup(folder.ptr, folder.len); /* FOLDER may be a range of f->path, which is replaced */
     ckpt_status st = state.a && kept ? read_state(src, &state, err) : fail_memory(err);
-    if (st == CKPT_OK)
-        st = open_latest(f, str_c(kept), &state, err);
+    CKPT_THEN(st, open_latest(f, str_c(kept), &state, err));
     if (st == CKPT_OK)
         notice_checkpoints(f, &state);
     else if (!err->file[0])

@@ -195,10 +195,9 @@ static ckpt_status decode_slice(void *user, source *stored, spool *to, ckpt_erro
         st = sstable_next(&b, &key, &value, &more, err);
         found = st == CKPT_OK && more && str_eq(key, slice->key);
     }
-    if (st == CKPT_OK)
-        st = found
-                 ? put_slice(slice, value, to, err)
-                 : fail(err, CKPT_ETRUNCATED, b.at, "{=the values} of a slice are {missing} from the table");
+    CKPT_THEN(st, found ? put_slice(slice, value, to, err)
+                        : fail(err, CKPT_ETRUNCATED, b.at,
+                               "{=the values} of a slice are {missing} from the table"));
     sstable_unload(&b);
     return st;
 }
@@ -311,8 +310,7 @@ static ckpt_status add_listed_tensors(struct saver *saver, const struct sstable 
     cursor value;
     bool more;
     ckpt_status st = sstable_load(sstable, 0, &b, saver->err);
-    if (st == CKPT_OK)
-        st = sstable_next(&b, &key, &value, &more, saver->err);
+    CKPT_THEN(st, sstable_next(&b, &key, &value, &more, saver->err));
     if (st == CKPT_OK && (!more || key.len))
         st = fail(saver->err, CKPT_EFORMAT, b.at, "a table {without} {=a list of its tensors}");
     if (st == CKPT_OK) {
@@ -372,8 +370,7 @@ static ckpt_status add_numbers(struct saver *saver, struct saved_tensor *tensor,
     added->pieces = p;
     added->npieces = tensor->nslices;
     added->checks_itself = true;
-    if (st == CKPT_OK)
-        st = kit_add_tensor(&saver->k, added);
+    CKPT_THEN(st, kit_add_tensor(&saver->k, added));
     for (size_t i = 0; p && i < made; i++)
         source_unref(p[i].src);
     return st;
@@ -385,9 +382,8 @@ static ckpt_status add_tensors(struct saver *saver)
         struct saved_tensor *tensor = &saver->tensors[i];
         struct kit_tensor t = {.name = tensor->name, .described_at = tensor->described_at};
         ckpt_status st = tf_describe(saver->f, tensor->type, &tensor->shape, &t, saver->err);
-        if (st == CKPT_OK)
-            st = tensor->type->number == TF_STRING ? add_strings(saver, tensor, &t)
-                                                   : add_numbers(saver, tensor, &t);
+        CKPT_THEN(st, tensor->type->number == TF_STRING ? add_strings(saver, tensor, &t)
+                                                        : add_numbers(saver, tensor, &t));
         CKPT_TRY(st == CKPT_OK ? st : kit_add_faulty(&saver->k, &t, st));
     }
     return CKPT_OK;

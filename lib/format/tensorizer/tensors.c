@@ -148,8 +148,7 @@ static ckpt_status join_path(struct tensorizer *tensorizer, ckpt_str path, uint6
         if (st == CKPT_OK)
             buf_put_str(&b, j.str);
     }
-    if (st == CKPT_OK)
-        st = json_expect(&j, JSON_END, "a path", "one array");
+    CKPT_THEN(st, json_expect(&j, JSON_END, "a path", "one array"));
     *out = arena_str(tensorizer->f->a, buf_view(&b));
     bool ok = buf_ok(&b) && out->ptr;
     buf_free(&b);

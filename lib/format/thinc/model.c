@@ -142,8 +142,7 @@ static ckpt_status add_array(struct thinc *thinc, size_t index, ckpt_str name)
                          ? read_dtype(thinc, type, &out)
                          : fail(thinc->err, CKPT_EFORMAT, thinc->values[index].at,
                                 "{no array} with {=type, shape and data}");
-    if (st == CKPT_OK)
-        st = read_shape(thinc, shape, &out);
+    CKPT_THEN(st, read_shape(thinc, shape, &out));
     if (st != CKPT_OK)
         return kit_add_faulty(&thinc->k, &out, st);
     out.src_offset = thinc->values[data].data;
@@ -228,10 +227,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct thinc t = {.f = f, .err = err};
     f->producer = STR_LIT("thinc");
     ckpt_status st = msgpack_read(f->src, collect, &t, err);
-    if (st == CKPT_OK)
-        st = kit_begin(&t.k, f, value_new(f->a, CKPT_V_DICT, 0), err);
-    if (st == CKPT_OK)
-        st = kit_end(&t.k, read_nodes(&t));
+    CKPT_THEN(st, kit_begin(&t.k, f, value_new(f->a, CKPT_V_DICT, 0), err));
+    CKPT_THEN(st, kit_end(&t.k, read_nodes(&t)));
     free(t.values);
     return position_if_failed(st, CKPT_NO_OFFSET, STR_LIT("MessagePack"), err);
 }

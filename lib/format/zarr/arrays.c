@@ -240,8 +240,7 @@ static ckpt_status assemble(struct zarr_arrays *arrays, const struct zarr_source
     *array = (struct assembly){.f = arrays->f, .err = arrays->err, .cache = arrays->cache, .from = from};
     array->a = arena_new(UINT64_MAX);
     ckpt_status st = array->a ? read_metadata(array) : fail_memory(arrays->err);
-    if (st == CKPT_OK)
-        st = make_source(array, out, at);
+    CKPT_THEN(st, make_source(array, out, at));
     source_unref(array->decoded);
     for (size_t i = 0; i < array->nheld; i++)
         source_unref(array->held_sources[i]);
@@ -302,8 +301,7 @@ ckpt_status zarr_add_array(struct zarr_arrays *arrays, const struct zarr_source 
     s.dtype = (uint8_t)array.meta.dtype;
     s.swap_width = get_swap_unit(&array.meta);
     s.pieces_have_crcs = s.checks_itself = zarr_has_checksums(&array.meta.encoding);
-    if (st == CKPT_OK)
-        st = table_add_storage(&arrays->f->table, &s, &t->storage, arrays->err);
+    CKPT_THEN(st, table_add_storage(&arrays->f->table, &s, &t->storage, arrays->err));
     return sharded_storage_accept_fault(arrays->f, from->name, t->dtype, st, &t->storage, arrays->err);
 }
 
@@ -318,8 +316,7 @@ ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size
     CKPT_TRY_ALLOC(shape, arrays->err);
     *shape = storage.nbytes;
     *t = (struct joined_tensor){.dtype = CKPT_DT_U8, .ndim = 1, .shape = shape, .storage = CKPT_NO_STORAGE};
-    if (st == CKPT_OK)
-        st = table_add_storage(&arrays->f->table, &storage, &t->storage, arrays->err);
+    CKPT_THEN(st, table_add_storage(&arrays->f->table, &storage, &t->storage, arrays->err));
     return sharded_storage_accept_fault(arrays->f, storage.key, CKPT_DT_U8, st, &t->storage, arrays->err);
 }
 

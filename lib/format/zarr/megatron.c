@@ -134,8 +134,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct megatron_zarr m = {.store = {.f = f, .err = err, .folder = {"", 0}, .trusted = METADATA}};
     ckpt_status st = zarr_arrays_begin(&m.arrays, f, err);
-    if (st == CKPT_OK)
-        st = read_all(&m);
+    CKPT_THEN(st, read_all(&m));
     store_close(&m.store);
     zarr_arrays_end(&m.arrays);
     return st;

@@ -390,8 +390,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     f->folder = f->path;
     CKPT_TRY(check_finished(f, err));
     ckpt_status st = zarr_arrays_begin(&orbax.arrays, f, err);
-    if (st == CKPT_OK)
-        st = nested_begin(&orbax.tree, f->a, 0) ? read_all(&orbax) : fail_memory(err);
+    CKPT_THEN(st, nested_begin(&orbax.tree, f->a, 0) ? read_all(&orbax) : fail_memory(err));
     nested_end(&orbax.tree);
     zarr_arrays_end(&orbax.arrays);
     return st;

@@ -222,10 +222,8 @@ static ckpt_status read_folder(ckpt_file *f, bool is_ocdbt, ckpt_error *err)
     z.root = value_new(f->a, CKPT_V_DICT, 0);
     z.names = map_new(64);
     ckpt_status st = zarr_arrays_begin(&z.arrays, f, err);
-    if (st == CKPT_OK)
-        st = read_nodes(&z, is_ocdbt);
-    if (st == CKPT_OK)
-        st = zarr_arrays_make_graph(&z.arrays, z.root);
+    CKPT_THEN(st, read_nodes(&z, is_ocdbt));
+    CKPT_THEN(st, zarr_arrays_make_graph(&z.arrays, z.root));
     store_close(&z.store);
     zarr_arrays_end(&z.arrays);
     map_free(z.names);
