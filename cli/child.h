@@ -1,6 +1,5 @@
 /* child.h - runs a task in a child process. */
-#ifndef CLI_CHILD_H
-#define CLI_CHILD_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -13,5 +12,3 @@ int child_wait(pid_t child);
 /* child_limit_cpu - limits the processor time of the calling process to SECONDS, after which SIGXCPU ends it.
  * Returns the limit, which is lower if there was a lower one before. */
 unsigned long child_limit_cpu(unsigned long seconds);
-
-#endif

@@ -8,8 +8,7 @@
  *   records.h  lines of fields for --tsv and --csv
  *   json.h     JSON objects, printed as a line or row by row
  *   edit.h     opens a file, plans changes and writes the output */
-#ifndef CLI_CMD_H
-#define CLI_CMD_H
+#pragma once
 
 #include "ckpt.h"
 #include "opt.h"
@@ -41,5 +40,3 @@ extern const struct cmd *const cmd_list[];
 const struct cmd *cmd_find(const char *name);
 /* cmd_overview - prints the text of `ckpt --help`. */
 void cmd_overview(FILE *stream);
-
-#endif

@@ -1,6 +1,5 @@
 /* diff.h - the result of a comparison, and how it is printed. */
-#ifndef CLI_DIFF_H
-#define CLI_DIFF_H
+#pragma once
 
 #include "records.h"
 
@@ -74,5 +73,3 @@ enum style diff_style(ckpt_diff_what what);
  * text_markdown_name - adds NAME, escaped as by text_name, as such code. */
 void text_markdown_code(struct text *out, const struct text *code);
 void text_markdown_name(struct text *out, ckpt_str name);
-
-#endif

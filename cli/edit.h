@@ -1,6 +1,5 @@
 /* edit.h - what the commands that write have in common: open, plan, write, report. */
-#ifndef CLI_EDIT_H
-#define CLI_EDIT_H
+#pragma once
 
 #include "cmd.h"
 #include "json.h"
@@ -93,5 +92,3 @@ void edit_aliases_json(const ckpt_plan *p, json *parent);
 /* renames_print - prints "module. -> (nothing)   161 of 161 tensors, 53 _metadata entries", a line for each
  * kind of change in P. PREFIX: the prefix that P adds or removes; NULL if it changes names otherwise. */
 void renames_print(const ckpt_plan *p, const char *prefix, FILE *stream);
-
-#endif

@@ -1,7 +1,6 @@
 /* files.h - runs a command on each of its operands, with -r on the files below folders. With several files, a
  * terminal shows headings; in other output each line begins with the file's name, as grep's lines do. */
-#ifndef CLI_FILES_H
-#define CLI_FILES_H
+#pragma once
 
 #include "cmd.h"
 
@@ -57,5 +56,3 @@ void walk_folder(struct folder_walk *walk, const char *path);
 bool is_folder(const char *path);
 /* print_skipped - prints a notice of what WALK skipped below PATH. */
 void print_skipped(const struct folder_walk *walk, const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* find.h - finds a tensor or value by a name such as "state_dict.fc.weight". The metadata of a safetensors
  * header or a shard index are values below "__metadata__". */
-#ifndef CLI_FIND_H
-#define CLI_FIND_H
+#pragma once
 
 #include "json.h"
 #include "text.h"
@@ -40,5 +39,3 @@ bool next_value(const ckpt_file *f, size_t *index, ckpt_leaf *out);
 const ckpt_value *metadata_find(const ckpt_file *f, ckpt_str name);
 /* metadata_json - adds a list of all pairs, ties included, as "metadata". */
 void metadata_json(json *parent, const ckpt_file *f);
-
-#endif

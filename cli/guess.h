@@ -1,6 +1,5 @@
 /* guess.h - suggests a command, option, value or file for one that is mistyped or is another tool's. */
-#ifndef CLI_GUESS_H
-#define CLI_GUESS_H
+#pragma once
 
 #include "cmd.h"
 
@@ -19,5 +18,3 @@ bool guess_file(const char *path, char *hint, size_t cap);
 /* guess_option_value - returns the value of --OPTION that was probably meant by VALUE (VALUE itself if
  * it is one), or NULL. */
 const char *guess_option_value(const char *option, const char *value);
-
-#endif

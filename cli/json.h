@@ -5,8 +5,7 @@
  * U+FFFD, and a second key KEY_hex holds the exact bytes. Control characters are written \uXXXX. Integers
  * are exact whatever their size. Floats are the shortest text that reads back equal; NaN and the infinities
  * are the strings "NaN", "Infinity", "-Infinity". */
-#ifndef CLI_JSON_H
-#define CLI_JSON_H
+#pragma once
 
 #include <stdio.h>
 
@@ -69,5 +68,3 @@ bool json_merge_rows(bool child_has_rows);
 void json_end_rows(json *tail, FILE *stream); /* TAIL may be NULL */
 /* json_print_head - prints the members of HEAD and `"KEY":`; the caller prints the value and "}". */
 void json_print_head(json *head, const char *key, FILE *stream);
-
-#endif

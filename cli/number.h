@@ -1,6 +1,5 @@
 /* number.h - decodes the bytes of an element into a number, and formats numbers. */
-#ifndef CLI_NUMBER_H
-#define CLI_NUMBER_H
+#pragma once
 
 #include "ckpt.h"
 
@@ -39,5 +38,3 @@ const char *number_json(const struct number *number, char out[NUMBER_TEXT_SIZE])
 /* real_text, real_json - write the shortest text that reads back as NUMBER, or as (float)NUMBER if SINGLE. */
 const char *real_text(double number, bool single, char out[NUMBER_TEXT_SIZE]);
 const char *real_json(double number, bool single, char out[NUMBER_TEXT_SIZE]);
-
-#endif

@@ -1,7 +1,6 @@
 /* opt.h - the table of options of a command, from which parsing, usage, help and shell completion are made.
  * As in GNU's tools, options may follow operands, "--" ends the options, and "-" is an operand. */
-#ifndef CLI_OPT_H
-#define CLI_OPT_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -62,4 +61,3 @@ void opt_usage(const struct cmd *cmd, FILE *stream);
 void opt_help(const struct opt *option, struct text *out);
 /* opt_choice - copies word INDEX of WORDS, such as "a|b|c", to OUT; false if there are fewer words. */
 bool opt_choice(const char *words, size_t index, char *out, size_t cap);
-#endif

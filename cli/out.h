@@ -1,6 +1,5 @@
 /* out.h - output: results go to stdout; errors, notices and progress to stderr. */
-#ifndef CLI_OUT_H
-#define CLI_OUT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -174,5 +173,3 @@ void text_totals(struct text *text, const struct totals *sum, const char *betwee
 void table_sum_cells(struct table *table, const struct totals *sum);
 /* tensor_at - returns the tensor of ROW, which exists. */
 ckpt_tensor tensor_at(const ckpt_file *f, uint32_t row);
-
-#endif

@@ -1,7 +1,6 @@
 /* outputs.h - where the outputs of a command that writes go, by --output and --to: the format that they
  * select, and the names of outputs in a folder. */
-#ifndef CLI_OUTPUTS_H
-#define CLI_OUTPUTS_H
+#pragma once
 
 #include "edit.h"
 
@@ -30,5 +29,3 @@ void output_place(const ckpt_file *f, const char *input, const char *own_format,
  * that none replaces a file of another input; prints what is wrong and returns false if not. KEEPS_FOLDERS:
  * the output of an input that is a folder is one without --to. */
 bool output_check_each(int count, char **inputs, bool keeps_folders);
-
-#endif

@@ -1,7 +1,6 @@
 /* preview.h - prints the numbers of a tensor, or of a slice of it such as "[0:2, -1, ::3]". A slice follows
  * Python's rules, with negative indexes and steps, but has neither an ellipsis nor new axes. */
-#ifndef CLI_PREVIEW_H
-#define CLI_PREVIEW_H
+#pragma once
 
 #include "text.h"
 
@@ -39,5 +38,3 @@ const uint64_t *preview_shape(const ckpt_tensor *tensor, uint32_t *ndim);
 ckpt_status preview_text(const struct preview *preview, ckpt_error *err);
 /* preview_json - prints all elements as nested arrays. */
 ckpt_status preview_json(const struct preview *preview, ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* print.h - prints text for people in characters that the locale has: where its charset is not UTF-8, in
  * ASCII. Every text for people is printed by these functions or by those of out.h, which call them. */
-#ifndef CLI_PRINT_H
-#define CLI_PRINT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -36,5 +35,3 @@ void put_bytes(FILE *stream, const char *text, size_t nbytes);
 void print_text(FILE *stream, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* put_line - prints TEXT and a newline to stdout. */
 void put_line(const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* progress.h - prints a progress line on stderr: only on a terminal, after half a second, at most ten times a
  * second. SIGUSR1 prints the line once, terminal or not. */
-#ifndef CLI_PROGRESS_H
-#define CLI_PROGRESS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ int progress_step(void *user, uint64_t done, uint64_t total);
 double progress_seconds(void);    /* since progress_begin */
 void progress_request_line(void); /* async-signal-safe: the next progress_step prints a line */
 void progress_wipe(void);         /* async-signal-safe: removes the line */
-
-#endif

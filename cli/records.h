@@ -1,8 +1,7 @@
 /* records.h - output for scripts and spreadsheets: a line for each record. With --tsv, tabs separate its
  * fields, with --csv commas, as RFC 4180 describes. Names are escaped as elsewhere, so a field holds neither
  * a tab nor a newline. */
-#ifndef CLI_RECORDS_H
-#define CLI_RECORDS_H
+#pragma once
 
 #include "out.h"
 
@@ -43,5 +42,3 @@ void record_free(struct record *record);
 /* records_header - with --header, prints the COUNT TITLES once, before the first record of the run. The first
  * column is "file" if the records begin with the name of their file. */
 void records_header(const char *const *titles, size_t count);
-
-#endif

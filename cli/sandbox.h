@@ -1,6 +1,5 @@
 /* sandbox.h - makes this process give up all rights but to read and write the files that it has open. */
-#ifndef CLI_SANDBOX_H
-#define CLI_SANDBOX_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -10,5 +9,3 @@
 bool sandbox_enter(void);
 /* sandbox_self_test - tries what must be refused and prints the results. Returns true if all was refused. */
 bool sandbox_self_test(void);
-
-#endif

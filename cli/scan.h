@@ -1,6 +1,5 @@
 /* scan.h - the three reports of `ckpt scan`: text, JSON and SARIF. */
-#ifndef CLI_SCAN_H
-#define CLI_SCAN_H
+#pragma once
 
 #include "cmd.h"
 
@@ -40,5 +39,3 @@ const char *scan_verdict_name(int verdict);
 void scan_print_summary(const uint64_t files[SCAN_VERDICTS], uint64_t nmissing);
 extern bool scan_sha256;    /* the option --sha256 */
 extern bool scan_all_calls; /* the option --all: the text report has calls to harmless names, too */
-
-#endif

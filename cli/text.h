@@ -1,7 +1,6 @@
 /* text.h - text that grows, and functions that add numbers and names to it. If memory runs out, the program
  * ends with exit code 2. */
-#ifndef CLI_TEXT_H
-#define CLI_TEXT_H
+#pragma once
 
 #include <stdarg.h>
 
@@ -87,5 +86,3 @@ size_t text_len_fitting(const char *text, size_t nbytes, size_t width);
 ckpt_str str_of(const char *text);
 bool str_is_equal(ckpt_str left, ckpt_str right);
 bool str_begins(ckpt_str text, ckpt_str start);
-
-#endif

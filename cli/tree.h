@@ -1,7 +1,6 @@
 /* tree.h - prints tensors as a tree, whose levels are the components of their names, or sums up the nodes at
  * one level of that tree. */
-#ifndef CLI_TREE_H
-#define CLI_TREE_H
+#pragma once
 
 #include "out.h"
 
@@ -20,5 +19,3 @@ struct tree_group *tree_groups(const ckpt_file *f, uint32_t *rows, size_t count,
                                size_t *ngroups);
 /* tree_sort_groups - sorts COUNT groups by bytes, the largest first. */
 void tree_sort_groups(struct tree_group *groups, size_t count);
-
-#endif

@@ -1,7 +1,6 @@
 /* buf.h - a byte buffer that grows up to a fixed maximum. The first failure (out of memory, or the maximum)
  * latches: later calls do nothing and buf_ok() is false. */
-#ifndef BASE_BUF_H
-#define BASE_BUF_H
+#pragma once
 
 #include "base/str.h"
 
@@ -36,5 +35,3 @@ void buf_u32le(buf *out, uint32_t number);
 void buf_u64le(buf *out, uint64_t number);
 /* buf_view - returns the content, valid until the next change. */
 ckpt_str buf_view(const buf *out);
-
-#endif

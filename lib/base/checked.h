@@ -1,8 +1,7 @@
 /* checked.h - arithmetic on numbers that come from a file. On overflow, a function with OUT returns false
  * and leaves *OUT alone. In the builds with sanitizers, every other sum, difference or product of unsigned
  * numbers in lib that wraps ends the program, except in functions with MODULO. */
-#ifndef BASE_CHECKED_H
-#define BASE_CHECKED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,5 +73,3 @@ static inline bool range_within(uint64_t offset, uint64_t length, uint64_t total
 {
     return offset <= total && length <= total - offset;
 }
-
-#endif

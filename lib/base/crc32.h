@@ -1,6 +1,5 @@
 /* crc32.h - CRC-32 as zip uses it (polynomial 0xEDB88320), and CRC-32C (0x82F63B78) as TensorFlow does. */
-#ifndef BASE_CRC32_H
-#define BASE_CRC32_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ uint32_t crc_combine(enum crc_kind kind, uint32_t first_crc, uint32_t second_crc
 const char *crc_name(enum crc_kind kind); /* "CRC-32", "CRC-32C" */
 /* crc32c_by_table - returns CRC-32C without special instructions; crc_update is tested against it. */
 uint32_t crc32c_by_table(uint32_t crc, const void *bytes, size_t nbytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* error.h - fills in a ckpt_error. Every text argument that may come from a file is escaped here, so that
  * no caller can forget it. */
-#ifndef BASE_ERROR_H
-#define BASE_ERROR_H
+#pragma once
 
 #include <stdarg.h>
 
@@ -94,5 +93,3 @@ ckpt_status name_file_if_failed(ckpt_status st, const char *path, ckpt_error *er
  * any. It would lose bytes of data: ARENA_CONCAT and buf_put_str keep them (tests/lint/message_text.sh). */
 #define STR_ARG(s) str_arg_length((s).len), (s).ptr
 static inline int str_arg_length(size_t count) { return count > 200 ? 200 : (int)count; }
-
-#endif

@@ -1,7 +1,6 @@
 /* library.h - functions of shared libraries that are loaded when they are first needed. To link these
  * libraries would double the time that every command takes to start. */
-#ifndef BASE_LIBRARY_H
-#define BASE_LIBRARY_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -67,6 +66,4 @@ static inline bool library_is_missing(const ckpt_error *err)
 #define LIBRARY_NOTE_TEXT(soname, priority) "[{\"soname\":[\"" soname "\"],\"priority\":\"" priority "\"}]"
 #else
 #define LIBRARY_NOTE(name, soname, priority)
-#endif
-
 #endif

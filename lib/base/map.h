@@ -1,7 +1,6 @@
 /* map.h - a hash table from texts, or from 64-bit numbers or pointers, to 32-bit numbers. Its hash has a
  * random seed, and its keys cannot be listed. */
-#ifndef BASE_MAP_H
-#define BASE_MAP_H
+#pragma once
 
 #include "base/str.h"
 
@@ -30,5 +29,3 @@ bool map_set_num(map *index, uint64_t key, uint32_t value);
 size_t map_count(const map *index);
 
 static inline uint64_t ptr_key(const void *data) { return (uint64_t)(uintptr_t)data; }
-
-#endif

@@ -1,6 +1,5 @@
 /* notice.h - notices: texts that a report shows although nothing failed. */
-#ifndef BASE_NOTICE_H
-#define BASE_NOTICE_H
+#pragma once
 
 #include <stdarg.h>
 
@@ -19,5 +18,3 @@ void notices_add(void *list, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void notices_add_v(struct notices *list, const char *fmt, va_list ap);
 /* notices_at - returns text number INDEX; NULL after the last. */
 const char *notices_at(const struct notices *list, size_t index);
-
-#endif

@@ -3,8 +3,7 @@
  * is a code point of UTF-8, or a byte that is none; classes such as [:alpha:] and (?i) know ASCII alone.
  * References to groups in an expression are refused, because nothing matches them in linear time, and so are
  * Python's .*? and .*+, which in POSIX mean something else. */
-#ifndef BASE_REGEXP_H
-#define BASE_REGEXP_H
+#pragma once
 
 #include "base/error.h"
 #include "base/str.h"
@@ -33,5 +32,3 @@ void regexp_begin(regexp *re, ckpt_str text);
  * the first alternative counts. CKPT_ELIMIT: the work since regexp_begin() exceeds its limit. */
 ckpt_status regexp_find(regexp *re, ckpt_str text, size_t from, struct regexp_group groups[REGEXP_GROUPS],
                         ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* sized.h - copies structs of the public interface that begin with struct_size. In a program that was built
  * with an earlier or later version of the library, they are shorter or longer than here. */
-#ifndef BASE_SIZED_H
-#define BASE_SIZED_H
+#pragma once
 
 #include "base/error.h"
 
@@ -16,5 +15,3 @@ ckpt_status sized_struct_copy_in(const void *given, void *own, size_t size, ckpt
  * bytes as OUT has. If OUT is longer, zeroes its other bytes. The struct_size of OUT stays. */
 void sized_struct_copy_out(void *out, const void *own, size_t size);
 uint32_t sized_struct_size(const void *given);
-
-#endif

@@ -1,6 +1,5 @@
 /* store.h - stores numbers as little-endian bytes; the width is that of the parameter. */
-#ifndef BASE_STORE_H
-#define BASE_STORE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ static inline void store_u64le(unsigned char *bytes, uint64_t number)
     store_u32le(bytes, (uint32_t)number);
     store_u32le(bytes + 4, (uint32_t)(number >> 32));
 }
-
-#endif

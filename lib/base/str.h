@@ -1,6 +1,5 @@
 /* str.h - ckpt_str: text with a length, which need not end in NUL. */
-#ifndef BASE_STR_H
-#define BASE_STR_H
+#pragma once
 
 #include <string.h>
 
@@ -99,5 +98,3 @@ ckpt_str format_number(uint64_t number, char out[STR_NUMBER_MAX]);
 /* str_uint - parses TEXT, which must be decimal digits only. False: it is not a number, or it does not
  * fit. */
 bool str_uint(ckpt_str text, uint64_t *out);
-
-#endif

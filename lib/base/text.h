@@ -1,6 +1,5 @@
 /* text.h - escapes text from files so that it is safe to show, and quotes words for shell commands. */
-#ifndef BASE_TEXT_H
-#define BASE_TEXT_H
+#pragma once
 
 #include "base/str.h"
 
@@ -89,5 +88,3 @@ const char *shell_path(const char *path, char out[SHELL_WORD_MAX]);
 /* shell_glob - returns NAME, the name of a tensor, as shell_word does, for an option that takes globs.
  * Returns "NAME" if the name has wildcards. */
 const char *shell_glob(ckpt_str name, char out[SHELL_WORD_MAX]);
-
-#endif

@@ -1,6 +1,5 @@
 /* utf8.h - decodes UTF-8 strictly, or with the surrogates that Python's pickle allows. */
-#ifndef BASE_UTF8_H
-#define BASE_UTF8_H
+#pragma once
 
 #include "base/str.h"
 
@@ -25,5 +24,3 @@ bool utf8_unsafe(uint32_t cp);
 /* utf8_find_control - returns true if TEXT has a control character (C0, C1, DEL) or one that changes the
  * direction or lines of text, and sets *CP to the first. Bytes that are not UTF-8 are none. */
 bool utf8_find_control(ckpt_str text, uint32_t *cp);
-
-#endif

@@ -1,7 +1,6 @@
 /* bit_reader.h - reads numbers of any width from bits in memory, of which the highest of each byte is the
  * first, as filters of HDF5 store them. */
-#ifndef CODEC_BIT_READER_H
-#define CODEC_BIT_READER_H
+#pragma once
 
 #include "base/cursor.h"
 
@@ -70,5 +69,3 @@ static inline uint64_t bits_take_unary(struct bit_reader *bit_reader)
     bits_drop(bit_reader, n + 1);
     return zeros + n;
 }
-
-#endif

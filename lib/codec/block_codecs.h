@@ -1,7 +1,6 @@
 /* block_codecs.h - decoders of small blocks of compressed bytes, as Blosc and the filters of HDF5 store them.
  * A block does not have its decoded size, which the caller knows. */
-#ifndef CODEC_BLOCK_CODECS_H
-#define CODEC_BLOCK_CODECS_H
+#pragma once
 
 #include "base/cursor.h"
 #include "base/error.h"
@@ -21,5 +20,3 @@ void block_unshuffle_bytes(const unsigned char *in, size_t nbytes, size_t width,
 /* block_unshuffle_bits - does the same for bits: IN has bit 0 of byte 0 of all elements, bit 1 of all …
  * Each of its bytes has a bit of eight elements, that of the first one lowest. NBYTES is a multiple of 8. */
 void block_unshuffle_bits(const unsigned char *in, size_t nbytes, size_t width, unsigned char *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* flatbuffer.h - reads tables of a FlatBuffer (flatbuffers.dev, internals) at their offsets, without loading
  * the file. Every read and every vector is checked against the size of the file. */
-#ifndef CODEC_FLATBUFFER_H
-#define CODEC_FLATBUFFER_H
+#pragma once
 
 #include "io/window.h"
 
@@ -53,5 +52,3 @@ ckpt_status flatbuffer_read_item_text(struct flatbuffer *flatbuffer, const struc
 /* flatbuffer_read_text - sets *OUT to the text in field FIELD of TABLE; empty if it is absent. */
 ckpt_status flatbuffer_read_text(struct flatbuffer *flatbuffer, const struct flatbuffer_table *table,
                                  uint32_t field, ckpt_str *out);
-
-#endif

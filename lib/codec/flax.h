@@ -1,8 +1,7 @@
 /* flax.h - reads and writes the values, except maps and lists, that Flax (flax/serialization.py) keeps in
  * MessagePack. Arrays, NumPy scalars and complex numbers are extensions. Values that are neither arrays nor
  * NumPy scalars become nodes of the value graph. */
-#ifndef CODEC_FLAX_H
-#define CODEC_FLAX_H
+#pragma once
 
 #include "codec/msgpack.h"
 #include "codec/npy.h"
@@ -51,5 +50,3 @@ bool flax_size(const uint64_t *shape, uint32_t ndim, uint64_t element_size, uint
  * is an extension, or a map whose first key is a text, a small number or a float. If PATH ends in .msgpack, a
  * single byte is recognized, too: an empty map or a small number. */
 bool flax_is_recognized(const char *path, const unsigned char *head, size_t nbytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* gguf.h - reads and writes the key-value pairs and tensor infos of GGUF files, in the order of the file. */
-#ifndef CODEC_GGUF_H
-#define CODEC_GGUF_H
+#pragma once
 
 #include "base/buf.h"
 #include "core/value.h"
@@ -118,5 +117,3 @@ bool gguf_round_up(uint64_t *count, uint64_t alignment);
 /* gguf_put_tensor - appends the tensor info of TENSOR under NAME with DTYPE, which ggml must have.
  * OFFSET is the distance of its data from the beginning of all data. */
 void gguf_put_tensor(buf *out, ckpt_str name, const ckpt_tensor *tensor, ckpt_dtype dtype, uint64_t offset);
-
-#endif

@@ -1,7 +1,6 @@
 /* hdf5.h - reads HDF5 files: visits their groups and data sets, and decodes chunks. Supports what Keras
  * and h5py write of HDF5, and names in its errors what it does not support. Opens no other file. */
-#ifndef CODEC_HDF5_H
-#define CODEC_HDF5_H
+#pragma once
 
 #include "core/value.h"
 #include "io/block_cache.h"
@@ -124,5 +123,3 @@ uint64_t hdf5_get_number(const struct hdf5_type *type, const unsigned char *byte
 /* hdf5_numbers - returns a source of NBYTES bytes of little-endian numbers. Reading it converts those that
  * are stored in FROM from OFFSET on; TYPE is their struct hdf5_type. NULL: no memory. */
 source *hdf5_numbers(source *from, uint64_t offset, uint64_t nbytes, const void *type);
-
-#endif

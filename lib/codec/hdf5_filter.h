@@ -1,6 +1,5 @@
 /* hdf5_filter.h - what the files that undo filters of HDF5 share. */
-#ifndef CODEC_HDF5_FILTER_H
-#define CODEC_HDF5_FILTER_H
+#pragma once
 
 #include "base/cursor.h"
 #include "codec/hdf5.h"
@@ -29,5 +28,3 @@ ckpt_status hdf5_undo_szip(const struct hdf5_filter *filter, const struct hdf5_i
 /* hdf5_undo_nbit - does the same for the filter nbit. */
 ckpt_status hdf5_undo_nbit(const struct hdf5_filter *filter, const struct hdf5_input *in, cursor input,
                            uint64_t max_bytes, spool *to, ckpt_error *err);
-
-#endif

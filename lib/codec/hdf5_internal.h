@@ -1,7 +1,6 @@
 /* hdf5_internal.h - what the source files of the HDF5 reader share: reading structures within a budget,
  * object headers, heaps. */
-#ifndef CODEC_HDF5_INTERNAL_H
-#define CODEC_HDF5_INTERNAL_H
+#pragma once
 
 #include "base/cursor.h"
 #include "codec/hdf5.h"
@@ -223,5 +222,3 @@ struct hdf5_chunk hdf5_read_chunk_entry(const struct hdf5_chunk_list *list, curs
 /* hdf5_read_numbered_chunks - reads the chunks by an index that is a single chunk, implicit or an array: they
  * have no offsets, but numbers. */
 ckpt_status hdf5_read_numbered_chunks(struct hdf5_chunk_list *list);
-
-#endif

@@ -1,6 +1,5 @@
 /* inflate.h - inflates DEFLATE data, raw or wrapped as zlib or gzip, and writes raw DEFLATE. */
-#ifndef CODEC_INFLATE_H
-#define CODEC_INFLATE_H
+#pragma once
 
 #include "io/sink.h"
 #include "io/spool.h"
@@ -36,5 +35,3 @@ ckpt_status inflate_measure(source *src, uint64_t off, uint64_t nbytes, uint64_t
 /* deflate_written - reads back the NBYTES bytes that were written to FROM at AT, and appends them to OUT as
  * raw DEFLATE. */
 ckpt_status deflate_written(sink *from, uint64_t at, uint64_t nbytes, sink *out, ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* json_scan.h - a strict pull scanner for untrusted JSON (RFC 8259, UTF-8): returns events, builds no
  * tree, does not recurse, keeps integers exact. It does not check for duplicate keys. */
-#ifndef CODEC_JSON_SCAN_H
-#define CODEC_JSON_SCAN_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -89,5 +88,3 @@ void json_quote_ascii(buf *out, ckpt_str name);
  * None. TEXT must live as long as A. The offset of a node is TEXT_OFFSET plus its position in TEXT. Equal
  * keys of one object are all kept. Refuses what json_scan refuses. */
 ckpt_status json_read_value(ckpt_str text, uint64_t text_offset, arena *a, ckpt_value **out, ckpt_error *err);
-
-#endif

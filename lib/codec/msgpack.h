@@ -1,6 +1,5 @@
 /* msgpack.h - reads and writes the values of MessagePack one after the other. */
-#ifndef CODEC_MSGPACK_H
-#define CODEC_MSGPACK_H
+#pragma once
 
 #include "base/buf.h"
 #include "io/source.h"
@@ -49,5 +48,3 @@ void msgpack_put_int(buf *out, int64_t count);
 void msgpack_put_float(buf *out, double number);
 void msgpack_put_nil(buf *out);
 void msgpack_put_bool(buf *out, bool on);
-
-#endif

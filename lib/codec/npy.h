@@ -1,6 +1,5 @@
 /* npy.h - reads the headers of NumPy's .npy files, and Python literals, of which such a header is one. */
-#ifndef CODEC_NPY_H
-#define CODEC_NPY_H
+#pragma once
 
 #include "core/numpy.h"
 
@@ -46,5 +45,3 @@ ckpt_status npy_read_array(source *src, uint64_t offset, arena *a, struct npy_ar
  * False and None. TEXT is UTF-8. OFFSET is where TEXT is in the file, for errors. CKPT_EFORMAT: TEXT is
  * anything else, even if Python could evaluate it. */
 ckpt_status literal_read(arena *a, ckpt_str text, uint64_t offset, ckpt_value **out, ckpt_error *err);
-
-#endif

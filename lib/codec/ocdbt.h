@@ -1,6 +1,5 @@
 /* ocdbt.h - reads OCDBT, the key-value database in a folder that TensorStore defines and Orbax writes. */
-#ifndef CODEC_OCDBT_H
-#define CODEC_OCDBT_H
+#pragma once
 
 #include "base/map.h"
 #include "io/source.h"
@@ -60,5 +59,3 @@ void ocdbt_free(struct ocdbt *ocdbt);
 /* ocdbt_open_file - sets *OUT to the source of file number FILE of OCDBT, without a reference for the
  * caller. */
 ckpt_status ocdbt_open_file(struct ocdbt *ocdbt, uint32_t file, source **out, ckpt_error *err);
-
-#endif

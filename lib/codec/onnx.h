@@ -1,6 +1,5 @@
 /* onnx.h - reads the tensors of an ONNX model in the order of the file, and the fields of the model. */
-#ifndef CODEC_ONNX_H
-#define CODEC_ONNX_H
+#pragma once
 
 #include "core/dtype.h"
 #include "io/source.h"
@@ -74,5 +73,3 @@ struct onnx {
 
 /* onnx_read - reads all of ONNX->src but the values of tensors; allocates texts from ONNX->a. */
 ckpt_status onnx_read(struct onnx *onnx, ckpt_error *err);
-
-#endif

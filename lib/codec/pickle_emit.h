@@ -4,8 +4,7 @@
  * A PUT is needed only if a GET follows, which is not known when the value is written. Therefore a value that
  * may be used again is recorded as a "put site". A GET gives the site of its value a memo index. At the end,
  * a PUT is inserted after the value of each site that has an index. */
-#ifndef CODEC_PICKLE_EMIT_H
-#define CODEC_PICKLE_EMIT_H
+#pragma once
 
 #include "codec/pickle_write.h"
 
@@ -63,5 +62,3 @@ void emit_span(pickle_writer *writer, enum pickle_opcode op, const struct value_
 void emit_bytes(pickle_writer *writer, const ckpt_value *value);
 /* pickle_writer_finish - writes STOP, then inserts a PUT at each site that a GET uses. */
 void pickle_writer_finish(pickle_writer *writer);
-
-#endif

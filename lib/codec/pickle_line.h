@@ -1,7 +1,6 @@
 /* pickle_line.h - decodes a line of text in a protocol 0 pickle, one byte after the other: UNICODE by the
  * raw-unicode-escape codec, STRING as Python 2's repr() wrote it. pickle_text.h decodes a line in memory. */
-#ifndef CODEC_PICKLE_LINE_H
-#define CODEC_PICKLE_LINE_H
+#pragma once
 
 #include "core/trace.h"
 #include "io/spool.h"
@@ -29,5 +28,3 @@ int pickle_line_end(struct pickle_line *line, uint32_t out[2]);
  * UNICODE in latin1; to NULL if the line is malformed or has a character above U+00FF. */
 ckpt_status pickle_line_spool(const struct trace_payload *payload, source *src, source **out,
                               ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* pickle_ops.h - the 68 opcodes of pickle. */
-#ifndef CODEC_PICKLE_OPS_H
-#define CODEC_PICKLE_OPS_H
+#pragma once
 
 #include "ckpt.h"
 
@@ -49,5 +48,3 @@ static inline bool pickle_pushes(uint8_t code, ckpt_value_type first, ckpt_value
     const struct pickle_op *op = &pickle_ops[code];
     return op->is_constant && op->type >= first && op->type <= last;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* pickle_read.h - reads a pickle, with all 68 opcodes of protocols 0 to 5, as a graph of nodes that describe
  * what loading it would create. Imports and calls nothing. */
-#ifndef CODEC_PICKLE_READ_H
-#define CODEC_PICKLE_READ_H
+#pragma once
 
 #include "core/file.h"
 
@@ -16,5 +15,3 @@ ckpt_status pickle_read(arena *a, source *src, uint64_t pos, uint64_t end, struc
  * opcodes become numpy arrays in the graph. *NEXT is as for pickle_read. */
 ckpt_status pickle_read_joblib(arena *a, source *src, struct pickle_facts *facts, ckpt_value **root,
                                uint64_t *next, ckpt_error *err);
-
-#endif

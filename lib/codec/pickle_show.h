@@ -1,7 +1,6 @@
 /* pickle_show.h - reads values of a trace from the pickle again, to show them in a report. Limited in
  * number, depth and length. */
-#ifndef CODEC_PICKLE_SHOW_H
-#define CODEC_PICKLE_SHOW_H
+#pragma once
 
 #include "core/trace.h"
 
@@ -12,5 +11,3 @@ ckpt_status pickle_copy_text(source *src, trace_ref ref, char *out, size_t cap, 
 /* pickle_build_value - returns REF as about NODES nodes in A. Containers may be shortened or empty; a long
  * text is cut after 1005 bytes. NULL: out of memory, or SRC cannot be read; ERR is set. */
 ckpt_value *pickle_build_value(source *src, trace_ref ref, arena *a, size_t nodes, ckpt_error *err);
-
-#endif

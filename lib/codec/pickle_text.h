@@ -1,6 +1,5 @@
 /* pickle_text.h - parses the arguments that protocol 0 writes as lines of text. */
-#ifndef CODEC_PICKLE_TEXT_H
-#define CODEC_PICKLE_TEXT_H
+#pragma once
 
 #include "base/str.h"
 
@@ -26,5 +25,3 @@ bool pickle_text_float(ckpt_str line, double *out);
  * bytes that it encodes, or if UNICODE, a line of the raw-unicode-escape codec to UTF-8 (each surrogate by
  * itself). Writes the bytes to OUT, unless it is NULL; returns their number, or PICKLE_TEXT_BAD. */
 size_t pickle_text_decode(ckpt_str line, bool unicode, char *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* pickle_trace.h - follows a pickle as leniently as any loader would, and reports every import, call and
  * change that loading it would cause, in order. */
-#ifndef CODEC_PICKLE_TRACE_H
-#define CODEC_PICKLE_TRACE_H
+#pragma once
 
 #include "core/trace.h"
 
@@ -21,5 +20,3 @@ struct trace_options {
  * that were reported before it are valid. CKPT_ECANCELLED: a step returned false. */
 ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct trace_options *opts,
                          struct trace_end *out, ckpt_error *err);
-
-#endif

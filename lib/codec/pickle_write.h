@@ -1,7 +1,6 @@
 /* pickle_write.h - writes a value graph as a pickle of protocol 2 (3 if names need it), with the opcodes that
  * torch's weights_only unpickler accepts. Shared nodes stay shared, by the memo. */
-#ifndef CODEC_PICKLE_WRITE_H
-#define CODEC_PICKLE_WRITE_H
+#pragma once
 
 #include "base/buf.h"
 #include "codec/pickle_ops.h"
@@ -42,5 +41,3 @@ void pickle_put_bool(pickle_writer *writer, bool flag);
 void pickle_put_text(pickle_writer *writer, ckpt_str text);
 void pickle_put_global(pickle_writer *writer, ckpt_str module, ckpt_str name); /* names of Python 2 */
 void pickle_put_name(pickle_writer *writer, const ckpt_value *global);
-
-#endif

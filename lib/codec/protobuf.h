@@ -1,6 +1,5 @@
 /* protobuf.h - reads the fields of a protobuf message one after the other, from memory or from a file. */
-#ifndef CODEC_PROTOBUF_H
-#define CODEC_PROTOBUF_H
+#pragma once
 
 #include "base/cursor.h"
 #include "io/reader.h"
@@ -32,5 +31,3 @@ static inline ckpt_str proto_text(const struct proto_field *field)
 {
     return str_of((const char *)field->bytes.p, field->bytes.left);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* snappy.h - decodes blocks of raw Snappy data. */
-#ifndef CODEC_SNAPPY_H
-#define CODEC_SNAPPY_H
+#pragma once
 
 #include "base/cursor.h"
 #include "base/error.h"
@@ -10,5 +9,3 @@
 ckpt_status snappy_read_size(cursor in, size_t *size, ckpt_error *err);
 /* snappy_decode - decodes IN to OUT, which has room for the SIZE bytes of snappy_read_size. */
 ckpt_status snappy_decode(cursor in, unsigned char *out, size_t size, ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* sstable.h - reads the tables of LevelDB and TensorFlow: keys and values, sorted by key, in blocks with a
  * CRC-32C each. */
-#ifndef CODEC_SSTABLE_H
-#define CODEC_SSTABLE_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/cursor.h"
@@ -51,5 +50,3 @@ ckpt_status sstable_load(const struct sstable *sstable, size_t index, struct sst
 ckpt_status sstable_next(struct sstable_block *block, ckpt_str *key, cursor *value, bool *more,
                          ckpt_error *err);
 void sstable_unload(struct sstable_block *block);
-
-#endif

@@ -1,6 +1,5 @@
 /* tar.h - lists the members of an uncompressed POSIX, GNU or pax tar. */
-#ifndef CODEC_TAR_H
-#define CODEC_TAR_H
+#pragma once
 
 #include "io/source.h"
 
@@ -21,5 +20,3 @@ ckpt_status tar_list(source *src, arena *a, bool lenient, struct tar_entry **out
 /* tar_is_header - returns true if BLOCK, of TAR_BLOCK bytes, has the checksum of a member's header, as
  * Python's tarfile requires; the signature "ustar" is not needed. */
 bool tar_is_header(const unsigned char *block);
-
-#endif

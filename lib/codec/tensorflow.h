@@ -1,7 +1,6 @@
 /* tensorflow.h - what both checkpoint formats of TensorFlow store alike: shapes, slices, element types,
  * strings, the object graph. */
-#ifndef CODEC_TENSORFLOW_H
-#define CODEC_TENSORFLOW_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/cursor.h"
@@ -66,5 +65,3 @@ ckpt_status tf_strings_source(arena *a, const struct tf_bytes *tf_bytes, uint64_
 typedef ckpt_status tf_name_variable(void *user, ckpt_str key, ckpt_str variable, ckpt_error *err);
 /* tf_read_object_graph - calls CALL with USER for each variable of the TrackableObjectGraph IN. */
 ckpt_status tf_read_object_graph(cursor in, tf_name_variable *call, void *user, ckpt_error *err);
-
-#endif

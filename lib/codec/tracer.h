@@ -1,8 +1,7 @@
 /* tracer.h - the state of a trace: the frames of the stream, the stack, recently seen globals, nodes for
  * reuse. Private to the files that follow a pickle. Functions that return false or NULL have set status and
  * error. */
-#ifndef CODEC_TRACER_H
-#define CODEC_TRACER_H
+#pragma once
 
 #include "codec/pickle_trace.h"
 #include "codec/unpickler.h"
@@ -109,5 +108,3 @@ bool payload_report_line(struct tracer *tracer);
 /* joblib_skip_array - after BUILD of TARGET with STATE, skips the bytes that joblib.load reads as an array.
  * If they are a pickle of objects, follows it. */
 bool joblib_skip_array(struct tracer *tracer, trace_ref target, trace_ref state);
-
-#endif

@@ -1,6 +1,5 @@
 /* unpack_archive.h - unpacks compressed files and archives that only libarchive reads. */
-#ifndef CODEC_UNPACK_ARCHIVE_H
-#define CODEC_UNPACK_ARCHIVE_H
+#pragma once
 
 #include "io/spool.h"
 
@@ -32,5 +31,3 @@ ckpt_status unpack_truncated(source *src, enum unpack_method method, spool *to, 
 /* unpack_archive_available - returns true if libarchive is installed. Loads it, so that it can also be used
  * after a sandbox has forbidden opening files. */
 bool unpack_archive_available(void);
-
-#endif

@@ -2,8 +2,7 @@
  * pickle_machine.h, which builds a value graph, tracer.h, which follows what loaders do, and
  * format/distributed/dcp_metadata, which keeps a word for each value. Functions that return false, NULL or 0
  * have set status and error. */
-#ifndef CODEC_UNPICKLER_H
-#define CODEC_UNPICKLER_H
+#pragma once
 
 #include "base/map.h"
 #include "io/reader.h"
@@ -105,5 +104,3 @@ static inline bool unpickler_put_memo(struct unpickler *unpickler, uint64_t inde
     unpickler->memo_count++;
     return true;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* xml_scan.h - a strict pull scanner for untrusted XML (1.0, UTF-8): returns the tags and attributes, skips
  * text, comments and processing instructions. It builds no tree and does not recurse. Document type
  * declarations, and so entities of their own, are refused. */
-#ifndef CODEC_XML_SCAN_H
-#define CODEC_XML_SCAN_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -34,5 +33,3 @@ typedef struct {
 void xml_init(xml_scan *scan, ckpt_str text, arena *a, ckpt_error *err);
 /* xml_next - returns the next event; after XML_ERROR (err is set) always XML_ERROR. */
 enum xml_event xml_next(xml_scan *scan);
-
-#endif

@@ -1,7 +1,6 @@
 /* yaml_scan.h - a pull scanner for the tokens of untrusted YAML: it finds the same tokens as PyYAML, or
  * fails. It builds no tree and does not recurse. */
-#ifndef CODEC_YAML_SCAN_H
-#define CODEC_YAML_SCAN_H
+#pragma once
 
 #include "base/error.h"
 #include "base/str.h"
@@ -55,5 +54,3 @@ void yaml_init(yaml_scan *scan, ckpt_str bytes, ckpt_error *err);
 enum yaml_token yaml_next(yaml_scan *scan);
 /* yaml_text - returns the text of the last token; .ptr NULL: it is longer than YAML_TEXT_MAX. */
 ckpt_str yaml_text(const yaml_scan *scan);
-
-#endif

@@ -1,7 +1,6 @@
 /* zarr.h - Zarr arrays of versions 2 and 3: reads their metadata and the keys of their chunks, and decodes
  * chunks. */
-#ifndef CODEC_ZARR_H
-#define CODEC_ZARR_H
+#pragma once
 
 #include "core/value.h"
 #include "io/spool.h"
@@ -65,5 +64,3 @@ struct zarr_stored_chunk {
  * ARRAY->chunks_in_shard chunks of the shard, allocated from A. Refuses a chunk that ends after the shard. */
 ckpt_status zarr_read_index(const struct zarr_array *array, source *src, uint64_t at, uint64_t nbytes,
                             arena *a, struct zarr_stored_chunk **out, ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* zip.h - opens the members of a zip archive as sources. zip_layout.c reads and checks the structure;
  * zip_inflate.c opens compressed members; zip_salvage.c opens damaged archives. */
-#ifndef CODEC_ZIP_H
-#define CODEC_ZIP_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -97,5 +96,3 @@ ckpt_status zip_open_member(zip *archive, size_t index, source **out, ckpt_error
 /* zip_load_member - reads entry INDEX, at most MAX bytes, into the arena, and checks its CRC unless
  * crc_none. */
 ckpt_status zip_load_member(zip *archive, size_t index, uint64_t max, ckpt_str *out, ckpt_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* zip_audit.h - lists the members of an archive as any reader might see them: by the central directory, by
  * the local headers, and headers that the central directory does not list. zip_layout.c refuses an archive
  * that contradicts itself; here each contradiction is reported and reading continues. */
-#ifndef CODEC_ZIP_AUDIT_H
-#define CODEC_ZIP_AUDIT_H
+#pragma once
 
 #include "io/source.h"
 
@@ -47,5 +46,3 @@ struct zip_audit {
 /* zip_audit - fills in the views, and calls flaw for each contradiction. Returns CKPT_OK even if the archive
  * is unusable: then the views are the members that could be found. */
 ckpt_status zip_audit(struct zip_audit *audit, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* zip_end.h - finds the end record of an archive, and with it the central directory. */
-#ifndef CODEC_ZIP_END_H
-#define CODEC_ZIP_END_H
+#pragma once
 
 #include "io/source.h"
 
@@ -43,5 +42,3 @@ ckpt_status zip_find_directory_candidates(source *src, struct zip_directory_cand
  * of SRC; false: there is none. A .distcp file of torch's Distributed Checkpoint is a concatenation of
  * archives, one for each tensor. */
 bool zip_find_concatenated(source *src, uint64_t end, uint64_t *start);
-
-#endif

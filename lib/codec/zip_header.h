@@ -41,8 +41,7 @@
  *   zip64 locator (4.3.15), before the end of central directory:
  *    0  4  50 4B 06 07    4  4  disk of the zip64 end    8  8  its offset   16  4  number of disks
  */
-#ifndef CODEC_ZIP_HEADER_H
-#define CODEC_ZIP_HEADER_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/cursor.h"
@@ -170,5 +169,3 @@ struct zip64_locator zip64_parse_locator(const unsigned char bytes[ZIP64_LOCATOR
 void zip_put_ends(buf *out, const struct zip_end_record *record, uint64_t at);
 /* zip_put_end - writes only the end record. */
 void zip_put_end(buf *out, const struct zip_end_record *record);
-
-#endif

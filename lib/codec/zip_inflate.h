@@ -1,7 +1,6 @@
 /* zip_inflate.h - opens the compressed members of an archive as sources. It does not include codec/zip.h,
  * which has names that libzip's zip.h has, too (zip_open, struct zip): no file may include these two. */
-#ifndef CODEC_ZIP_INFLATE_H
-#define CODEC_ZIP_INFLATE_H
+#pragma once
 
 #include "io/source.h"
 
@@ -32,5 +31,3 @@ struct inflater_member {
  * again. A member of up to 256 KiB is cached until another such one is read. */
 ckpt_status inflater_open_member(inflater *inflate, const struct inflater_member *member, source **out,
                                  ckpt_error *err);
-
-#endif

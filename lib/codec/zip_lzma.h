@@ -1,6 +1,5 @@
 /* zip_lzma.h - unpacks members that are compressed by LZMA, for builds of libzip that cannot. */
-#ifndef CODEC_ZIP_LZMA_H
-#define CODEC_ZIP_LZMA_H
+#pragma once
 
 #include "codec/zip.h"
 
@@ -19,5 +18,3 @@ ckpt_status zip_lzma_open_file(const struct zip_lzma *lzma, source **out, ckpt_e
 /* zip_lzma_open_member - unpacks entry INDEX of ARCHIVE into *OUT. The entry must have the method ZIP_LZMA
  * and must not be encrypted. CKPT_EUNSUPPORTED: libarchive is not installed. */
 ckpt_status zip_lzma_open_member(zip *archive, size_t index, source **out, ckpt_error *err);
-
-#endif

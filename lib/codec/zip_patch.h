@@ -1,8 +1,7 @@
 /* zip_patch.h - computes patches that change one stored member of an archive in place; io/journal writes
  * them. Refuses an archive that has more than the end records after its central directory. The patches are
  * in the arena of the zip. */
-#ifndef CODEC_ZIP_PATCH_H
-#define CODEC_ZIP_PATCH_H
+#pragma once
 
 #include "codec/zip.h"
 #include "io/journal.h"
@@ -23,5 +22,3 @@ bool zip_patch_undoes(zip *archive, size_t index, source *now, const struct patc
 /* zip_patch_is_consistent - returns true if the payload of entry INDEX, its CRC-32 and all local headers
  * match the central directory. */
 bool zip_patch_is_consistent(zip *archive, size_t index);
-
-#endif

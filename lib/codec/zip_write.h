@@ -1,7 +1,6 @@
 /* zip_write.h - writes a stored zip64 archive with the layout of torch.save: 64-byte aligned payloads,
  * sizes and CRC in the local header, one top folder. */
-#ifndef CODEC_ZIP_WRITE_H
-#define CODEC_ZIP_WRITE_H
+#pragma once
 
 #include "base/buf.h"
 #include "io/sink.h"
@@ -52,5 +51,3 @@ bool zip_layout_add_member(struct zip_layout *layout, const char *top, size_t na
                            uint64_t source_offset);
 /* zip_layout_get_size - sets *TOTAL to the size of the archive. False: it exceeds 2^64. */
 bool zip_layout_get_size(const struct zip_layout *layout, uint64_t *total);
-
-#endif

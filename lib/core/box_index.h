@@ -1,8 +1,7 @@
 /* box_index.h - finds boxes in several dimensions that intersect a given box or each other, and gaps between
  * boxes. It is a packed R-tree over the boxes in the order of the caller, which for the pieces of
  * a row-major tensor is the order of reading. */
-#ifndef CORE_BOX_INDEX_H
-#define CORE_BOX_INDEX_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -45,5 +44,3 @@ bool box_search_next(struct box_search *search, size_t *index);
 enum box_finding box_find_overlap(const struct box_index *index, size_t *left, size_t *right);
 /* box_find_hole - looks for a box inside of WHOLE that no box intersects. BOX_FOUND: HOLE is such a box. */
 enum box_finding box_find_hole(const struct box_index *index, const uint64_t *whole, uint64_t *hole);
-
-#endif

@@ -1,7 +1,6 @@
 /* byte_histogram.h - counts how often each value of a dtype of at most eight bits occurs; all statistics of
  * the tensor follow from the counts. */
-#ifndef CORE_BYTE_HISTOGRAM_H
-#define CORE_BYTE_HISTOGRAM_H
+#pragma once
 
 #include "core/moments.h"
 
@@ -19,5 +18,3 @@ struct moments byte_histogram_moments(const struct byte_histogram *histogram, ck
 /* byte_histogram_fill_bins - counts each finite number in BINS[BIN_OF(USER, number)]. */
 void byte_histogram_fill_bins(const struct byte_histogram *histogram, ckpt_dtype dt, uint64_t *bins,
                               size_t (*bin_of)(const void *user, double x), const void *user);
-
-#endif

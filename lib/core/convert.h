@@ -1,6 +1,5 @@
 /* convert.h - converts elements from one dtype to another, rounding to nearest even. */
-#ifndef CORE_CONVERT_H
-#define CORE_CONVERT_H
+#pragma once
 
 #include "core/dtype.h"
 #include "io/source.h"
@@ -77,5 +76,3 @@ source *convert_source_f32(source *from, uint64_t offset, ckpt_dtype dtype, bool
 extern const struct convert_kernels convert_scalar;
 /* convert_best_kernels - returns the kernels for this CPU; convert_scalar if it has none. */
 const struct convert_kernels *convert_best_kernels(void);
-
-#endif

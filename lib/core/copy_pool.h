@@ -1,7 +1,6 @@
 /* copy_pool.h - copies tensors into a sink on several threads, for the writer of any format, which chooses
  * the items and their offsets in the sink, and calls copy_items. */
-#ifndef CORE_COPY_POOL_H
-#define CORE_COPY_POOL_H
+#pragma once
 
 #include "base/buf.h"
 #include "core/convert.h"
@@ -43,5 +42,3 @@ ckpt_status copy_items(const struct copy_job *job, ckpt_error *err);
 /* copy_file_tail - appends the bytes of F from FROM on to OUT; CKPT_ECHANGED if F changed meanwhile. */
 ckpt_status copy_file_tail(ckpt_file *f, uint64_t from, sink *out, const ckpt_write_options *opts,
                            ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* dequantize.h - the numbers in ggml's blocks as floats. */
-#ifndef CORE_DEQUANTIZE_H
-#define CORE_DEQUANTIZE_H
+#pragma once
 
 #include "core/dtype.h"
 
@@ -22,5 +21,3 @@ extern const uint16_t grid_iq2_s[1024];
 extern const uint16_t grid_iq3_xxs[256];
 extern const uint16_t grid_iq3_s[512];
 extern const uint16_t grid_iq1[2048];
-
-#endif

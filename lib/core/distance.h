@@ -1,6 +1,5 @@
 /* distance.h - how much the numbers of two tensors differ, for `ckpt diff`; the same bits on any CPU. */
-#ifndef CORE_DISTANCE_H
-#define CORE_DISTANCE_H
+#pragma once
 
 #include "core/dtype.h"
 #include "core/scaled_sum.h"
@@ -48,5 +47,3 @@ void norms_merge(struct norms *to, const struct norms *added);
 double norms_distance(const struct norms *norms);
 /* norms_cosine - returns a.b / (|a| |b|); NaN: a norm is 0. */
 double norms_cosine(const struct norms *norms);
-
-#endif

@@ -1,6 +1,5 @@
 /* elements.h - applies to stored elements what their view requires: byte order, conjugation, negation. */
-#ifndef CORE_ELEMENTS_H
-#define CORE_ELEMENTS_H
+#pragma once
 
 #include "base/error.h"
 #include "core/dtype.h"
@@ -24,5 +23,3 @@ ckpt_status element_transform_init(struct element_transform *transform, ckpt_dty
 void swap_bytes(unsigned char *bytes, size_t nbytes, size_t width);
 /* element_transform_apply - transforms NBYTES bytes of complete elements in place. */
 void element_transform_apply(const struct element_transform *transform, unsigned char *bytes, size_t nbytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* file.h - a checkpoint that was read: its value graph, its table, facts for reports. */
-#ifndef CORE_FILE_H
-#define CORE_FILE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -250,5 +249,3 @@ uint64_t file_max_unpacked(const ckpt_file *f, uint64_t packed);
 /* file_raise_budget - raises the maximum of F's arena to 16 * METADATA_BYTES + 64 MiB for parsing metadata of
  * this size, unless the caller set a maximum. Bytes beyond max_header do not count. */
 void file_raise_budget(ckpt_file *f, uint64_t metadata_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* findings.h - passes the findings of `ckpt scan` to the caller. The scanners of lib/scan and its judge of
  * pickles report them here. */
-#ifndef CORE_FINDINGS_H
-#define CORE_FINDINGS_H
+#pragma once
 
 #include "core/trace.h"
 
@@ -64,5 +63,3 @@ struct scan_place {
 /* scan_found_error - reports ERROR as a finding. */
 ckpt_status scan_found_error(struct scan *scan, enum scan_rule rule, ckpt_str where, struct scan_place at,
                              ckpt_error *error);
-
-#endif

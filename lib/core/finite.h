@@ -1,6 +1,5 @@
 /* finite.h - counts the NaN and infinite elements of a tensor and finds the first. */
-#ifndef CORE_FINITE_H
-#define CORE_FINITE_H
+#pragma once
 
 #include "core/dtype.h"
 
@@ -14,5 +13,3 @@ struct finite {
 bool finite_applies_to(ckpt_dtype dt);
 /* finite_add - counts the elements in the next NBYTES bytes, which are complete and little-endian. */
 void finite_add(struct finite *finite, ckpt_dtype dt, const unsigned char *at, size_t nbytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* gather.h - reads the elements of a view in row-major order, whatever its strides, in a few large reads. */
-#ifndef CORE_GATHER_H
-#define CORE_GATHER_H
+#pragma once
 
 #include "core/table.h"
 
@@ -46,5 +45,3 @@ void gather_scatter(const struct gather_dim *dim, uint32_t ndim, const unsigned 
 /* gather_copy - copies all elements of GATHER, whose dimensions may be in any order, to OUT by their
  * out_stride; there may be gaps in OUT. */
 ckpt_status gather_copy(struct gather *gather, unsigned char *out, ckpt_error *err);
-
-#endif

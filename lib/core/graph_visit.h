@@ -1,6 +1,5 @@
 /* graph_visit.h - visits every node of the value graph that is reachable from given nodes, each once. */
-#ifndef CORE_GRAPH_VISIT_H
-#define CORE_GRAPH_VISIT_H
+#pragma once
 
 #include "core/value.h"
 
@@ -22,5 +21,3 @@ bool graph_visit_add(struct graph_visit *visit, const ckpt_value *value);
  * memory, if *OK is false. */
 const ckpt_value *graph_visit_next(struct graph_visit *visit, bool *ok);
 void graph_visit_free(struct graph_visit *visit);
-
-#endif

@@ -1,7 +1,6 @@
 /* moments.h - extremes, mean, spread and counts of many numbers in one pass, for `ckpt stat`; the same
  * bits on any CPU. Numbers that are not finite are only counted. */
-#ifndef CORE_MOMENTS_H
-#define CORE_MOMENTS_H
+#pragma once
 
 #include "core/dtype.h"
 #include "core/scaled_sum.h"
@@ -51,5 +50,3 @@ void moments_add_by(moments_kernel *kernel, struct moments *moments, ckpt_dtype 
                     const unsigned char *bytes, size_t nbytes);
 /* moment_sums_add - adds COUNT more doubles, the first in lane 0. */
 void moment_sums_add(struct moment_sums *sums, const double *in, size_t count, double shift);
-
-#endif

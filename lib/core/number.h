@@ -1,6 +1,5 @@
 /* number.h - decodes elements to doubles, for comparing and showing values. */
-#ifndef CORE_NUMBER_H
-#define CORE_NUMBER_H
+#pragma once
 
 #include "core/dtype.h"
 
@@ -27,5 +26,3 @@ static inline double number_add_lanes(const double *in)
 {
     return ((in[0] + in[4]) + (in[2] + in[6])) + ((in[1] + in[5]) + (in[3] + in[7]));
 }
-
-#endif

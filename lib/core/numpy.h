@@ -1,6 +1,5 @@
 /* numpy.h - recognizes numpy's dtypes, arrays and scalars in a value graph. */
-#ifndef CORE_NUMPY_H
-#define CORE_NUMPY_H
+#pragma once
 
 #include "core/value.h"
 
@@ -63,5 +62,3 @@ const ckpt_value *latin1_text(const ckpt_value *value);
 /* latin1_of - sets *TEXT to the text that latin1_text finds in VALUE; false if there is none, or it is not in
  * memory. */
 bool latin1_of(const ckpt_value *value, ckpt_str *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* parallel_rows.h - processes many tensors, each read once, on several threads; results are reported in order
  * and do not depend on the number of threads. */
-#ifndef CORE_PARALLEL_ROWS_H
-#define CORE_PARALLEL_ROWS_H
+#pragma once
 
 #include "core/file.h"
 
@@ -63,5 +62,3 @@ ckpt_status parallel_check_crc(const struct parallel_item *item, const struct pa
 bool parallel_advance(struct parallel_context *run, uint64_t bytes);
 /* parallel_worker - returns the number of the current thread, below pool_threads(threads). */
 unsigned parallel_worker(const struct parallel_context *run);
-
-#endif

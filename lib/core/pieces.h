@@ -1,8 +1,7 @@
 /* pieces.h - makes a source of the row-major bytes of a tensor that many ranks, or a chunked format, wrote in
  * pieces: boxes that are stored apart. Several threads can read it at any position. Whatever the tensor's
  * size, a read allocates at most 320 KiB, and a list of the pieces to read if pieces overlap. */
-#ifndef CORE_PIECES_H
-#define CORE_PIECES_H
+#pragma once
 
 #include "io/source.h"
 
@@ -30,5 +29,3 @@ struct pieces {
  * gaps. Errors name pieces by number and boxes as Python slices. *OUT keeps nothing of PIECES but
  * references to the sources. */
 ckpt_status pieces_source(arena *a, const struct pieces *pieces, source **out, uint64_t *at, ckpt_error *err);
-
-#endif

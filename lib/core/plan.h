@@ -1,7 +1,6 @@
 /* plan.h - what to write: edits over a value graph, and the tensors to write with their new names. Operations
  * change plans, writers read them. */
-#ifndef CORE_PLAN_H
-#define CORE_PLAN_H
+#pragma once
 
 #include "core/file.h"
 #include "core/stream.h"
@@ -221,5 +220,3 @@ struct plan_saved {
 };
 ckpt_status plan_save(ckpt_plan *p, struct plan_saved *saved, ckpt_error *err);
 void plan_restore(ckpt_plan *p, const struct plan_saved *saved);
-
-#endif

@@ -1,7 +1,6 @@
 /* reference.h - a node as the name of an object that loading would import: a class, a function, a member of a
  * class. */
-#ifndef CORE_REFERENCE_H
-#define CORE_REFERENCE_H
+#pragma once
 
 #include "core/value.h"
 
@@ -26,5 +25,3 @@ bool reference_is_member(const struct reference *ref);
 bool reference_is_memory_format(const struct reference *ref);
 /* reference_last - returns the last name in REF, without those of the classes that it is in. */
 ckpt_str reference_last(const struct reference *ref);
-
-#endif

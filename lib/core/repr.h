@@ -1,6 +1,5 @@
 /* repr.h - numbers in decimal as Python writes them, in any locale. */
-#ifndef CORE_REPR_H
-#define CORE_REPR_H
+#pragma once
 
 #include "base/str.h"
 
@@ -15,5 +14,3 @@ size_t repr_float(double number, enum repr_width width, char out[REPR_FLOAT_ROOM
 /* repr_big - writes LE, a little-endian two's complement integer, in decimal. Returns 0 if it is longer
  * than REPR_BIG_MAX_BYTES. */
 size_t repr_big(ckpt_str le, char out[REPR_BIG_ROOM]);
-
-#endif

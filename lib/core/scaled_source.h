@@ -1,8 +1,7 @@
 /* scaled_source.h - a source of the floats that the codes and scales of a quantized weight stand for. The
  * codes and scales are tensors of a file; they are read as the floats are, so that memory does not depend on
  * the size of the weight. Any number of threads may read the source. */
-#ifndef CORE_SCALED_SOURCE_H
-#define CORE_SCALED_SOURCE_H
+#pragma once
 
 #include "core/file.h"
 
@@ -73,5 +72,3 @@ struct scaled_recipe {
  * CKPT_EFORMAT if a tensor is not of the size that RECIPE gives it, with CKPT_EUNSUPPORTED if it is strided
  * or of a wrong dtype. FILE must outlive *OUT. */
 ckpt_status scaled_source(ckpt_file *file, const struct scaled_recipe *recipe, source **out, ckpt_error *err);
-
-#endif

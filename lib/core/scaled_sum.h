@@ -1,7 +1,6 @@
 /* scaled_sum.h - sums of squares that neither overflow nor vanish, whatever doubles are squared. A sum is
  * VALUE * 2^(-SCALE_BITS * SCALE). Numbers of the usual sizes have the scale 0 and are summed as they are. */
-#ifndef CORE_SCALED_SUM_H
-#define CORE_SCALED_SUM_H
+#pragma once
 
 #include <math.h>
 
@@ -43,5 +42,3 @@ static inline double scaled_sum_sqrt(const struct scaled_sum *sum, double diviso
 {
     return ldexp(sqrt(sum->value / divisor), -SCALE_BITS / 2 * sum->scale);
 }
-
-#endif

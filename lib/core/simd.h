@@ -1,6 +1,5 @@
 /* simd.h - helpers of the x86-64 kernels. Call functions marked AVX only if simd_has_avx() is true. */
-#ifndef CORE_SIMD_H
-#define CORE_SIMD_H
+#pragma once
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -66,6 +65,4 @@ static inline bool simd_has_avx(void)
     }
     return answer == YES;
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* stream.h - reads the elements of a tensor of any strides in chunks: in row-major order, without gaps,
  * little-endian, with conj and neg applied. Errors do not name the tensor: the caller adds the name
  * that it uses (error_add_where). */
-#ifndef CORE_STREAM_H
-#define CORE_STREAM_H
+#pragma once
 
 #include "core/table.h"
 #include "io/window.h"
@@ -61,5 +60,3 @@ ckpt_status stream_check_limit(const struct table *table, const ckpt_tensor *ten
 /* storage_check_crc - checks the CRC of STORAGE, if that is not done yet, by reading all of it. */
 ckpt_status storage_check_crc(struct table *table, uint32_t storage, const struct stream_options *options,
                               ckpt_error *err);
-
-#endif

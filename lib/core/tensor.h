@@ -1,7 +1,6 @@
 /* tensor.h - ckpt_tensor_read and ckpt_tensor_stream of ckpt.h, and the stream options and errors for
  * other readers of a file's tensors. */
-#ifndef CORE_TENSOR_H
-#define CORE_TENSOR_H
+#pragma once
 
 #include "core/file.h"
 #include "core/stream.h"
@@ -16,5 +15,3 @@ ckpt_status name_tensor_if_failed(const ckpt_file *f, uint32_t index, ckpt_statu
 ckpt_status tensor_stream_range(ckpt_file *f, uint32_t index, uint64_t first, uint64_t count, uint32_t *crc,
                                 int (*take)(void *user, const void *bytes, size_t n), void *user,
                                 ckpt_error *err);
-
-#endif

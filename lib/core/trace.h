@@ -1,7 +1,6 @@
 /* trace.h - what a loader would do when it runs a pickle, as steps that codec/pickle_trace.c reports while it
  * reads the pickle. No object is created: a node keeps of a value what a report shows. */
-#ifndef CORE_TRACE_H
-#define CORE_TRACE_H
+#pragma once
 
 #include "core/value.h"
 
@@ -119,5 +118,3 @@ static inline const struct trace_global *trace_global(trace_ref ref)
 /* trace_opcode, trace_offset - return the opcode of a constant, and its offset. */
 static inline uint8_t trace_opcode(trace_ref ref) { return (uint8_t)(ref >> 1); }
 static inline uint64_t trace_offset(trace_ref ref) { return ref >> 9; }
-
-#endif

@@ -1,7 +1,6 @@
 /* trace_dtype.h - numpy dtypes in a trace: what an array of the dtype contains, and whether its
  * description is consistent. */
-#ifndef CORE_TRACE_DTYPE_H
-#define CORE_TRACE_DTYPE_H
+#pragma once
 
 #include "core/trace.h"
 
@@ -28,5 +27,3 @@ ckpt_status trace_dtype(const struct trace *trace, trace_ref ref, trace_ref stat
 bool trace_is_scalar_type(ckpt_str name);
 /* trace_as_call_of - returns the node of REF if REF is a call of MODULE.NAME, or NULL. */
 const struct trace_node *trace_as_call_of(trace_ref ref, const char *module, const char *name);
-
-#endif

@@ -1,7 +1,6 @@
 /* value.h - the value graph: a description of the objects that a pickle would create, without creating
  * them. Nodes have an identity: a node may be reachable by several paths, and from itself. */
-#ifndef CORE_VALUE_H
-#define CORE_VALUE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -279,5 +278,3 @@ const ckpt_value *value_source_class(const ckpt_value *pid);
 ckpt_value *value_state(const ckpt_value *value);
 /* value_index_keys - returns a map from each text key of DICT to the number of its pair; NULL: no memory. */
 map *value_index_keys(const ckpt_value *dict);
-
-#endif

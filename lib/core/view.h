@@ -1,7 +1,6 @@
 /* view.h - a node as the Python object that it would become: its class, and whether it is like a list, a
  * mapping or an object with attributes. */
-#ifndef CORE_VIEW_H
-#define CORE_VIEW_H
+#pragma once
 
 #include "core/value.h"
 
@@ -64,5 +63,3 @@ const ckpt_value *view_ordered_dict_argument(const ckpt_value *value);
 const ckpt_value *view_class(const ckpt_value *value);
 /* is_builtin - returns true if VALUE is the global NAME of module builtins, in Python 2 __builtin__. */
 bool is_builtin(const ckpt_value *value, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* doctor.h - `ckpt doctor`: why a file does not load, and what fixes it. Private to lib/doctor. */
-#ifndef DOCTOR_DOCTOR_H
-#define DOCTOR_DOCTOR_H
+#pragma once
 
 #include "core/check.h"
 
@@ -56,5 +55,3 @@ ckpt_status doctor_report_damage(struct doctor *doctor, ckpt_error *err);
 ckpt_status doctor_report_unread(struct doctor *doctor, ckpt_error *err);
 /* doctor_report_refusals - reports what torch.load and load_state_dict will refuse in an intact file. */
 ckpt_status doctor_report_refusals(struct doctor *doctor, ckpt_error *err);
-
-#endif

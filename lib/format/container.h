@@ -1,6 +1,5 @@
 /* container.h - finds the checkpoint in a zip or tar archive. */
-#ifndef FORMAT_CONTAINER_H
-#define FORMAT_CONTAINER_H
+#pragma once
 
 #include "io/source.h"
 
@@ -8,5 +7,3 @@
  * which may be compressed; to the archive (members.h) if it is a folder in it. CKPT_ENOTFOUND: no part of
  * PATH before a "!" is a file. */
 ckpt_status container_open_path(const char *path, source **out, ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* flat_write.h - writes a plan in a format of named tensors: chooses and refuses tensors, copies their bytes,
  * fills the report. The format adds its headers. */
-#ifndef FORMAT_FLAT_WRITE_H
-#define FORMAT_FLAT_WRITE_H
+#pragma once
 
 #include "core/copy_pool.h"
 #include "core/plan.h"
@@ -59,5 +58,3 @@ ckpt_status flat_lay_out_item(struct flat_writer *writer, struct flat_item *item
 ckpt_status flat_fail_too_large(ckpt_error *err);
 /* flat_copy_items - copies all items to OUT, where the caller has skipped their ranges. */
 ckpt_status flat_copy_items(const struct flat_writer *writer, sink *out, ckpt_error *err);
-
-#endif

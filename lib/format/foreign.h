@@ -1,6 +1,5 @@
 /* foreign.h - errors about files that are not checkpoints, or are not there. */
-#ifndef FORMAT_FOREIGN_H
-#define FORMAT_FOREIGN_H
+#pragma once
 
 #include "format/format.h"
 
@@ -13,5 +12,3 @@ ckpt_status format_fail_unrecognized(const struct probe *probe, ckpt_error *err)
 /* format_refuse_data_file - fails because PATH is a data file of a Distributed Checkpoint, and names its
  * folder: the offset of each item is in .metadata there. */
 ckpt_status format_refuse_data_file(const char *path, ckpt_error *err);
-
-#endif

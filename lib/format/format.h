@@ -1,7 +1,6 @@
 /* format.h - a checkpoint format: one const struct format at the end of its main file, and one line in
  * formats.def. */
-#ifndef FORMAT_FORMAT_H
-#define FORMAT_FORMAT_H
+#pragma once
 
 #include "codec/zip.h"
 #include "core/plan.h"
@@ -73,5 +72,3 @@ struct format {
 #define FORMAT(id) extern const struct format format_##id;
 #include "format/formats.def"
 #undef FORMAT
-
-#endif

@@ -1,6 +1,5 @@
 /* in_place.h - edits a file in place. */
-#ifndef FORMAT_IN_PLACE_H
-#define FORMAT_IN_PLACE_H
+#pragma once
 
 #include "core/file.h"
 #include "io/journal.h"
@@ -11,5 +10,3 @@ struct journal_judge format_journal_judge(const char *path);
 ckpt_status format_check_own_file(const ckpt_file *f, ckpt_error *err);
 /* format_journal_options - returns the options for editing F in place, with a check that F is unchanged. */
 struct journal_options format_journal_options(const ckpt_write_options *options, ckpt_file *f);
-
-#endif

@@ -1,6 +1,5 @@
 /* metadata.h - the metadata of a file: keys with texts. */
-#ifndef FORMAT_METADATA_H
-#define FORMAT_METADATA_H
+#pragma once
 
 #include "core/plan.h"
 
@@ -10,5 +9,3 @@ ckpt_status metadata_check_text(const ckpt_pair *pair, ckpt_error *err);
  * a torch file cannot hold them; if STRICT, fails. The key "format", which a torch file does not need, and
  * ties, which become shared storages, are not noted. */
 ckpt_status metadata_drop(ckpt_plan *p, bool strict, ckpt_error *err);
-
-#endif

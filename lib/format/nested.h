@@ -1,7 +1,6 @@
 /* nested.h - builds nested dicts and lists out of values and their paths, such as ("optimizer", "state", 0,
  * "step"). */
-#ifndef FORMAT_NESTED_H
-#define FORMAT_NESTED_H
+#pragma once
 
 #include "base/buf.h"
 #include "core/value.h"
@@ -26,5 +25,3 @@ void nested_end(struct nested *nested);
 ckpt_status nested_put(struct nested *nested, const ckpt_path_elem *path, uint32_t count, ckpt_value *value,
                        ckpt_error *err);
 static inline ckpt_value *nested_root(const struct nested *nested) { return nested->nodes[0]; }
-
-#endif

@@ -1,7 +1,6 @@
 /* recognize.h - recognizes files by their first bytes, for the registry, `ckpt scan`, `ckpt doctor` and
  * errors about files that are not checkpoints. */
-#ifndef FORMAT_RECOGNIZE_H
-#define FORMAT_RECOGNIZE_H
+#pragma once
 
 #include "format/format.h"
 
@@ -101,5 +100,3 @@ void recognize_add_hint(const struct signature *signature, const char *path, ckp
 ckpt_status recognize_refuse(const struct signature *signature, const char *path, ckpt_error *err);
 /* recognize_fill - sets PROBE from SRC. PATH is its name in messages. */
 ckpt_status recognize_fill(struct probe *probe, const char *path, source *src, ckpt_error *err);
-
-#endif

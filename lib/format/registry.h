@@ -1,6 +1,5 @@
 /* registry.h - detects the format of a file, and opens it. */
-#ifndef FORMAT_REGISTRY_H
-#define FORMAT_REGISTRY_H
+#pragma once
 
 #include "format/format.h"
 
@@ -69,5 +68,3 @@ ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_f
  * if that is impossible. Adds the records that have a checksum to CHECK, for the caller to read. */
 ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *check,
                          ckpt_file **out, ckpt_error *err);
-
-#endif

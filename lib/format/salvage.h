@@ -1,6 +1,5 @@
 /* salvage.h - what is lost of a damaged file, and what is left. */
-#ifndef FORMAT_SALVAGE_H
-#define FORMAT_SALVAGE_H
+#pragma once
 
 #include "format/format.h"
 
@@ -21,5 +20,3 @@ bool salvage_left_nothing(const ckpt_file *f);
 void salvage_note_no_checksums(ckpt_file *f);
 /* salvage_hint_raw_bytes - sets the hint of ERR: how many intact bytes of ARCHIVE have no names. */
 void salvage_hint_raw_bytes(const zip *archive, ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* ties.h - for formats without shared storages: writes a tensor that has several names (a tie) under one of
  * them, and records the others in the metadata. */
-#ifndef FORMAT_TIES_H
-#define FORMAT_TIES_H
+#pragma once
 
 #include "core/plan.h"
 
@@ -22,5 +21,3 @@ int ties_compare_keys(const void *pa, const void *pb);
  * at index *ADDED. Leaves room for one more pair. */
 ckpt_status ties_update_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *count,
                                  size_t *added, ckpt_error *err);
-
-#endif

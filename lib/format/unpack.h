@@ -1,6 +1,5 @@
 /* unpack.h - reads checkpoints in compressed files. */
-#ifndef FORMAT_UNPACK_H
-#define FORMAT_UNPACK_H
+#pragma once
 
 #include "format/recognize.h"
 
@@ -22,5 +21,3 @@ ckpt_status unpack_all(ckpt_file *f, const struct signature *signature, source *
  * read as F: to CHECK, or if that is NULL, as a notice. */
 ckpt_status unpack_report_stray(ckpt_file *f, struct check *check, const source *src, uint64_t stray,
                                 ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* verify.h - checks the containers of checkpoints. */
-#ifndef FORMAT_VERIFY_H
-#define FORMAT_VERIFY_H
+#pragma once
 
 #include "core/check.h"
 
@@ -12,5 +11,3 @@ ckpt_status verify_records(const char *path, source *src, bool names_are_keys, u
 /* format_verify - opens PATH, and adds its records and faults to CHECK. Sets *OUT to NULL if PATH cannot be
  * opened. */
 ckpt_status format_verify(const char *path, struct check *check, ckpt_file **out, ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* block_cache.h - decoded blocks of compressed data, kept while they may be read again: a few MiB of them in
  * memory, others in a temporary file. One cache serves all tensors of a file and any number of threads. */
-#ifndef IO_BLOCK_CACHE_H
-#define IO_BLOCK_CACHE_H
+#pragma once
 
 #include "io/spool.h"
 
@@ -47,5 +46,3 @@ void block_cache_drop(block_cache *cache, struct cached_block **slot);
  * stored bytes are outside of SRC. */
 ckpt_status source_blocks(block_cache *cache, struct block *block, size_t count,
                           const struct block_decoder *decoder, source **out, ckpt_error *err);
-
-#endif

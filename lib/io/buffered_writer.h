@@ -1,6 +1,5 @@
 /* buffered_writer.h - collects what one thread writes into skipped ranges of a sink, for few large writes. */
-#ifndef IO_BUFFERED_WRITER_H
-#define IO_BUFFERED_WRITER_H
+#pragma once
 
 #include "io/sink.h"
 
@@ -24,5 +23,3 @@ ckpt_status buffered_patch(struct buffered_writer *writer, uint64_t off, const v
                            ckpt_error *err);
 ckpt_status buffered_flush(struct buffered_writer *writer, ckpt_error *err);
 void buffered_close(struct buffered_writer *writer); /* without flushing */
-
-#endif

@@ -1,6 +1,5 @@
 /* fd.h - reads and writes all bytes asked for, in spite of short counts, EINTR and limits of the kernel. */
-#ifndef IO_FD_H
-#define IO_FD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ bool fd_pwrite(int fd, const void *bytes, size_t nbytes, uint64_t off);
 /* fd_temp - opens a temporary file without a name in $TMPDIR or /tmp; sets *DIR, if DIR is not NULL, to that
  * folder. Returns -1 with errno on failure. */
 int fd_temp(const char **dir);
-
-#endif

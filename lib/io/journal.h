@@ -1,7 +1,6 @@
 /* journal.h - changes a few ranges of a file in place, with an undo journal: after a crash at any moment
  * the next run restores the file. */
-#ifndef IO_JOURNAL_H
-#define IO_JOURNAL_H
+#pragma once
 
 #include "io/source.h"
 
@@ -66,5 +65,3 @@ ckpt_status journal_check_after_read(const char *path, source *src, ckpt_error *
 /* journal_remove_stale - removes the journal of the file BASE in the folder DIR, after the file was replaced
  * on disk. It keeps a file that is no journal, or not trusted. */
 void journal_remove_stale(int dir, const char *base);
-
-#endif

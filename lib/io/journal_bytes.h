@@ -1,6 +1,5 @@
 /* journal_bytes.h - writes and parses the bytes of an undo journal, and compares them with the file. */
-#ifndef IO_JOURNAL_BYTES_H
-#define IO_JOURNAL_BYTES_H
+#pragma once
 
 #include <sys/stat.h>
 
@@ -47,5 +46,3 @@ void journal_compare_piece(const struct journal_piece *piece, const unsigned cha
  * If a write to TO fails, returns CKPT_OK and sets *WHY to its errno; else *WHY is 0. */
 ckpt_status journal_write(int to, int *why, int fd, uint64_t inode, const struct patches *patches,
                           ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* pool.h - runs independent tasks on several threads, with the same result as one thread: of all failures,
  * the one that a single thread would have met first is reported. */
-#ifndef IO_POOL_H
-#define IO_POOL_H
+#pragma once
 
 #include "base/error.h"
 
@@ -29,5 +28,3 @@ ckpt_status pool_run(const struct pool_job *job, ckpt_error *err);
 bool pool_task_stopped(const struct pool *pool, size_t index);
 /* pool_cancel - makes pool_run start no further task, and return CKPT_ECANCELLED unless a task failed. */
 void pool_cancel(struct pool *pool);
-
-#endif

@@ -1,8 +1,7 @@
 /* reader.h - forward reading of a source through a 256 KiB window: the cursor
  * for bytes that are not in memory. Like the cursor it latches its first
  * failure: every later call fails with the same error. */
-#ifndef IO_READER_H
-#define IO_READER_H
+#pragma once
 
 #include "io/source.h"
 
@@ -35,5 +34,3 @@ bool reader_varint(reader *in, uint64_t *numbers);
 /* reader_skip - skips COUNT bytes, which must exist. */
 bool reader_skip(reader *in, uint64_t count);
 static inline uint64_t reader_left(const reader *in) { return in->status ? 0 : in->end - in->pos; }
-
-#endif

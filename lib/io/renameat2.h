@@ -1,6 +1,5 @@
 /* renameat2.h - renameat2(2) for C libraries without it, such as musl before 1.2.5. */
-#ifndef IO_RENAMEAT2_H
-#define IO_RENAMEAT2_H
+#pragma once
 
 #include <stdio.h>
 
@@ -13,6 +12,4 @@ static inline int renameat2(int from_dir, const char *from, int to_dir, const ch
 {
     return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* sink.h - where output goes. A file appears complete or not at all: its bytes are written to a temporary
  * file next to it, which replaces it on commit. */
-#ifndef IO_SINK_H
-#define IO_SINK_H
+#pragma once
 
 #include "base/error.h"
 #include "base/str.h"
@@ -98,5 +97,3 @@ ckpt_status sink_batch_commit(struct sink_batch *batch, size_t *placed, ckpt_err
 void sink_batch_abort(struct sink_batch *batch);
 /* sink_hint_folder - if the folder DIR does not exist, sets ERR's hint to the command that makes it. */
 void sink_hint_folder(ckpt_error *err, const char *dir);
-
-#endif

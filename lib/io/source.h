@@ -1,8 +1,7 @@
 /* source.h - read-only bytes, read by position, with one bounds check for all kinds: a file, memory, a slice
  * of a source, or a source decoded on the fly. Any number of threads may read or locate a source at the same
  * time; one thread opens and closes it and counts its references. */
-#ifndef IO_SOURCE_H
-#define IO_SOURCE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -154,5 +153,3 @@ ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t 
 /* source_unpacked - makes a source of a byte for each of the COUNT elements that PARENT has, packed, in
  * BITS < 8 bits each, the first ones in the least significant bits of a byte. PARENT has all COUNT. */
 ckpt_status source_unpacked(source *parent, uint64_t count, unsigned bits, source **out, ckpt_error *err);
-
-#endif

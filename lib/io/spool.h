@@ -1,7 +1,6 @@
 /* spool.h - keeps a stream of bytes for reading by position later: in memory while they are few,
  * else in an unlinked temporary file. */
-#ifndef IO_SPOOL_H
-#define IO_SPOOL_H
+#pragma once
 
 #include "io/source.h"
 
@@ -26,5 +25,3 @@ source *spool_source(spool *copy);
  * which remains the caller's. False: they could not be written, and SRC is unchanged. */
 bool spool_move(source *src, int fd, uint64_t off);
 void spool_free(spool *copy); /* NULL is allowed */
-
-#endif

@@ -1,8 +1,7 @@
 /* temp.h - a temporary file or folder that replaces its target when it is finished. A file has no name if
  * the file system allows that (O_TMPFILE). Otherwise it has the hidden name `.NAME.ckpt-XXXXXX` next to the
  * target. Folders always have such a name. */
-#ifndef IO_TEMP_H
-#define IO_TEMP_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -52,5 +51,3 @@ bool temp_folder_place(struct temp *temp, const char *base, bool replace, bool s
 /* temp_target_make - makes the folder PATH, in which files are to be placed. Until temp_close, temp_emergency
  * removes it if it is empty; temp_close removes it if it is empty. False: errno. */
 bool temp_target_make(struct temp *temp, const char *path);
-
-#endif

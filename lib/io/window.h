@@ -1,6 +1,5 @@
 /* window.h - joins reads of small pieces, near each other in a file, into few large reads, for one thread. */
-#ifndef IO_WINDOW_H
-#define IO_WINDOW_H
+#pragma once
 
 #include "io/source.h"
 
@@ -29,5 +28,3 @@ ckpt_status window_read(struct window *window, source *src, uint64_t off, void *
  * for this alone, such as the header of a member of an archive, is read by WINDOW. */
 ckpt_status window_locate(struct window *window, source *src, ckpt_error *err);
 void window_close(struct window *window);
-
-#endif

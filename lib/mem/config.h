@@ -1,6 +1,5 @@
 /* config.h - a config.json of transformers: top-level scalars with their values, other entries by key. */
-#ifndef MEM_CONFIG_H
-#define MEM_CONFIG_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -25,5 +24,3 @@ const struct mem_config_entry *config_get(const struct mem_config *config, const
 bool config_is_zero(const struct mem_config_entry *entry);
 /* word_is - returns true if WORD is one of WORDS, which are separated by '|'. */
 bool word_is(const char *words, ckpt_str word);
-
-#endif

@@ -15,8 +15,7 @@
  *   t w      token types, channels after the first convolution
  *   H W      height and width of the images
  *   P I      probabilities of one attention, B a S S; elements of the batch of images */
-#ifndef MEM_FAMILY_H
-#define MEM_FAMILY_H
+#pragma once
 
 #include "base/checked.h"
 #include "base/str.h"
@@ -180,5 +179,3 @@ extern const struct mem_refusal mem_refusals[]; /* ends with an empty row */
 
 /* conditions_hold - returns true if a row with CONDITIONS counts in a run with the conditions RUN. */
 bool conditions_hold(uint32_t conditions, uint32_t run);
-
-#endif

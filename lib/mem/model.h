@@ -1,6 +1,5 @@
 /* model.h - a network as training uses it: its parameters, and the family that they belong to. */
-#ifndef MEM_MODEL_H
-#define MEM_MODEL_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/notice.h"
@@ -74,5 +73,3 @@ ckpt_status mem_recognize(ckpt_mem *mem, ckpt_error *err);
 ckpt_status mem_from_config(ckpt_mem *mem, ckpt_error *err);
 /* mem_collect - adds the tensors of FILE below ROOT to MEM, and sets MEM->file_optimizer. */
 ckpt_status mem_collect(ckpt_mem *mem, ckpt_file *file, const char *root, ckpt_error *err);
-
-#endif

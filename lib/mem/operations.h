@@ -1,8 +1,7 @@
 /* operations.h - what the operations of transformers keep for the backward pass, as rows of struct mem_usage.
  * Measured with torch 2.15 on CUDA's choice of kernels; each line is what torch.autograd saves.
  * Tensors that several operations share count once, in the first of them. */
-#ifndef MEM_OPERATIONS_H
-#define MEM_OPERATIONS_H
+#pragma once
 
 /* The lists of a family. The structs in family.h describe their columns. */
 #define TENSORS(...)                                                                                         \
@@ -137,5 +136,3 @@
     LAYER_NORM(HEAD), {HEAD, FP32 | HALF, "Thc", "output of the norm: one row is the head's input"},         \
         {HEAD, MIXED, "2Bh", "input of the head"}
 #define VIT_ALIVE USAGE(IMAGE_LOSS_ALIVE, RESIDUAL_ALIVE, MLP_WEIGHT_ALIVE, SOFTMAX_IN_FP32_ALIVE)
-
-#endif

@@ -1,6 +1,5 @@
 /* plan.h - chooses the segments to recompute: the optimum over all ways to cut the blocks into segments. */
-#ifndef MEM_PLAN_H
-#define MEM_PLAN_H
+#pragma once
 
 #include "mem/timeline.h"
 
@@ -15,5 +14,3 @@ ckpt_status plan_lowest_peak(const struct mem_timeline *timeline, arena *a, stru
  * again, and of these to those that keep least. *OUT has no segments if LIMIT is too low. */
 ckpt_status plan_cheapest(const struct mem_timeline *timeline, uint64_t limit, arena *a, struct mem_plan *out,
                           ckpt_error *err);
-
-#endif

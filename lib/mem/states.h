@@ -1,6 +1,5 @@
 /* states.h - the bytes of parameters, gradients and optimizer states, and those that step() adds. */
-#ifndef MEM_STATES_H
-#define MEM_STATES_H
+#pragma once
 
 #include "mem/model.h"
 
@@ -22,5 +21,3 @@ struct mem_states {
 struct mem_bytes mem_bytes_of(const struct mem_tensor *tensor, uint32_t precision);
 /* mem_states_sum - sets *OUT to the sums of MEM for RUN. CKPT_EUSAGE: the optimizer is not known. */
 ckpt_status mem_states_sum(ckpt_mem *mem, const ckpt_mem_run *run, struct mem_states *out, ckpt_error *err);
-
-#endif

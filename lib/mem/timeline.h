@@ -1,7 +1,6 @@
 /* timeline.h - one training step as a sequence of moments: what each block keeps, and what exists at each
  * moment in addition. The peak for any choice of segments is computed from it. */
-#ifndef MEM_TIMELINE_H
-#define MEM_TIMELINE_H
+#pragma once
 
 #include "mem/model.h"
 
@@ -59,5 +58,3 @@ uint64_t timeline_kept_bytes(const struct mem_timeline *timeline, const struct m
 struct mem_peak timeline_peak(const struct mem_timeline *timeline, const struct mem_segments *segments);
 /* timeline_extra_work - returns the multiply-adds that recomputing does again. */
 uint64_t timeline_extra_work(const struct mem_timeline *timeline, const struct mem_segments *segments);
-
-#endif

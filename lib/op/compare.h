@@ -1,6 +1,5 @@
 /* compare.h - compares the values of two rows of one shape as both are read. */
-#ifndef OP_COMPARE_H
-#define OP_COMPARE_H
+#pragma once
 
 #include "core/distance.h"
 #include "core/parallel_rows.h"
@@ -29,5 +28,3 @@ ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk
                          ckpt_error *err);
 /* comparison_merge - adds to TO the comparison of the next chunk of the same rows. */
 void comparison_merge(struct comparison *to, const struct comparison *next);
-
-#endif

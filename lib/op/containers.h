@@ -1,7 +1,6 @@
 /* containers.h - lists the containers in a file's graph, each once, and finds those that are state dicts or
  * optimizers: for `ckpt info`, --root, strip, add and rename. */
-#ifndef OP_CONTAINERS_H
-#define OP_CONTAINERS_H
+#pragma once
 
 #include "core/file.h"
 
@@ -72,5 +71,3 @@ bool mapping_entry(const ckpt_value *value, uint32_t index, struct entry *entry)
 const ckpt_value *mapping_get(const ckpt_value *value, const char *name);
 /* mapping_metadata - returns the _metadata of a state dict, or NULL. */
 const ckpt_value *mapping_metadata(const ckpt_value *value);
-
-#endif

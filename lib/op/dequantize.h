@@ -1,7 +1,6 @@
 /* dequantize.h - the numbers of quantized weights as floats: what dequantize.c and dequantize_recipes.c
  * share. */
-#ifndef OP_DEQUANTIZE_H
-#define OP_DEQUANTIZE_H
+#pragma once
 
 #include "core/scaled_source.h"
 #include "op/quantized.h"
@@ -29,5 +28,3 @@ struct dequantized {
 ckpt_status dequantize_make_recipe(struct dequantizer *dequantizer,
                                    const struct quantized_weight *quantized_weight, struct dequantized *out,
                                    ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* diff_names.h - lists the names of both files of a diff: shortened, selected, sorted and paired. */
-#ifndef OP_DIFF_NAMES_H
-#define OP_DIFF_NAMES_H
+#pragma once
 
 #include "base/text.h"
 #include "op/root.h"
@@ -50,5 +49,3 @@ bool diff_has_name_below(const struct diff_names *names, ckpt_str name);
  * end. */
 bool diff_next_pair(struct diff_join *join, const struct indexed_name **left,
                     const struct indexed_name **right);
-
-#endif

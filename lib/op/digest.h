@@ -1,6 +1,5 @@
 /* digest.h - computes digests of bytes that are passed piece by piece. */
-#ifndef OP_DIGEST_H
-#define OP_DIGEST_H
+#pragma once
 
 #include "base/error.h"
 #include "core/table.h"
@@ -26,5 +25,3 @@ ckpt_status digest_source(source *src, uint8_t out[CKPT_DIGEST_MAX], ckpt_error 
 /* digest_aliases - copies the digest of a row to all rows of TABLE that are aliases of it. DIGESTS: by row,
  * CKPT_DIGEST_MAX bytes each. */
 void digest_aliases(const struct table *table, uint8_t *digests);
-
-#endif

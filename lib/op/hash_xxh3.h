@@ -1,6 +1,5 @@
 /* hash_xxh3.h - XXH3-128 of a stream of bytes. */
-#ifndef OP_HASH_XXH3_H
-#define OP_HASH_XXH3_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ enum xxh3_kernel { XXH3_BASELINE, XXH3_AVX2 };
 bool xxh3_update_with(enum xxh3_kernel kernel, void *state, const void *bytes, size_t nbytes);
 /* xxh3_update_avx2 - updates by AVX2. The caller checks that the CPU has it. */
 void xxh3_update_avx2(void *state, const void *bytes, size_t nbytes);
-
-#endif

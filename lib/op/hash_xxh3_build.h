@@ -1,7 +1,6 @@
 /* hash_xxh3_build.h - compiles xxhash.h, which no other file includes, at -O3: several times as fast as
  * Debian's shared library. The including file selects the instruction set first. */
-#ifndef OP_HASH_XXH3_BUILD_H
-#define OP_HASH_XXH3_BUILD_H
+#pragma once
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
@@ -14,6 +13,4 @@
 #include <xxhash.h>
 #if defined(__clang__)
 #pragma clang attribute pop
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* keys.h - renames keys for strip, add and rename: gathers each key that names a parameter, computes its new
  * name, refuses collisions, and only then edits the plan. */
-#ifndef OP_KEYS_H
-#define OP_KEYS_H
+#pragma once
 
 #include "core/plan.h"
 #include "op/containers.h"
@@ -59,5 +58,3 @@ bool is_edited_out(const ckpt_plan *p, const struct edit_target *at);
  * "begins with", "contains" … */
 ckpt_status plan_no_key_matches(ckpt_plan *plan, const char *verb, ckpt_str pattern,
                                 const struct prefixes *seen, ckpt_error *err);
-
-#endif

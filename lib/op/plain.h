@@ -1,7 +1,6 @@
 /* plain.h - finds values that are not plain data, and converts numpy scalars and paths to plain data. Plain
  * data are what torch.load(weights_only=True) accepts: constants, lists, tuples, dicts, sets, tensors … */
-#ifndef OP_PLAIN_H
-#define OP_PLAIN_H
+#pragma once
 
 #include "core/file.h"
 
@@ -36,5 +35,3 @@ bool is_torch_constant(const ckpt_value *value);
 bool plain_from_scalar(arena *a, const ckpt_value *value, ckpt_value **out);
 /* plain_from_path - sets *OUT to the pathlib path VALUE as text; NULL and false as in plain_from_scalar. */
 bool plain_from_path(arena *a, const ckpt_value *value, ckpt_value **out);
-
-#endif

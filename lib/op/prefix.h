@@ -1,6 +1,5 @@
 /* prefix.h - prefixes that wrappers of modules add to parameter names. */
-#ifndef OP_PREFIX_H
-#define OP_PREFIX_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -39,5 +38,3 @@ struct prefixes {
 void prefixes_add(struct prefixes *seen, ckpt_str name);
 /* prefixes_text - writes the most frequent components to OUT (CAP bytes) as `"module.", "ema."`, or "". */
 const char *prefixes_text(const struct prefixes *seen, char *out, size_t cap);
-
-#endif

@@ -1,7 +1,6 @@
 /* quantized.h - finds quantized weights: tensors whose numbers mean nothing without scales that are tensors
  * of their own, with names that end in a known way. */
-#ifndef OP_QUANTIZED_H
-#define OP_QUANTIZED_H
+#pragma once
 
 #include "core/plan.h"
 
@@ -42,5 +41,3 @@ ckpt_status plan_find_quantized(ckpt_plan *p, ckpt_error *err);
 const char *quantized_title(enum quantized_scheme_id scheme);
 /* quantized_has_recipe - returns true if weights of the scheme called TITLE are dequantized. */
 bool quantized_has_recipe(const char *title);
-
-#endif

@@ -1,7 +1,6 @@
 /* recipe.h - what the recipes of all schemes need: facts from tensors and from files next to the checkpoint,
  * shapes, and scales of blocks. Memory is of the arena of the file or of the plan; no caller frees any. */
-#ifndef OP_RECIPE_H
-#define OP_RECIPE_H
+#pragma once
 
 #include "op/dequantize.h"
 
@@ -86,5 +85,3 @@ ckpt_status recipe_set_scales(struct dequantizer *dequantizer, struct scaled_rec
                                      struct dequantized *out, ckpt_error *err);
 #include "op/quantized.def"
 #undef SCHEME
-
-#endif

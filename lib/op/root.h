@@ -1,6 +1,5 @@
 /* root.h - finds the part of a file that `--root` names, and selects names by globs. */
-#ifndef OP_ROOT_H
-#define OP_ROOT_H
+#pragma once
 
 #include "core/file.h"
 
@@ -39,5 +38,3 @@ bool glob_selects(const char *glob, ckpt_str name);
 /* plan_no_tensor_matches - calls plan_no_match because GLOB selects no tensor of P. The hint is a wider glob
  * that does, or what the names begin after. */
 ckpt_status plan_no_tensor_matches(ckpt_plan *p, const char *glob, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* sanitize.h - `ckpt sanitize`, and what api.c checks and reports before any plan is written. */
-#ifndef OP_SANITIZE_H
-#define OP_SANITIZE_H
+#pragma once
 
 #include "core/plan.h"
 
@@ -19,5 +18,3 @@ ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err);
 void cast_notice_skipped(ckpt_plan *p);
 /* cast_strict - fails with CKPT_ELOSSY if a cast of P left quantized weights as they are. */
 ckpt_status cast_strict(const ckpt_plan *p, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* table_json.h - the rows of a file as JSON. */
-#ifndef OP_TABLE_JSON_H
-#define OP_TABLE_JSON_H
+#pragma once
 
 #include "core/file.h"
 
@@ -13,5 +12,3 @@ struct table_json {
 
 /* table_json - implements ckpt_table_json of ckpt.h, for options that were checked. */
 ckpt_status table_json(const struct table_json *table, char **text, size_t *len, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* value_equal.h - compares two nodes, of the same graph or of different ones, as Python compares values. */
-#ifndef OP_VALUE_EQUAL_H
-#define OP_VALUE_EQUAL_H
+#pragma once
 
 #include "base/map.h"
 #include "core/value.h"
@@ -62,5 +61,3 @@ ckpt_status value_equal(struct value_equal *job, const ckpt_value *left, const c
 ckpt_status numpy_array_equal(struct value_equal *job, const ckpt_value *left, const ckpt_value *right,
                               bool *same, ckpt_error *err);
 void value_equal_free(struct value_equal *job);
-
-#endif

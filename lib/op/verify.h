@@ -1,6 +1,5 @@
 /* verify.h - `ckpt verify`: checks the data of a file against its checksums and a manifest. */
-#ifndef OP_VERIFY_H
-#define OP_VERIFY_H
+#pragma once
 
 #include "core/check.h"
 
@@ -21,5 +20,3 @@ ckpt_status manifest_check(struct check *check, ckpt_file *f, const uint8_t *dig
 ckpt_status manifest_write(struct check *check, ckpt_file *f, const uint8_t *digests, ckpt_error *err);
 /* manifest_load - reads the manifest at PATH, once: it may be a pipe. */
 ckpt_status manifest_load(const char *path, struct manifest_text *out, ckpt_error *err);
-
-#endif

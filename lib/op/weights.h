@@ -1,7 +1,6 @@
 /* weights.h - finds the mappings of a file that are the weights, and averaged copies of them: for `ckpt
  * info`, strip, add, rename, casts and `--root auto`. */
-#ifndef OP_WEIGHTS_H
-#define OP_WEIGHTS_H
+#pragma once
 
 #include "op/containers.h"
 
@@ -34,5 +33,3 @@ ckpt_state name_state(ckpt_str name);
  * (or its composite) as an entry, or NO_CONTAINER. ROOT: the joined name of the node where TREE begins. */
 ckpt_status weights_rows(const struct containers *tree, const struct weights *weights, ckpt_str root,
                          uint32_t **out, ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* weights_only.h - predicts whether torch.load(weights_only=True) loads a file. Also judges the names that a
  * pickle imports: allow-listed by torch, allow-listed by ckpt, or known to run code. */
-#ifndef OP_WEIGHTS_ONLY_H
-#define OP_WEIGHTS_ONLY_H
+#pragma once
 
 #include "core/file.h"
 
@@ -36,5 +35,3 @@ enum name_use name_use(ckpt_str module, ckpt_str name);
 /* names_sha256 - computes the SHA-256 of the allow-listed names, torch's and then ours, "MODULE.NAME" or
  * "MODULE.NAME NAME …" a line. Reports with the same sum were made with the same lists. */
 ckpt_status names_sha256(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* judge.h - judges imports by the lists of known names, and calls by the arguments that picklers write. */
-#ifndef SCAN_JUDGE_H
-#define SCAN_JUDGE_H
+#pragma once
 
 #include "core/findings.h"
 #include "core/trace_dtype.h"
@@ -27,5 +26,3 @@ ckpt_status numpy_judge_build(struct numpy_judge *judge, const struct trace_step
                               ckpt_str name, const char **why);
 ckpt_status numpy_judge_call(struct numpy_judge *judge, const struct trace_step *step, ckpt_str module,
                              ckpt_str name, const char **why);
-
-#endif

@@ -1,7 +1,6 @@
 /* scan.h - takes a file apart for `ckpt scan`, down to each pickle and to bytes that can only be data.
  * Private to lib/scan. ERR may not be NULL. */
-#ifndef SCAN_SCAN_H
-#define SCAN_SCAN_H
+#pragma once
 
 #include "core/findings.h"
 #include "format/format.h"
@@ -352,5 +351,3 @@ ckpt_status scan_is_chunk(struct scan_chunks *chunks, ckpt_str path, bool *is_ch
 /* scan_source - does what ckpt_scan does, for SRC, whose name is PATH. SIBLINGS: see there; NULL: none. */
 ckpt_status scan_source(const char *path, source *src, const struct scan_siblings *siblings,
                         struct scan *scan, ckpt_error *err);
-
-#endif

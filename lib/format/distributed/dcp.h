@@ -1,8 +1,7 @@
 /* dcp.h - declarations for the files that read a Distributed Checkpoint of torch. A .distcp file has items,
  * one after the other. Each is a complete torch.save archive of a value or of one chunk of a tensor, such
  * as rows 0 to 511 of an embedding whose other rows rank 1 has saved. */
-#ifndef FORMAT_DISTRIBUTED_DCP_H
-#define FORMAT_DISTRIBUTED_DCP_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -48,5 +47,3 @@ ckpt_status dcp_unpack_zstd(source **src, uint64_t max_bytes, ckpt_error *err);
 struct check_record;
 ckpt_status dcp_items_check(source *items_source, size_t index, bool compare, struct check_record *record,
                             ckpt_error *err);
-
-#endif

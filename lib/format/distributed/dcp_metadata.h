@@ -1,7 +1,6 @@
 /* dcp_metadata.h - reads the .metadata of a distributed checkpoint of torch into little memory: a checkpoint
  * of thousands of ranks lists a million chunks, which a graph of ckpt_value nodes would hold in gigabytes. */
-#ifndef FORMAT_DISTRIBUTED_DCP_METADATA_H
-#define FORMAT_DISTRIBUTED_DCP_METADATA_H
+#pragma once
 
 #include "io/source.h"
 
@@ -91,5 +90,3 @@ static inline bool dcp_is_instance(dcp_word word, enum dcp_class class)
 dcp_word dcp_field(const struct dcp_metadata *meta, dcp_word word, enum dcp_class class, unsigned field);
 /* dcp_dtype - returns the dtype that WORD is, such as torch.float32, or CKPT_DT_NONE. */
 ckpt_dtype dcp_dtype(dcp_word word);
-
-#endif

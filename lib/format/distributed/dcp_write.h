@@ -1,8 +1,7 @@
 /* dcp_write.h - declarations for the files that write a plan as a Distributed Checkpoint of torch. A state
  * dict {"model": {"w": tensor}} has one leaf, "model.w". Each leaf becomes an item: a torch.save archive in
  * a .distcp file. The file .metadata records the name of each item and where it is. */
-#ifndef FORMAT_DISTRIBUTED_DCP_WRITE_H
-#define FORMAT_DISTRIBUTED_DCP_WRITE_H
+#pragma once
 
 #include "base/buf.h"
 #include "core/plan.h"
@@ -112,5 +111,3 @@ ckpt_status dcp_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err
 /* dcp_write_renamed - if P only renames what is in a Distributed Checkpoint, copies its .distcp files to
  * FOLDER, writes new metadata and sets *DONE. Otherwise writes nothing and sets *DONE to false. */
 ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *folder, bool *done, ckpt_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* deepspeed.h - declarations for the files that read the checkpoints of DeepSpeed. With ZeRO, no file has a
  * complete parameter: w of 6 elements, b of 3 and 1 element of padding are one flat tensor. Rank 0 has saved
  * its elements 0 to 4, and rank 1 has saved elements 5 to 9. */
-#ifndef FORMAT_DISTRIBUTED_DEEPSPEED_H
-#define FORMAT_DISTRIBUTED_DEEPSPEED_H
+#pragma once
 
 #include "format/format.h"
 #include "format/parts/sharded_tensors.h"
@@ -144,5 +143,3 @@ ckpt_status ds_add_param_groups(struct deepspeed *ds, const ckpt_value *shapes, 
 /* ds_read_universal - reads a universal checkpoint, which has a folder for each parameter
  * (deepspeed_universal.c). */
 ckpt_status ds_read_universal(struct deepspeed *ds);
-
-#endif

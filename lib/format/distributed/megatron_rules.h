@@ -1,7 +1,6 @@
 /* megatron_rules.h - finds out by the name of a tensor how the tensor-parallel ranks of Megatron-LM divide
  * it: "*.linear_proj.weight" is cut along dimension 1, so rank 1 of 2 has the right half of its columns. */
-#ifndef FORMAT_DISTRIBUTED_MEGATRON_RULES_H
-#define FORMAT_DISTRIBUTED_MEGATRON_RULES_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -30,5 +29,3 @@ struct megatron_rules {
 ckpt_status megatron_rules_read(arena *a, const char *path, struct megatron_rules *rules, ckpt_error *err);
 /* megatron_rules_find - returns the first rule that matches the tensor NAME, or NULL. */
 const struct megatron_rule *megatron_rules_find(const struct megatron_rules *rules, ckpt_str name);
-
-#endif

@@ -1,6 +1,5 @@
 /* checkpoint_names.h - the names of files that are checkpoints, and which of them in a folder is meant. */
-#ifndef FORMAT_FILES_CHECKPOINT_NAMES_H
-#define FORMAT_FILES_CHECKPOINT_NAMES_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -61,5 +60,3 @@ bool folder_set_has(const struct folder_set *set, ckpt_str name);
 bool shard_name_parse(ckpt_str name, struct shard_name *out);
 /* shard_name_make - returns the name NAME with the number NUMBER, allocated from A. .ptr NULL: no memory. */
 ckpt_str shard_name_make(arena *a, const struct shard_name *name, uint64_t number);
-
-#endif

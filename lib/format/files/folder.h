@@ -1,7 +1,6 @@
 /* folder.h - lists the files in a folder, and looks into them: on disk or, if ARCHIVE is not NULL, in that
  * archive (members.h). */
-#ifndef FORMAT_FILES_FOLDER_H
-#define FORMAT_FILES_FOLDER_H
+#pragma once
 
 #include "format/format.h"
 
@@ -36,5 +35,3 @@ ckpt_status folder_fail_ambiguous(const source *archive, const char *path, unsig
                                   bool (*match)(ckpt_str name), ckpt_error *err);
 /* folder_hint - sets the hint of ERR to the names in PATH that MATCH accepts, as many as fit. */
 void folder_hint(const source *archive, const char *path, bool (*match)(ckpt_str name), ckpt_error *err);
-
-#endif

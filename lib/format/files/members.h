@@ -1,8 +1,7 @@
 /* members.h - the members of a zip or tar archive as files in folders. The path of a file or folder in an
  * archive is FILE!NAME; the names of members have no "./" or "//" in it, and ".." is resolved. Of an open
  * ckpt_file, `archive` is the archive that its path is in, and NULL for a path on disk. */
-#ifndef FORMAT_FILES_MEMBERS_H
-#define FORMAT_FILES_MEMBERS_H
+#pragma once
 
 #include "io/source.h"
 
@@ -48,5 +47,3 @@ bool members_folder_has(const source *archive, const char *path, const char *glo
 /* members_folder_of - returns the start of PATH, a file in ARCHIVE, up to the last '/' of its name, or up to
  * the '!' if it has none. */
 ckpt_str members_folder_of(const source *archive, const char *path);
-
-#endif

@@ -1,7 +1,6 @@
 /* own_files.h - the files that a checkpoint consists of, which no output may replace: a set cannot be read
  * after one of its files was replaced. */
-#ifndef FORMAT_FILES_OWN_FILES_H
-#define FORMAT_FILES_OWN_FILES_H
+#pragma once
 
 #include "core/file.h"
 
@@ -24,5 +23,3 @@ ckpt_status own_files_check_output(const ckpt_file *f, const char *path, bool on
  * '/') if F is one of them: the others would be removed. */
 ckpt_status own_files_check_set(const ckpt_file *f, const char *folder, const char *stem, const char *ext,
                                 ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* path.h - paths of files and folders, on disk or, if ARCHIVE is not NULL, in that archive (members.h). */
-#ifndef FORMAT_FILES_PATH_H
-#define FORMAT_FILES_PATH_H
+#pragma once
 
 #include "core/file.h"
 
@@ -25,5 +24,3 @@ ckpt_str name_of(const ckpt_file *f);
  * the prefix of a TensorFlow checkpoint, or the first shard if PATH is a pattern NAME-?????-of-00003. The
  * caller frees it. NULL: there is no such file. */
 char *path_find_prefix(const source *archive, const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* flax.h - what the files of this folder share. */
-#ifndef FORMAT_FLAX_FLAX_H
-#define FORMAT_FLAX_FLAX_H
+#pragma once
 
 #include "codec/flax.h"
 #include "format/format.h"
@@ -11,5 +10,3 @@
  * array. */
 bool flax_is_scalar(const ckpt_file *f, const ckpt_value *value);
 ckpt_status flax_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
-
-#endif

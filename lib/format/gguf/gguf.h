@@ -1,6 +1,5 @@
 /* gguf.h - what the files of this folder share. */
-#ifndef FORMAT_GGUF_GGUF_H
-#define FORMAT_GGUF_GGUF_H
+#pragma once
 
 #include "codec/gguf.h"
 #include "format/format.h"
@@ -17,5 +16,3 @@ ckpt_status gguf_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 bool gguf_undoes(const ckpt_file *old, const ckpt_file *current, source *now, const struct patches *undo);
 ckpt_status gguf_write_metadata(ckpt_file *f, struct metadata_job *job, ckpt_error *err);
 ckpt_status gguf_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
-
-#endif

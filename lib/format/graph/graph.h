@@ -1,7 +1,6 @@
 /* graph.h - what the files of this folder share: the graph of values that is read as tensors, and the tensor
  * that a node makes. Other folders include this header to describe tensors of their own (describe_tensor). */
-#ifndef FORMAT_GRAPH_GRAPH_H
-#define FORMAT_GRAPH_GRAPH_H
+#pragma once
 
 #include "core/file.h"
 
@@ -72,5 +71,3 @@ ckpt_status graph_fail_expected(struct graph *graph, const ckpt_value *value, co
  * VALUE WHAT. */
 ckpt_status graph_read_sizes(struct graph *graph, const ckpt_value *value, const char *what, uint32_t *count,
                              const uint64_t **out);
-
-#endif

@@ -1,7 +1,6 @@
 /* legacy_stream.h - the stream of pickles and storages that torch.save wrote before 1.6: a file, or a bytes
  * object in a bare pickle. */
-#ifndef FORMAT_GRAPH_LEGACY_STREAM_H
-#define FORMAT_GRAPH_LEGACY_STREAM_H
+#pragma once
 
 #include "base/map.h"
 #include "format/graph/persistent_id.h"
@@ -36,5 +35,3 @@ ckpt_status legacy_stream_find_storage(void *user, const struct torch_pid *pid, 
  * main pickle is one storage. Sets src (takes a reference), off, dtype, numel, nbytes and location of
  * STORAGE. */
 ckpt_status legacy_stream_read_storage(ckpt_file *f, source *bytes, struct storage *storage, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* numpy.h - numpy arrays and bytes objects in a graph. */
-#ifndef FORMAT_GRAPH_NUMPY_H
-#define FORMAT_GRAPH_NUMPY_H
+#pragma once
 
 #include "format/graph/graph.h"
 
@@ -12,5 +11,3 @@ ckpt_status graph_describe_numpy(struct graph *graph, const ckpt_value *value,
 ckpt_status graph_open_bytes(struct graph *graph, const ckpt_value *value, source **out);
 /* file_open_bytes - does graph_open_bytes for a node of F, after its graph was read. */
 ckpt_status file_open_bytes(ckpt_file *f, const ckpt_value *value, source **out, ckpt_error *err);
-
-#endif

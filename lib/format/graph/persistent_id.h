@@ -1,6 +1,5 @@
 /* persistent_id.h - the storages that a graph names: by persistent ids, or as bytes objects. */
-#ifndef FORMAT_GRAPH_PERSISTENT_ID_H
-#define FORMAT_GRAPH_PERSISTENT_ID_H
+#pragma once
 
 #include "format/graph/graph.h"
 
@@ -36,5 +35,3 @@ ckpt_status graph_add_memory_storage(struct graph *graph, ckpt_str bytes, ckpt_d
 /* graph_add_unreferenced_storages - adds to F the storages that its pickles name but no row refers to: those
  * of generators, device meshes, objects of unknown classes. */
 ckpt_status graph_add_unreferenced_storages(ckpt_file *f, const struct graph_input *input, ckpt_error *err);
-
-#endif

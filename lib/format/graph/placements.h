@@ -1,6 +1,5 @@
 /* placements.h - which part of a tensor one rank has. */
-#ifndef FORMAT_GRAPH_PLACEMENTS_H
-#define FORMAT_GRAPH_PLACEMENTS_H
+#pragma once
 
 #include "core/file.h"
 
@@ -14,5 +13,3 @@ ckpt_status torch_get_part_offset(arena *a, const ckpt_file *f, uint32_t row, ui
 uint64_t torch_count_shard_ranks(const ckpt_file *f, uint32_t row);
 /* torch_note_missing_ranks - adds a notice to F if F has the shards of only one of several ranks. */
 void torch_note_missing_ranks(ckpt_file *f);
-
-#endif

@@ -1,6 +1,5 @@
 /* rebuild.h - what the nodes of a graph make: tensors, objects with attributes. */
-#ifndef FORMAT_GRAPH_REBUILD_H
-#define FORMAT_GRAPH_REBUILD_H
+#pragma once
 
 #include "format/graph/graph.h"
 
@@ -24,5 +23,3 @@ ckpt_value *torch_parameter_data(ckpt_value *value);
 const ckpt_value *object_attr(const ckpt_value *value, const char *name);
 /* value_class - returns the class or function that VALUE calls; NULL: VALUE is no CALL. */
 const ckpt_value *value_class(const ckpt_value *value);
-
-#endif

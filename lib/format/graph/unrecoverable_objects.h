@@ -1,6 +1,5 @@
 /* unrecoverable_objects.h - objects other than tensors that hold a lost storage. */
-#ifndef FORMAT_GRAPH_UNRECOVERABLE_OBJECTS_H
-#define FORMAT_GRAPH_UNRECOVERABLE_OBJECTS_H
+#pragma once
 
 #include "core/file.h"
 
@@ -8,5 +7,3 @@
  * storage. Sets f->losses.of_row of the tensors that are lost with such an object. That array does not grow:
  * it has no entries for the added rows. */
 ckpt_status graph_find_unrecoverable_objects(ckpt_file *f, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* walk.h - finds the tensors in a value graph, their storages and names. */
-#ifndef FORMAT_GRAPH_WALK_H
-#define FORMAT_GRAPH_WALK_H
+#pragma once
 
 #include "format/graph/graph.h"
 
@@ -29,5 +28,3 @@ ckpt_status torch_push_submodule(arena *a, struct torch_modules *list, const str
                                  ckpt_str name, const ckpt_value *object, ckpt_error *err);
 /* torch_put_entry - adds VALUE to the state dict DICT under the key PREFIX + NAME. False: no memory. */
 bool torch_put_entry(arena *a, ckpt_value *dict, ckpt_str prefix, ckpt_str name, ckpt_value *value);
-
-#endif

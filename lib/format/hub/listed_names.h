@@ -1,6 +1,5 @@
 /* listed_names.h - the names that the indexes of a set list for one of its files. */
-#ifndef FORMAT_HUB_LISTED_NAMES_H
-#define FORMAT_HUB_LISTED_NAMES_H
+#pragma once
 
 #include "core/plan.h"
 
@@ -12,5 +11,3 @@ ckpt_status shards_check_index(const ckpt_plan *p, const char *path, ckpt_error 
  * an index in the folder of F lists in other files; NULL: no index there lists F, or none can be read.
  * Allocates the names from A. Only CKPT_ENOMEM is an error. */
 ckpt_status shards_list_siblings(const ckpt_file *f, arena *a, map **names, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* merge.h - merges shards into one file. */
-#ifndef FORMAT_HUB_MERGE_H
-#define FORMAT_HUB_MERGE_H
+#pragma once
 
 #include "format/hub/shards.h"
 
@@ -17,5 +16,3 @@ ckpt_status shards_add_metadata(struct index *index, ckpt_value *key, ckpt_value
 ckpt_status shards_check_names(const ckpt_file *f, ckpt_error *err);
 /* shards_merge - opens the shards of INDEX and merges them into index->f. */
 ckpt_status shards_merge(struct index *index);
-
-#endif

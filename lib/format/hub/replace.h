@@ -1,7 +1,6 @@
 /* replace.h - replaces a set of shards by a new one, so that readers find one of the two complete at every
  * moment, even after a run was killed. */
-#ifndef FORMAT_HUB_REPLACE_H
-#define FORMAT_HUB_REPLACE_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -23,5 +22,3 @@ bool replaced_remove_index(const struct replaced *replaced);
 /* replaced_done - removes the files that only the old set has, after all new files are in place. Frees
  * REPLACED, which may be NULL. */
 void replaced_done(struct replaced *replaced);
-
-#endif

@@ -1,6 +1,5 @@
 /* shard_layout.h - assigns tensors to shards. */
-#ifndef FORMAT_HUB_SHARD_LAYOUT_H
-#define FORMAT_HUB_SHARD_LAYOUT_H
+#pragma once
 
 #include "core/plan.h"
 
@@ -33,5 +32,3 @@ struct shard_layout {
 ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares_storages,
                            struct shard_layout *layout, ckpt_error *err);
 void shard_layout_free(struct shard_layout *layout);
-
-#endif

@@ -1,6 +1,5 @@
 /* write.h - writes a plan as shards and an index. */
-#ifndef FORMAT_HUB_WRITE_H
-#define FORMAT_HUB_WRITE_H
+#pragma once
 
 #include "format/format.h"
 
@@ -14,5 +13,3 @@ bool shards_are_wanted(const ckpt_plan *p, const struct write_job *job);
 /* shards_write_as_read - writes P as one file in the format of its shards. If job->path is a folder, the file
  * is put into it. */
 ckpt_status shards_write_as_read(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
-
-#endif

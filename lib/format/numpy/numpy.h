@@ -1,6 +1,5 @@
 /* numpy.h - declarations for the readers and writers of .npy and .npz. */
-#ifndef FORMAT_NUMPY_NUMPY_H
-#define FORMAT_NUMPY_NUMPY_H
+#pragma once
 
 #include "codec/npy.h"
 #include "format/format.h"
@@ -15,5 +14,3 @@ ckpt_status numpy_describe(ckpt_file *f, source *src, uint64_t offset, struct ki
 bool numpy_has_dtype(const ckpt_tensor *tensor);
 ckpt_status npy_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 ckpt_status npz_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* skops.h - the names of the arrays in a file of skops. */
-#ifndef FORMAT_NUMPY_SKOPS_H
-#define FORMAT_NUMPY_SKOPS_H
+#pragma once
 
 #include "format/format.h"
 
@@ -32,5 +31,3 @@ ckpt_status skops_read(struct skops *skops, ckpt_file *f, zip *archive, ckpt_err
  * MAP_NONE. An object that is in several places has several names. */
 uint32_t skops_find_name(const struct skops *skops, ckpt_str file);
 void skops_free(struct skops *skops);
-
-#endif

@@ -1,6 +1,5 @@
 /* onnx.h - sources that convert values of a TensorProto to whole elements, one after the other. */
-#ifndef FORMAT_ONNX_ONNX_H
-#define FORMAT_ONNX_ONNX_H
+#pragma once
 
 #include "codec/onnx.h"
 
@@ -12,5 +11,3 @@ ckpt_status onnx_decode(arena *a, source *src, const struct onnx_tensor *tensor,
  * bytes, then its bytes. */
 ckpt_status onnx_decode_texts(arena *a, source *src, const struct onnx_tensor *tensor, uint64_t count,
                               source **out, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* program.h - the parameter names of a Paddle program. */
-#ifndef FORMAT_PADDLE_PROGRAM_H
-#define FORMAT_PADDLE_PROGRAM_H
+#pragma once
 
 #include "core/file.h"
 
@@ -12,5 +11,3 @@ struct paddle_program {
 
 /* paddle_read_program - adds the parameter names in the program SRC to *OUT; they live as long as F. */
 ckpt_status paddle_read_program(ckpt_file *f, source *src, struct paddle_program *out, ckpt_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* part_files.h - opens the other files of a checkpoint F that has several, such as the file of each rank or
  * the data files of an ONNX model. Each becomes a part of F: an entry of f->parts, which is closed with F.
  * Names of parts come from the checkpoint, so no name and no symbolic link may lead out of its folder. */
-#ifndef FORMAT_PARTS_PART_FILES_H
-#define FORMAT_PARTS_PART_FILES_H
+#pragma once
 
 #include "core/file.h"
 #include "io/journal.h"
@@ -71,5 +70,3 @@ ckpt_status part_file_read_pickle(ckpt_file *f, const char *trusted, ckpt_str na
 /* part_file_add - makes the file NAME of f->folder a part without reading it as a checkpoint: the caller uses
  * its bytes. */
 ckpt_status part_file_add(ckpt_file *f, const char *trusted, ckpt_str name, ckpt_file **out, ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* part_graph.h - joins the pickles of several parts, such as the ranks of FSDP or Megatron-LM, into one
  * graph. */
-#ifndef FORMAT_PARTS_PART_GRAPH_H
-#define FORMAT_PARTS_PART_GRAPH_H
+#pragma once
 
 #include "core/file.h"
 
@@ -19,5 +18,3 @@ ckpt_status part_graph_find_storage(void *user, const struct torch_pid *pid, str
 /* part_graph_add_unreferenced - adds the storages of F to which only objects that are not tensors refer; for
  * f->add_opaque_storages. */
 ckpt_status part_graph_add_unreferenced(ckpt_file *f, ckpt_error *err);
-
-#endif

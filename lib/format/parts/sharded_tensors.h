@@ -1,8 +1,7 @@
 /* sharded_tensors.h - joins tensors that are sharded over the files of many ranks. Each file has shards:
  * rectangular blocks of a tensor, such as rows 512 to 1023 of an embedding. The reader of a format adds the
  * shards of all files by name; each tensor then becomes one storage whose bytes are read from its shards. */
-#ifndef FORMAT_PARTS_SHARDED_TENSORS_H
-#define FORMAT_PARTS_SHARDED_TENSORS_H
+#pragma once
 
 #include "core/file.h"
 #include "core/pieces.h"
@@ -77,5 +76,3 @@ ckpt_status sharded_storage_add(ckpt_file *f, struct joined_tensor *tensor, cons
  * without bytes. Otherwise returns ST. */
 ckpt_status sharded_storage_accept_fault(ckpt_file *f, ckpt_str name, ckpt_dtype dtype, ckpt_status st,
                                          uint32_t *storage, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* paddle.h - the tensors that paddle.save wrote in a pickle. */
-#ifndef FORMAT_PICKLE_PADDLE_H
-#define FORMAT_PICKLE_PADDLE_H
+#pragma once
 
 #include "format/graph/graph.h"
 
@@ -20,5 +19,3 @@ ckpt_status paddle_make_tensors(struct paddle_pickle *paddle, ckpt_file *f, stru
 /* paddle_describe - describes a tensor for graph_walk; USER is a struct paddle_pickle. */
 ckpt_status paddle_describe(void *user, struct graph *graph, const ckpt_value *value,
                             struct tensor_description *description);
-
-#endif

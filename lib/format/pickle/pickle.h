@@ -1,11 +1,8 @@
 /* pickle.h - reads a bare pickle. */
-#ifndef FORMAT_PICKLE_PICKLE_H
-#define FORMAT_PICKLE_PICKLE_H
+#pragma once
 
 #include "core/file.h"
 
 /* pickle_read_bare - fills F from SRC, a file of one pickle, in which joblib may have put arrays. SRC must
  * live as long as F. */
 ckpt_status pickle_read_bare(ckpt_file *f, source *src, ckpt_error *err);
-
-#endif

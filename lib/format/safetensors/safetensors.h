@@ -1,6 +1,5 @@
 /* safetensors.h - what the files of this folder share. */
-#ifndef FORMAT_SAFETENSORS_SAFETENSORS_H
-#define FORMAT_SAFETENSORS_SAFETENSORS_H
+#pragma once
 
 #include "format/format.h"
 
@@ -25,5 +24,3 @@ void safetensors_put_pair(buf *out, ckpt_str key, ckpt_str text, bool first);
 /* safetensors_pad_header - appends spaces to the header OUT up to ROOM bytes, the length of the old header. A
  * longer OUT is padded to a multiple of eight if the data MAY_MOVE; else the function fails. */
 ckpt_status safetensors_pad_header(buf *out, uint64_t room, bool may_move, ckpt_error *err);
-
-#endif

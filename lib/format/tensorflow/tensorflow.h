@@ -1,6 +1,5 @@
 /* tensorflow.h - what the readers of TensorFlow's two checkpoint formats share. */
-#ifndef FORMAT_TENSORFLOW_H
-#define FORMAT_TENSORFLOW_H
+#pragma once
 
 #include "codec/tensorflow.h"
 #include "format/format.h"
@@ -10,5 +9,3 @@
  * TYPE have no fixed size. In salvage, refuses a type that no output format can hold. */
 ckpt_status tf_describe(const ckpt_file *f, const struct tf_dtype *type, const struct tf_shape *shape,
                         struct kit_tensor *tensor, ckpt_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* archive.h - the archives of torch.save, TorchScript and torch.package: records in one folder of a zip,
  * among them pickles and storages. */
-#ifndef FORMAT_TORCH_ARCHIVE_H
-#define FORMAT_TORCH_ARCHIVE_H
+#pragma once
 
 #include "format/format.h"
 #include "format/graph/walk.h"
@@ -82,5 +81,3 @@ bool script_json_find_top(const zip *archive, ckpt_str *top);
 /* script_json_read - fills F from the zip of its probe: TorchScript of torch 1.0 to 1.3, its model.json in
  * TOP. */
 ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* tar.h - the members of torch 0.1's tar archives, for the scanner. */
-#ifndef FORMAT_TORCH_TAR_H
-#define FORMAT_TORCH_TAR_H
+#pragma once
 
 #include "codec/tar.h"
 #include "core/value.h"
@@ -19,5 +18,3 @@ const struct tar_entry *torch_tar_find(const struct tar_entry *list, size_t coun
  * Fields of *OUT that cannot be read or do not fit 64 bits are 0. */
 ckpt_status torch_tar_read_numbers(source *src, const ckpt_value *value, bool is_tensor, uint64_t pos,
                                    struct torch_tar_numbers *out, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* zip.h - what zip_write.c, zip_pickle.c, zip_cast.c, zip_in_place.c share to write torch.save archives. */
-#ifndef FORMAT_TORCH_ZIP_H
-#define FORMAT_TORCH_ZIP_H
+#pragma once
 
 #include "core/copy_pool.h"
 #include "format/format.h"
@@ -68,5 +67,3 @@ ckpt_status torch_zip_report_casts(struct torch_writer *writer, const struct con
 /* torch_zip_pickle - fills writer->pickle, and writer->storages with the storages that it names
  * (zip_pickle.c). */
 ckpt_status torch_zip_pickle(struct torch_writer *writer, ckpt_error *err);
-
-#endif

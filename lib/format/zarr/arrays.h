@@ -1,6 +1,5 @@
 /* arrays.h - reads the Zarr arrays in a key-value store as tensors of a file. */
-#ifndef FORMAT_ZARR_ARRAYS_H
-#define FORMAT_ZARR_ARRAYS_H
+#pragma once
 
 #include "format/parts/sharded_tensors.h"
 #include "format/zarr/store.h"
@@ -49,5 +48,3 @@ ckpt_status zarr_add_bytes(struct zarr_arrays *arrays, struct store *store, size
 /* zarr_arrays_make_graph - makes ROOT, which holds the nodes of all arrays, the graph of the file, and adds
  * its tensors to the table. */
 ckpt_status zarr_arrays_make_graph(struct zarr_arrays *arrays, ckpt_value *root);
-
-#endif

@@ -1,7 +1,6 @@
 /* store.h - a key-value store, as Zarr uses one: the files of a folder by path, or the entries of an OCDBT
  * database. */
-#ifndef FORMAT_ZARR_STORE_H
-#define FORMAT_ZARR_STORE_H
+#pragma once
 
 #include "codec/ocdbt.h"
 #include "core/file.h"
@@ -34,5 +33,3 @@ const char *store_file_path(const struct store *store, size_t index);
 ckpt_status store_read_text(struct store *store, size_t index, ckpt_str *text);
 /* store_read_file - reads the file NAME of the folder in the same way. CKPT_ENOTFOUND: no such file. */
 ckpt_status store_read_file(struct store *store, ckpt_str name, ckpt_str *text);
-
-#endif
