@@ -59,6 +59,9 @@ struct regexp {
     size_t ngroups;
     bool any_case;
     bool is_repeated[REGEXP_GROUPS]; /* the group is in a repetition */
+    bool is_literal, is_anchored;    /* the expression is LITERAL, all of it ASCII, perhaps after ^ */
+    char literal[REGEXP_MAX_PATTERN];
+    size_t nliteral;
     struct thread_list current, next;
     uint32_t *visited; /* by instruction: generation in which it was reached last */
     uint32_t generation;
@@ -496,6 +499,19 @@ static ckpt_status parse(struct parser *parser)
     return append(parser, MATCHED, 0);
 }
 
+/* find_literal - sets is_literal and what belongs to it. */
+static void find_literal(regexp *re)
+{
+    const struct instruction *first = re->code + 1, *end = re->code + re->n - 2; /* SAVE 0; SAVE 1, MATCHED */
+    re->is_anchored = first->op == AT_START;
+    first += re->is_anchored;
+    re->is_literal = !re->any_case && (size_t)(end - first) <= sizeof re->literal;
+    for (; re->is_literal && first < end; first++) {
+        re->is_literal = first->op == CHARACTER && first->arg < 0x80;
+        re->literal[re->nliteral++] = (char)first->arg;
+    }
+}
+
 static void alloc_threads(struct thread_list *list, uint32_t count)
 {
     list->threads = calloc(count, sizeof *list->threads);
@@ -522,6 +538,7 @@ ckpt_status regexp_compile(const char *pattern, regexp **out, ckpt_error *err)
         free(p);
     }
     if (st == CKPT_OK) {
+        find_literal(re);
         alloc_threads(&re->current, re->n);
         alloc_threads(&re->next, re->n);
         re->visited = calloc(re->n, sizeof *re->visited);
@@ -765,6 +782,18 @@ static bool may_begin(const regexp *re, const struct instruction *first, const s
     }
 }
 
+/* match_literal - does regexp_find for an expression that is a literal: such a match has no groups. */
+static void match_literal(const regexp *re, ckpt_str text, size_t from,
+                          struct regexp_group groups[REGEXP_GROUPS])
+{
+    ckpt_str literal = str_of(re->literal, re->nliteral);
+    bool is_at_start = re->is_anchored && !from && str_starts(text, literal);
+    memset(groups, 0xFF, REGEXP_GROUPS * sizeof *groups); /* REGEXP_NO_MATCH */
+    groups[0].start = is_at_start ? 0 : re->is_anchored ? REGEXP_NO_MATCH : str_find(text, literal, from);
+    if (groups[0].start != REGEXP_NO_MATCH)
+        groups[0].end = groups[0].start + literal.len;
+}
+
 void regexp_begin(regexp *re, ckpt_str text)
 {
     uint64_t instructions = re->n < STEPS_PER_BYTE ? STEPS_PER_BYTE : 2 * (uint64_t)re->n;
@@ -777,6 +806,10 @@ ckpt_status regexp_find(regexp *re, ckpt_str text, size_t from, struct regexp_gr
     const struct instruction *first = find_first(re);
     uint32_t best[SLOTS], none[SLOTS];
     size_t before = from, ignored;
+    if (re->is_literal) {
+        match_literal(re, text, from, groups);
+        return CKPT_OK;
+    }
     while (before && before + 4 > from && ((unsigned char)text.ptr[before - 1] & 0xC0) == 0x80)
         before--;
     struct position pos = {.text = text, .after = from, .here = UNSET};

@@ -178,6 +178,15 @@ static void the_longest_of_the_leftmost_matches_is_found(void)
         {"(?:a(b))+(?:c)?", "ababc", "0-5,3-4"},
         {"a{0}b{,2}c{1,}", "abbcc", "1-5"},
         {"x**", "xx", "0-2"},
+        {"^ab", "abab", "0-2"}, /* this one and those after it are literals */
+        {"^ab", "a", "-"},
+        {"^^a", "aa", "0-1"},
+        {"^", "a", "0-0"},
+        {"ab{2}\\.", "abb abbb.abb.", "9-13"},
+        {"x", "\xc3x", "1-2"},
+        {"\xc3\xbc", "\xc3\xc3\xbc", "1-3"},
+        {"(?i)^aB", "Abx", "0-2"},
+        {"(ab)", "xab", "1-3,1-3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         CU_ASSERT_STRING_EQUAL(find(cases[i].pattern, cases[i].text), cases[i].found);
