@@ -2,6 +2,7 @@
 #include "edit.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_LINES = 20 };
 
@@ -52,11 +53,16 @@ static bool is_boundary(ckpt_str text, size_t at) { return at == 0 || text.ptr[a
  * components. */
 static size_t shared_end_length(ckpt_str left, ckpt_str right)
 {
-    size_t n = left.len < right.len ? left.len : right.len, keep = 0;
-    for (size_t i = 1; i <= n && left.ptr[left.len - i] == right.ptr[right.len - i]; i++)
-        if (is_boundary(left, left.len - i) && is_boundary(right, right.len - i))
-            keep = i;
-    return keep;
+    size_t n = left.len < right.len ? left.len : right.len, equal = 0;
+    while (n - equal >= 8 &&
+           memcmp(left.ptr + left.len - equal - 8, right.ptr + right.len - equal - 8, 8) == 0)
+        equal += 8;
+    while (equal < n && left.ptr[left.len - equal - 1] == right.ptr[right.len - equal - 1])
+        equal++;
+    if (is_boundary(left, left.len - equal) && is_boundary(right, right.len - equal))
+        return equal;
+    const char *dot = memchr(left.ptr + left.len - equal, '.', equal);
+    return dot ? (size_t)(left.ptr + left.len - dot) - 1 : 0;
 }
 
 static ckpt_str cut_trailing_dot(ckpt_str text, bool *had_dot)

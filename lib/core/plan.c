@@ -46,21 +46,6 @@ void ckpt_plan_free(ckpt_plan *plan)
     free(plan);
 }
 
-struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t count)
-{
-    uint32_t i = map_get_num(p->edits.index_of, ptr_key(node));
-    p->entries_stale = true;
-    if (i != MAP_NONE)
-        return &p->edits.items[i];
-    const struct edit e = {.node = node,
-                           .names = arena_array(p->a, count, sizeof *e.names),
-                           .dropped = arena_array(p->a, count, sizeof *e.dropped),
-                           .n = count};
-    bool ok = e.names && e.dropped && map_set_num(p->edits.index_of, ptr_key(node), (uint32_t)p->edits.n) &&
-              arena_push(p->a, &p->edits.items, &p->edits.n, &p->edits.cap, &e, sizeof e);
-    return ok ? &p->edits.items[p->edits.n - 1] : NULL;
-}
-
 #define FEW_EDITS 4u /* comparing so many nodes costs less than hashing one */
 
 const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
@@ -75,6 +60,21 @@ const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
         if (p->edits.items[i].node == node)
             return &p->edits.items[i];
     return NULL;
+}
+
+struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t count)
+{
+    const struct edit *found = plan_find_edit(p, node);
+    p->entries_stale = true;
+    if (found)
+        return &p->edits.items[found - p->edits.items];
+    const struct edit e = {.node = node,
+                           .names = arena_array(p->a, count, sizeof *e.names),
+                           .dropped = arena_array(p->a, count, sizeof *e.dropped),
+                           .n = count};
+    bool ok = e.names && e.dropped && map_set_num(p->edits.index_of, ptr_key(node), (uint32_t)p->edits.n) &&
+              arena_push(p->a, &p->edits.items, &p->edits.n, &p->edits.cap, &e, sizeof e);
+    return ok ? &p->edits.items[p->edits.n - 1] : NULL;
 }
 
 bool plan_edit_entry(void *plan, const ckpt_value *value, uint32_t index, ckpt_str *text)

@@ -174,7 +174,7 @@ static ckpt_status add_children(struct containers *tree, uint32_t at, ckpt_error
     size_t first_child = tree->n;
     if (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE)
         CKPT_TRY(add_items_of(tree, at, v->u.seq.items, v->u.seq.n, err));
-    else
+    else if (tree->list[at].tensor_entries < tree->list[at].entries)
         CKPT_TRY(add_entries(tree, at, v, err));
     if (v->type == CKPT_V_CALL) {
         const struct creation made = creation_of(v);

@@ -58,8 +58,10 @@ static bool make_slot(const ckpt_plan *p, const struct entry *entry, struct slot
 /* holds_tensors - returns true if VALUE is a tensor, or a container with tensors in it. */
 static bool holds_tensors(const struct containers *tree, const ckpt_value *value)
 {
-    uint32_t at = value ? container_of_node(tree, value) : NO_CONTAINER;
-    return value && (is_tensor_node(tree, value) || (at != NO_CONTAINER && tree->list[at].tensors_below));
+    if (!value || is_tensor_node(tree, value))
+        return value != NULL;
+    uint32_t at = container_of_node(tree, value);
+    return at != NO_CONTAINER && tree->list[at].tensors_below;
 }
 
 /* is_parameter_entry - returns true if the key of ENTRY, an entry of the weights, names a parameter. A dict
@@ -71,9 +73,10 @@ static bool is_parameter_entry(const struct containers *tree, const struct entry
            str_starts(key, STR_LIT("_")) || str_has(key, STR_LIT("."));
 }
 
-/* gather_entries - adds the keys of CONTAINER, which has COUNT entries, to SLOTS. */
+/* gather_entries - adds the keys of CONTAINER, which has COUNT entries, to SLOTS. ONLY_PARAMETERS: a key that
+ * names no parameter keeps its name. */
 static ckpt_status gather_entries(struct renaming *job, const ckpt_value *container, uint32_t count,
-                                  struct slots *slots, ckpt_error *err)
+                                  bool only_parameters, struct slots *slots, ckpt_error *err)
 {
     uint32_t domain = (uint32_t)job->ndomains; /* at most one for each node of the graph */
     struct entry e;
@@ -88,6 +91,7 @@ static ckpt_status gather_entries(struct renaming *job, const ckpt_value *contai
         slot.domain = domain;
         slot.index = i;
         slot.has_tensor = holds_tensors(&job->containers, e.val);
+        slot.keeps_name = only_parameters && !is_parameter_entry(&job->containers, &e);
         CKPT_TRY_ALLOC(arena_push(NULL, &slots->list, &slots->n, &slots->cap, &slot, sizeof slot), err);
     }
     return CKPT_OK;
@@ -98,7 +102,7 @@ static ckpt_status gather_list(struct renaming *job, struct group *group, const 
                                ckpt_error *err)
 {
     bool is_list = list && list->type == CKPT_V_LIST;
-    return is_list ? gather_entries(job, list, list->u.seq.n, &group->keys, err) : CKPT_OK;
+    return is_list ? gather_entries(job, list, list->u.seq.n, false, &group->keys, err) : CKPT_OK;
 }
 
 static bool holds_text(const ckpt_value *list)
@@ -130,25 +134,12 @@ static ckpt_status gather_optimizer(struct renaming *job, struct group *group, c
     const ckpt_value *groups = mapping_get(opt, "param_groups");
     uint32_t n = value_count(groups);
     const ckpt_value *state = mapping_get(opt, "state");
-    CKPT_TRY(gather_entries(job, state, mapping_count(state), &group->keys, err));
+    CKPT_TRY(gather_entries(job, state, mapping_count(state), false, &group->keys, err));
     skip_number_keys(group, groups);
     for (uint32_t i = 0; groups->type == CKPT_V_LIST && i < n; i++) {
         CKPT_TRY(gather_list(job, group, mapping_get(value_item(groups, i), "params"), err));
         CKPT_TRY(gather_list(job, group, mapping_get(value_item(groups, i), "param_names"), err));
     }
-    return CKPT_OK;
-}
-
-/* gather_weights - gathers CONTAINER's keys. Without _metadata, those that name no parameter keep their
- * names. */
-static ckpt_status gather_weights(struct renaming *job, struct group *group,
-                                  const struct container *container, ckpt_error *err)
-{
-    struct entry e;
-    CKPT_TRY(gather_entries(job, container->node, container->entries, &group->keys, err));
-    for (size_t i = 0; !container->has_metadata && i < group->keys.n; i++)
-        group->keys.list[i].keeps_name = mapping_entry(container->node, group->keys.list[i].index, &e) &&
-                                         !is_parameter_entry(&job->containers, &e);
     return CKPT_OK;
 }
 
@@ -163,7 +154,7 @@ static ckpt_status gather_metadata(struct renaming *job, struct group *group, co
     CKPT_TRY_ALLOC(map_put_num(job->metadata_nodes, ptr_key(meta), 0, &earlier), err);
     if (earlier != MAP_NONE)
         return CKPT_OK;
-    return gather_entries(job, meta, mapping_count(meta), &group->modules, err);
+    return gather_entries(job, meta, mapping_count(meta), false, &group->modules, err);
 }
 
 static ckpt_status gather_group(struct renaming *job, uint32_t at, ckpt_error *err)
@@ -181,7 +172,7 @@ static ckpt_status gather_group(struct renaming *job, uint32_t at, ckpt_error *e
     CKPT_TRY_ALLOC(g->where.ptr, err);
     if (p->is_optimizer)
         return gather_optimizer(job, g, p->node, err);
-    CKPT_TRY(gather_weights(job, g, p, err));
+    CKPT_TRY(gather_entries(job, p->node, p->entries, !p->has_metadata, &g->keys, err));
     return gather_metadata(job, g, p->node, err);
 }
 
@@ -210,7 +201,7 @@ static ckpt_status check_name(const struct slot *slot, ckpt_error *err)
     if (!slot->new_name.len)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" would have no name left",
                     STR_ARG(slot->old_name));
-    if (utf8_check(slot->old_name, true, NULL) && !utf8_check(slot->new_name, true, NULL))
+    if (!utf8_check(slot->new_name, true, NULL) && utf8_check(slot->old_name, true, NULL))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the new name of \"%.*s\" is not UTF-8",
                     STR_ARG(slot->old_name));
     return CKPT_OK;
@@ -320,15 +311,45 @@ static ckpt_str slot_new_name(const void *slots, uint32_t index)
     return ((const struct slot *)slots)[index].new_name;
 }
 
+/* is_change_of_start - returns true if all those of COUNT SLOTS that are renamed get one text in place of
+ * another at their start, and the others do not begin with it: then names that differed still differ. */
+static bool is_change_of_start(const struct slot *slots, size_t count)
+{
+    size_t i = 0, same = 0;
+    while (i < count && !is_renamed(&slots[i]))
+        i++;
+    if (i == count)
+        return true;
+    ckpt_str old = slots[i].old_name, new = slots[i].new_name;
+    while (same < old.len && same < new.len && old.ptr[old.len - same - 1] == new.ptr[new.len - same - 1])
+        same++;
+    ckpt_str from = str_first(old, old.len - same), to = str_first(new, new.len - same);
+    for (i = 0; i < count; i++) {
+        old = slots[i].old_name;
+        new = slots[i].new_name;
+        if (is_renamed(&slots[i]) ? !str_take(&old, from) || !str_take(&new, to) || !str_eq(old, new)
+                                  : str_starts(old, to))
+            return false;
+    }
+    return true;
+}
+
 /* check_domain_names - refuses two slots of one domain that get the same name, unless they had the same name
  * before. The slots of the domain begin at *AT, which moves to those of the next domain. */
 static ckpt_status check_domain_names(const struct group *group, size_t *at, ckpt_error *err)
 {
     const struct slot *slots = group->keys.list;
-    map *names = map_new_index(0, slot_new_name, slots);
+    size_t end = *at;
+    while (end < group->keys.n && slots[end].domain == slots[*at].domain)
+        end++;
+    if (is_change_of_start(slots + *at, end - *at)) {
+        *at = end;
+        return CKPT_OK;
+    }
+    map *names = map_new_index(end - *at, slot_new_name, slots);
     ckpt_status st = CKPT_OK;
-    uint32_t earlier, domain = slots[*at].domain;
-    for (; st == CKPT_OK && *at < group->keys.n && slots[*at].domain == domain; ++*at) {
+    uint32_t earlier;
+    for (; st == CKPT_OK && *at < end; ++*at) {
         if (!names || !map_put(names, slots[*at].new_name, (uint32_t)*at, &earlier))
             st = fail_memory(err);
         else if (earlier != MAP_NONE && !str_eq(slots[earlier].old_name, slots[*at].old_name))
@@ -376,8 +397,6 @@ static ckpt_status apply_rename(struct renaming *job, const struct group *group,
                                 bool in_metadata, ckpt_error *err)
 {
     ckpt_plan *p = job->rule->plan;
-    ckpt_rename renamed = {
-        .metadata = in_metadata, .value = !in_metadata, .mapping = (uint32_t)(group - job->groups)};
     struct entry entry;
     if ((!is_renamed(slot) && !slot->dropped) ||
         !container_entry(job->domains[slot->domain], slot->index, &entry))
@@ -393,6 +412,8 @@ static ckpt_status apply_rename(struct renaming *job, const struct group *group,
     job->rule->nchanged++;
     if (!in_metadata && slot->has_tensor) /* plan_count_renames finds the renamed tensors */
         return CKPT_OK;
+    ckpt_rename renamed = {
+        .metadata = in_metadata, .value = !in_metadata, .mapping = (uint32_t)(group - job->groups)};
     CKPT_TRY(join_name(job, group, slot->old_name, &renamed.from, err));
     CKPT_TRY(join_name(job, group, slot->new_name, &renamed.to, err));
     return plan_note_renamed(p, &renamed, err);
@@ -430,22 +451,22 @@ static ckpt_status assign_rows_to_groups(struct renaming *job, ckpt_error *err)
 {
     ckpt_plan *p = job->rule->plan;
     const struct table *t = &p->file->table;
-    uint32_t *container, *group_of = arena_array(p->a, job->containers.n, sizeof *group_of);
-    CKPT_TRY(weights_rows(&job->containers, &job->weights, p->root_name, &container, err));
-    p->renames.mapping_of = arena_array(p->a, t->nrows, sizeof *p->renames.mapping_of);
+    uint32_t *of_row, *group_of = arena_array(p->a, job->containers.n, sizeof *group_of);
+    CKPT_TRY(weights_rows(&job->containers, &job->weights, p->root_name, &of_row, err));
     map *optimizers = map_new(0);
-    bool ok = group_of && p->renames.mapping_of && optimizers;
+    bool ok = group_of && optimizers;
     for (size_t i = 0; ok && i < job->ngroups; i++) {
         uint32_t at = job->groups[i].container;
         group_of[at] = (uint32_t)i;
         ok = !job->groups[i].is_optimizer ||
              map_set_num(optimizers, ptr_key(job->containers.list[at].node), (uint32_t)i);
     }
-    for (size_t i = 0; ok && i < t->nrows; i++) {
-        bool is_entry = container[i] != NO_CONTAINER && job->containers.list[container[i]].is_mapping;
-        p->renames.mapping_of[i] = is_entry ? group_of[container[i]] : find_optimizer_group(optimizers, t, i);
+    for (size_t i = 0; ok && i < t->nrows; i++) { /* OF_ROW[I] is a container, and becomes its group */
+        bool is_entry = of_row[i] != NO_CONTAINER && job->containers.list[of_row[i]].is_mapping;
+        of_row[i] = is_entry ? group_of[of_row[i]] : find_optimizer_group(optimizers, t, i);
     }
     map_free(optimizers);
+    p->renames.mapping_of = ok ? of_row : NULL;
     return ok ? CKPT_OK : fail_memory(err);
 }
 

@@ -12,7 +12,7 @@ struct expression {
     const char *replacement;
     buf out;              /* the new key */
     bool any_matched;     /* some key has a match */
-    struct prefixes seen; /* the first components of all keys, for a hint */
+    struct prefixes seen; /* until then: the first components of the keys, for a hint */
 };
 
 static ckpt_status check_replacement(const char *replacement, size_t groups, ckpt_error *err)
@@ -123,7 +123,8 @@ static ckpt_status rename_key_by_regex(struct rename_rule *rule, ckpt_str key, c
 {
     struct expression *expr = rule->user;
     bool matched;
-    prefixes_add(&expr->seen, key);
+    if (!expr->any_matched)
+        prefixes_add(&expr->seen, key);
     *out = key;
     if (key.len > MAX_SUBJECT)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,

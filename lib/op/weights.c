@@ -395,18 +395,23 @@ static bool index_entries(const struct containers *tree, uint32_t index, map *by
     const struct container *p = &tree->list[index];
     struct entry e;
     bool ok = map_set_num(by_node, ptr_key(p->node), index);
-    for (uint32_t k = 0; ok && p->is_mapping && k < p->entries; k++)
+    for (uint32_t k = 0; ok && p->node->type == CKPT_V_CALL && k < p->entries; k++)
         if (mapping_entry(p->node, k, &e) && e.key_edit.node != p->node)
             ok = map_set_num(by_node, ptr_key(e.key_edit.node), index);
     return ok;
 }
 
-/* find_by_step - returns the container of row INDEX by the last step of its path, or NO_CONTAINER. */
-static uint32_t find_by_step(const map *by_node, const struct table *table, size_t index)
+/* last_node - returns the node of the last step in the path of row INDEX, or NULL. */
+static const ckpt_value *last_node(const struct table *table, size_t index)
 {
     uint32_t n = table_npath_of(table, index);
     const struct step *steps = n ? table_steps_of(table, index) : NULL;
-    const ckpt_value *node = steps ? steps[n - 1].node : NULL;
+    return steps ? steps[n - 1].node : NULL;
+}
+
+/* find_by_node - returns the container with entries in NODE, or NO_CONTAINER. */
+static uint32_t find_by_node(const map *by_node, const ckpt_value *node)
+{
     uint32_t at = node ? map_get_num(by_node, ptr_key(node)) : MAP_NONE;
     return at == MAP_NONE ? NO_CONTAINER : at;
 }
@@ -434,6 +439,8 @@ ckpt_status weights_rows(const struct containers *tree, const struct weights *we
                          uint32_t **out, ckpt_error *err)
 {
     const struct table *t = &tree->file->table;
+    const ckpt_value *node = NULL;   /* of the previous row, and usually of the next ones … */
+    uint32_t of_node = NO_CONTAINER; /* … with its container */
     map *by_node = map_new(0), *by_name = map_new(0);
     bool ok = by_node && by_name && (*out = arena_array(tree->a, t->nrows, sizeof **out));
     for (uint32_t i = 0; ok && i < tree->n; i++) {
@@ -443,7 +450,11 @@ ckpt_status weights_rows(const struct containers *tree, const struct weights *we
     }
     for (size_t i = 0; ok && i < t->nrows; i++) {
         uint32_t composite = table_part_of(t, i);
-        (*out)[i] = composite == CKPT_NO_TENSOR ? find_by_step(by_node, t, i) : (*out)[composite];
+        if (last_node(t, i) != node) {
+            node = last_node(t, i);
+            of_node = find_by_node(by_node, node);
+        }
+        (*out)[i] = composite == CKPT_NO_TENSOR ? of_node : (*out)[composite];
         if (composite == CKPT_NO_TENSOR && (*out)[i] == NO_CONTAINER)
             (*out)[i] = find_by_name(by_name, t, i, root);
     }

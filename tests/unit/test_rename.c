@@ -166,6 +166,13 @@ static void collisions_are_refused(void)
     CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^[ab]=>c", &err), CKPT_EEXIST);
     CU_ASSERT(strstr(err.what, "\"a.x\"") && strstr(err.what, "\"b.x\"") && strstr(err.what, "\"c.x\""));
     close_plan(p);
+    p = plan_of(OPEN_KEYS("a.x", "a.y", "b.y"));
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^a=>b", &err), CKPT_EEXIST);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^a.x=>b.y", &err), CKPT_EEXIST);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "x$=>y", &err), CKPT_EEXIST);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^a=>b.a", &err), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names_of(p), "b.a.x,b.a.y,b.y");
+    close_plan(p);
 }
 
 static void a_prefix_may_be_given_without_its_dot(void)
