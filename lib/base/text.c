@@ -81,45 +81,48 @@ MODULO void text_put_int(struct text_sink *to, int64_t number)
     text_put_uint(to, number < 0 ? 0 - (uint64_t)number : (uint64_t)number);
 }
 
-#define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
+typedef unsigned char bytes16 __attribute__((vector_size(16)));
 
-/* may_need_escape - returns true if any of the EIGHT bytes may need an escape. In each term, the bytes of
- * one kind have the high bit set: those below 0x20; the backslash or QUOTE, which XOR makes zero, so that
- * subtraction borrows; 0x7f; those above 0x7f. */
-MODULO static inline bool may_need_escape(uint64_t eight, char quote)
+/* find_escaped - returns 16 bytes that are not 0 where those at BYTES may need an escape: control characters,
+ * what is not ASCII, the backslash and QUOTE. */
+MODULO static inline bytes16 find_escaped(const unsigned char *bytes, unsigned char quote)
 {
-    uint64_t control = eight - EACH(0x20);
-    uint64_t backslash = (eight ^ EACH('\\')) - EACH(1), quotes = (eight ^ EACH(quote)) - EACH(1);
-    return ((control | backslash | quotes | (eight + EACH(1)) | eight) & EACH(0x80)) != 0;
+    bytes16 b;
+    memcpy(&b, bytes, sizeof b);
+    return (bytes16)(b - 0x20 > 0x5e) | (bytes16)(b == '\\') | (bytes16)(b == quote);
 }
 
-/* count_unescaped - returns the length of the run of bytes at POS that are never escaped in a text which ends
- * at QUOTE. Inline, so that the patterns of QUOTE are constants. */
-__attribute__((always_inline)) static inline size_t count_unescaped(ckpt_str text, size_t pos, char quote)
+/* count_unescaped - returns the length of the run of bytes at POS that need no escape in a text that ends at
+ * QUOTE. */
+static size_t count_unescaped(ckpt_str text, size_t pos, char quote)
 {
-    size_t n = 0, left = text.len - pos;
-    const unsigned char *p = (const unsigned char *)text.ptr + pos;
-    while (left - n >= 8 && !may_need_escape(load_u64le(p + n), quote))
-        n += 8;
-    if (left >= 8 && left - n < 8 && !may_need_escape(load_u64le(p + left - 8), quote)) /* the last eight */
-        return left;
-    while (n < left && p[n] >= 0x20 && p[n] <= 0x7e && p[n] != '\\' && p[n] != (unsigned char)quote)
-        n++;
+    size_t n = 0;
+    for (const char *p = text.ptr + pos; n < text.len - pos; n++)
+        if (p[n] < 0x20 || p[n] > 0x7e || p[n] == '\\' || p[n] == quote)
+            break;
     return n;
+}
+
+/* is_unescaped - returns true if no byte of TEXT needs an escape in a text that ends at QUOTE. Inline, so
+ * that QUOTE is a constant. */
+__attribute__((always_inline)) static inline bool is_unescaped(ckpt_str text, char quote)
+{
+    const unsigned char *p = (const unsigned char *)text.ptr;
+    uint64_t halves[2];
+    if (text.len < 16)
+        return count_unescaped(text, 0, quote) == text.len;
+    bytes16 found = find_escaped(p + text.len - 16, (unsigned char)quote);
+    for (size_t i = 0; i < text.len - 16; i += 16)
+        found |= find_escaped(p + i, (unsigned char)quote);
+    memcpy(halves, &found, sizeof halves);
+    return !(halves[0] | halves[1]);
 }
 
 void text_put_escaped(struct text_sink *to, ckpt_str text, enum text_style style)
 {
     char escaped[TEXT_CHAR_MAX];
-    for (size_t pos = 0, run; pos < text.len; pos += run) {
-        run = count_unescaped(text, pos, '\'');
-        if (run && to->len + run < to->cap) /* all of it fits */
-            text_put(to, text.ptr + pos, run);
-        else
-            run = 0;
-        if (run == 0)
-            text_put(to, escaped, text_escape_char(text, &pos, style, escaped));
-    }
+    for (size_t pos = 0; pos < text.len;)
+        text_put(to, escaped, text_escape_char(text, &pos, style, escaped));
 }
 
 size_t text_end(struct text_sink *to)
@@ -132,7 +135,10 @@ size_t text_end(struct text_sink *to)
 size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
 {
     struct text_sink sink = {out, out ? cap : 0, 0, 0};
-    text_put_escaped(&sink, text, TEXT_NAME);
+    if (text.len && text.len < sink.cap && is_unescaped(text, '\\'))
+        text_put(&sink, text.ptr, text.len);
+    else
+        text_put_escaped(&sink, text, TEXT_NAME);
     return text_end(&sink);
 }
 
@@ -153,7 +159,7 @@ bool text_json(struct text_sink *to, ckpt_str text)
     bool exact = true;
     text_put_literal(to, "\"");
     for (size_t at = 0, pos = 0; pos < text.len; at = pos) {
-        pos += count_unescaped(text, pos, '"');
+        pos += !pos && is_unescaped(text, '"') ? text.len : count_unescaped(text, pos, '"');
         text_put(to, text.ptr + at, pos - at);
         if (pos == text.len)
             break;
@@ -235,26 +241,21 @@ static size_t count_common_prefix(ckpt_str left, ckpt_str right)
 {
     size_t n = left.len < right.len ? left.len : right.len, i = 0;
     const unsigned char *p = (const unsigned char *)left.ptr, *q = (const unsigned char *)right.ptr;
-    while (i < n && n >= 8) {
-        i = n - i < 8 ? n - 8 : i; /* the last eight */
+    for (; n - i >= 8; i += 8) {
         uint64_t differ = load_u64le(p + i) ^ load_u64le(q + i);
         if (differ)
             return i + (size_t)__builtin_ctzll(differ) / 8;
-        i += 8;
     }
     while (i < n && p[i] == q[i])
         i++;
     return i;
 }
 
-int ckpt_natural_compare(ckpt_str left, ckpt_str right)
+/* compare_from - compares LEFT and RIGHT from byte START on, which are equal so far and have no number there
+ * that began before. */
+static int compare_from(ckpt_str left, ckpt_str right, size_t start)
 {
-    size_t i = count_common_prefix(left, right), j;
-    if (i < left.len && i < right.len && !is_digit(left, i) && !is_digit(right, i))
-        return (unsigned char)left.ptr[i] < (unsigned char)right.ptr[i] ? -1 : 1;
-    while (i && is_digit(left, i - 1)) /* back to the start of the numbers that differ */
-        i--;
-    j = i;
+    size_t i = start, j = start;
     while (i < left.len && j < right.len) {
         if (is_digit(left, i) && is_digit(right, j)) {
             ckpt_str x = read_number(left, &i), y = read_number(right, &j);
@@ -273,6 +274,29 @@ int ckpt_natural_compare(ckpt_str left, ckpt_str right)
         return i < left.len ? 1 : -1;
     int c = str_compare(left, right); /* 1 and 01 compare equal so far */
     return (c > 0) - (c < 0);
+}
+
+static size_t count_digits(ckpt_str text, size_t from)
+{
+    size_t i = from;
+    while (is_digit(text, i))
+        i++;
+    return i - from;
+}
+
+int ckpt_natural_compare(ckpt_str left, ckpt_str right)
+{
+    size_t i = count_common_prefix(left, right), start = i;
+    bool in_both = i < left.len && i < right.len;
+    if (in_both && !is_digit(left, i) && !is_digit(right, i))
+        return (unsigned char)left.ptr[i] < (unsigned char)right.ptr[i] ? -1 : 1;
+    while (start && is_digit(left, start - 1)) /* back to the start of the numbers that differ */
+        start--;
+    size_t x = count_digits(left, i), y = count_digits(right, i);
+    bool are_numbers = start < i || (x && y);
+    if (!in_both || !are_numbers || left.ptr[start] == '0' || right.ptr[start] == '0')
+        return compare_from(left, right, start);
+    return x != y ? (x < y ? -1 : 1) : left.ptr[i] < right.ptr[i] ? -1 : 1;
 }
 
 struct name_order {

@@ -56,6 +56,24 @@ static void different_names_stay_different(void)
     CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("\\u{1b}")), "\\\\u{1b}");
 }
 
+/* Each byte at each place of a text that is looked at by sixteen bytes is escaped as it is alone. */
+static void a_byte_is_escaped_wherever_it_is(void)
+{
+    char text[40], expected[128], json[64];
+    for (unsigned byte = 0; byte < 0x100; byte++)
+        for (size_t at = 0; at < sizeof text; at++) {
+            const char character = (char)byte;
+            memset(text, 'x', sizeof text);
+            text[at] = character;
+            snprintf(expected, sizeof expected, "%.*s%s%.*s", (int)at,
+                     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", escaped(str_of(&character, 1)),
+                     (int)(sizeof text - at - 1), "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+            CU_ASSERT_STRING_EQUAL(escaped(str_of(text, sizeof text)), expected);
+            size_t alone = ckpt_text_json(str_of(&character, 1), json, sizeof json, NULL);
+            CU_ASSERT_EQUAL(ckpt_text_json(str_of(text, sizeof text), json, sizeof json, NULL), alone + 39);
+        }
+}
+
 static void styles_differ_in_backslash_and_quote(void)
 {
     char out[TEXT_CHAR_MAX];
@@ -105,6 +123,10 @@ static void numbers_in_names_sort_by_value(void)
     CU_ASSERT_EQUAL(compare("a01", "a1"), -1);
     CU_ASSERT_EQUAL(compare("a01b", "a1a"), 1);
     CU_ASSERT_EQUAL(compare("a00", "a0"), 1);
+    CU_ASSERT_EQUAL(compare("layer.1.mlp.up", "layer.10.mlp.up"), -1);
+    CU_ASSERT_EQUAL(compare("layer.12.mlp.up", "layer.13.mlp.down"), -1);
+    CU_ASSERT_EQUAL(compare("layer.010.mlp.up", "layer.9.mlp.up"), 1);
+    CU_ASSERT_EQUAL(compare("a10b", "a10"), 1);
     CU_ASSERT_EQUAL(compare("99999999999999999999999", "100000000000000000000000"), -1);
     CU_ASSERT_EQUAL(compare("1a", "a1"), -1);
     CU_ASSERT_EQUAL(compare("\xc3\xa4", "z"), 1);
@@ -185,6 +207,7 @@ void suite_text(void)
     UNIT(characters_that_affect_terminals_are_escaped);
     UNIT(text_is_truncated_between_characters);
     UNIT(different_names_stay_different);
+    UNIT(a_byte_is_escaped_wherever_it_is);
     UNIT(styles_differ_in_backslash_and_quote);
     UNIT(truncated_text_ends_in_an_ellipsis);
     UNIT(numbers_in_names_sort_by_value);
