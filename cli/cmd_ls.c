@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "files.h"
 #include "find.h"
@@ -108,14 +109,7 @@ static void add_long_cells(struct table *table, const ckpt_file *f, const ckpt_t
     table_cell(table);
 }
 
-/* What add_tensor_rows() adds to a table. */
-struct listing {
-    const ckpt_file *f;
-    const uint32_t *rows;
-    size_t n;
-};
-
-#define FORMS 64u
+#define FORMS 256u
 
 /* The cells for dtype, shape and size. Most tensors of a large file have those of an earlier one. */
 struct form {
@@ -124,7 +118,16 @@ struct form {
     uint64_t nbytes;
     uint16_t dtype, kind;
     bool has_shape, has_data;
-    struct table_cells cells;
+    struct table_cells cells; /* once they were printed */
+};
+
+/* What add_tensor_rows() adds to a table. */
+struct listing {
+    const ckpt_file *f;
+    const uint32_t *rows;
+    size_t n;
+    struct form *forms; /* FORMS of them; the first is always empty */
+    uint8_t *form_of; /* by item of ROWS: index in FORMS, set when the table is measured; 0: any other form */
 };
 
 static bool has_form(const ckpt_tensor *tensor, const struct form *form)
@@ -134,22 +137,8 @@ static bool has_form(const ckpt_tensor *tensor, const struct form *form)
            form->has_shape == tensor->has_shape && form->has_data == tensor->has_data;
 }
 
-static void add_form_cells(struct table *table, struct form forms[FORMS], const ckpt_tensor *tensor)
+static void add_form_cells(struct table *table, const ckpt_tensor *tensor)
 {
-    struct form *form = &forms[((uintptr_t)tensor->shape / 16 + tensor->dtype) % FORMS];
-    if (has_form(tensor, form)) {
-        table_repeat_cells(table, &form->cells, 3);
-        return;
-    }
-    *form = (struct form){.shape = tensor->shape,
-                          .dtype_name = tensor->dtype_name,
-                          .nbytes = tensor->nbytes,
-                          .dtype = tensor->dtype,
-                          .kind = tensor->kind,
-                          .has_shape = tensor->has_shape,
-                          .has_data = tensor->has_data,
-                          .cells = form->cells};
-    size_t start = table->cell_start;
     text_dtype(&table->text, tensor);
     table_cell(table);
     text_shape(&table->text, tensor);
@@ -159,7 +148,50 @@ static void add_form_cells(struct table *table, struct form forms[FORMS], const 
     else
         text_add(&table->text, "-");
     table_cell(table);
-    table_keep_cells(table, start, &form->cells);
+}
+
+/* find_form - returns the index of TENSOR's form, or of an empty place for it; 0: there is none nearby. */
+static size_t find_form(const struct form *forms, const ckpt_tensor *tensor)
+{
+    size_t first = 1 + ((uintptr_t)tensor->shape / 16 + tensor->dtype) % (FORMS - 4);
+    for (size_t i = first; i < first + 4; i++)
+        if (!forms[i].shape || has_form(tensor, &forms[i]))
+            return i;
+    return 0;
+}
+
+/* measure_form - sets *FORM_OF to the index in FORMS of TENSOR's form, and measures its cells unless those of
+ * that form were measured. */
+static void measure_form(struct table *table, struct form *forms, const ckpt_tensor *tensor, uint8_t *form_of)
+{
+    size_t i = find_form(forms, tensor);
+    *form_of = (uint8_t)i;
+    if (forms[i].shape) {
+        table->column += 3;
+        return;
+    }
+    if (i)
+        forms[i] = (struct form){.shape = tensor->shape,
+                                 .dtype_name = tensor->dtype_name,
+                                 .nbytes = tensor->nbytes,
+                                 .dtype = tensor->dtype,
+                                 .kind = tensor->kind,
+                                 .has_shape = tensor->has_shape,
+                                 .has_data = tensor->has_data};
+    add_form_cells(table, tensor);
+}
+
+/* print_form - adds the cells of TENSOR, which has FORM; these are kept unless FORM is the first. */
+static void print_form(struct table *table, struct form *form, const ckpt_tensor *tensor)
+{
+    size_t start = table->cell_start;
+    if (form->cells.text.len) {
+        table_repeat_cells(table, &form->cells, 3);
+        return;
+    }
+    add_form_cells(table, tensor);
+    if (form->shape)
+        table_keep_cells(table, start, &form->cells);
 }
 
 static void add_tensor_rows(struct table *table, const void *user)
@@ -167,26 +199,36 @@ static void add_tensor_rows(struct table *table, const void *user)
     static const char *const titles[] = {"NAME",   "DTYPE",  "SHAPE",   "SIZE",       "STORAGE",
                                          "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
     const struct listing *listing = user;
-    struct form forms[FORMS] = {0};
+    bool measures = table->pass == TABLE_MEASURES;
     ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     table_header(table, titles);
+    if (measures)
+        memset(listing->forms, 0, FORMS * sizeof *listing->forms);
     for (size_t i = 0; i < listing->n; i++) {
-        (void)ckpt_tensor_at(listing->f, listing->rows[i], &t);
+        struct form *form = &listing->forms[listing->form_of[i]];
+        if (measures || opts.wide || !form->cells.text.len)
+            (void)ckpt_tensor_at(listing->f, listing->rows[i], &t);
         table_row(table, PLAIN);
-        text_name(&table->text, t.name);
+        text_name(&table->text, ckpt_tensor_name(listing->f, listing->rows[i]));
         table_cell(table);
-        add_form_cells(table, forms, &t);
+        if (measures)
+            measure_form(table, listing->forms, &t, &listing->form_of[i]);
+        else
+            print_form(table, form, &t);
         if (opts.wide)
             add_long_cells(table, listing->f, &t);
     }
-    for (size_t i = 0; i < FORMS; i++)
-        text_free(&forms[i].cells.text);
 }
 
 static void print_ls_table(const ckpt_file *f, const uint32_t *rows, size_t count)
 {
     struct table table = {.columns = opts.wide ? 9 : 4, .right = {false, false, false, true, true, true}};
-    table_flow(&table, add_tensor_rows, &(struct listing){f, rows, count}, stdout, ui.tty || records.header);
+    struct form forms[FORMS];
+    const struct listing listing = {f, rows, count, forms, mem_new(count, 1)};
+    table_flow(&table, add_tensor_rows, &listing, stdout, ui.tty || records.header);
+    for (size_t i = 0; i < FORMS; i++)
+        text_free(&forms[i].cells.text);
+    free(listing.form_of);
     table_free(&table);
 }
 

@@ -168,17 +168,14 @@ bool ckpt_tensor_at(const ckpt_file *file, uint32_t index, ckpt_tensor *out)
 {
     ckpt_error ignored;
     const struct table *table = &file_or_empty(file)->table;
-    if (sized_struct_check(out, &ignored) != CKPT_OK)
-        return false;
-    if (index >= table->nrows) {
-        (void)sized_struct_clear(out, &ignored);
-        return false;
-    }
-    if (out->struct_size == sizeof *out) { /* of this version, so that no copy is needed */
+    bool exists = index < table->nrows;
+    if (exists && out && out->struct_size == sizeof *out) { /* of this version, so that no copy is needed */
         table_read_tensor(table, index, out);
         out->struct_size = sizeof *out;
         return true;
     }
+    if (sized_struct_clear(out, &ignored) != CKPT_OK || !exists)
+        return false;
     const ckpt_tensor t = table_tensor(table, index);
     sized_struct_copy_out(out, &t, sizeof t);
     return true;
