@@ -120,6 +120,21 @@ static void malformed_headers_are_refused_with_the_fault(void)
                   "dtype \"F128\"");
     CHECK_REFUSED(quoted("{'b':{'dtype':'U8','shape':[2.0],'data_offsets':[0,2]}}"), 2, CKPT_EFORMAT,
                   "size of 2.0");
+    /* more follows these entries, so that they are read as usual ones */
+#define LAST ",'__metadata__':{'long':'enough'}}"
+    CHECK_REFUSED(quoted("{'b':{'dtype':'U8','shape':[02],'data_offsets':[0,2]}" LAST), 2, CKPT_EFORMAT,
+                  "found '2', allowed: ',' or ']'");
+    CHECK_REFUSED(quoted("{'b':{'dtype':'U8','shape':[18446744073709551616],'data_offsets':[0,2]}" LAST), 2,
+                  CKPT_EFORMAT, "size of 18446744073709551616");
+    CHECK_REFUSED(
+        quoted("{'b':{'dtype':'U8','shape':[999999999999999],'data_offsets':[0,999999999999999]}" LAST), 2,
+        CKPT_ETRUNCATED, "bytes 0..999999999999999 of the data");
+    CHECK_REFUSED(
+        quoted("{'b':{'dtype':'U8','shape':[1234567890123456],'data_offsets':[0,1234567890123456]}" LAST), 2,
+        CKPT_ETRUNCATED, "bytes 0..1234567890123456 of the data");
+    CHECK_REFUSED(quoted("{'b':{'dtype':'U8','shape':[2],'data_offsets':[0,2}" LAST), 2, CKPT_EFORMAT,
+                  "found '}', allowed: ',' or ']'");
+#undef LAST
     CHECK_REFUSED(quoted("{'b':{'dtype':'U8','data_offsets':[0,2]}}"), 2, CKPT_EFORMAT, "no field \"shape\"");
     CHECK_REFUSED(quoted("{'b':{'dtype':'U8','dtype':'U8','data_offsets':[0,2]}}"), 2, CKPT_EFORMAT,
                   "two fields \"dtype\"");

@@ -170,6 +170,8 @@ static void an_inconsistent_index_is_refused(void)
     CHECK_REFUSED("{\"weight_map\":{\"a\":\"..\\\\1.safetensors\"}}", CKPT_EFORMAT, "has a backslash");
     CHECK_REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"2.safetensors\"}}", CKPT_EFORMAT,
                   "\"a\" twice");
+    CHECK_REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"1.safetensors\" 2}}", CKPT_EFORMAT,
+                  "found '2', allowed: ',' or '}'");
     CHECK_REFUSED("{\"weight_map\":{\"a\":1}}", CKPT_EFORMAT, "must be the name of a file");
     CHECK_REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\"}", CKPT_ETRUNCATED, "ends");
     CHECK_REFUSED("{\"weight_map\":{\"a\":\"model.safetensors.index.json\"}}", CKPT_EFORMAT,

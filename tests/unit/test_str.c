@@ -1,5 +1,5 @@
 /* Functions on ckpt_str. */
-#include "base/str.h"
+#include "base/cursor.h"
 #include "unit.h"
 
 static bool after_last_dot_is(const char *s, const char *want)
@@ -28,6 +28,25 @@ static void only_digits_that_fit_64_bits_are_parsed(void)
     CU_ASSERT(str_uint(str_c("0"), &n) && n == 0);
     CU_ASSERT(str_uint(str_c("007"), &n) && n == 7);
     CU_ASSERT(str_uint(str_c("18446744073709551615"), &n) && n == UINT64_MAX);
+}
+
+/* Every byte may follow 0 to 8 digits; what is after it does not matter. */
+static void the_digits_at_the_beginning_of_eight_bytes_are_read(void)
+{
+    static const char digits[] = "90817269";
+    for (size_t n = 0; n <= 8; n++)
+        for (unsigned next = 0; next < 256; next++) {
+            unsigned char bytes[8];
+            uint64_t want = 0, number = 7;
+            memset(bytes, (int)(next ^ 0x37), sizeof bytes);
+            memcpy(bytes, digits, n);
+            for (size_t i = 0; i < n; i++)
+                want = 10 * want + (uint64_t)(digits[i] - '0');
+            if (n < 8)
+                bytes[n] = (unsigned char)next;
+            if (n == 8 || next < '0' || next > '9')
+                CU_ASSERT(load_digits8(bytes, &number) == n && number == want);
+        }
 }
 
 static void a_text_is_found(void)
@@ -77,6 +96,7 @@ void suite_str(void)
 {
     UNIT(the_text_after_the_last_dot_is_found);
     UNIT(only_digits_that_fit_64_bits_are_parsed);
+    UNIT(the_digits_at_the_beginning_of_eight_bytes_are_read);
     UNIT(a_text_is_found);
     UNIT(words_are_taken_one_by_one);
     UNIT(one_of_several_words_matches);
