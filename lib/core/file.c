@@ -271,8 +271,7 @@ ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error 
 {
     bool ok = true;
     for (size_t i = 0; ok && i < from->npickles; i++)
-        ok = arena_push(f->a, &f->pickles, &f->npickles, &f->cap_pickles, &from->pickles[i],
-                        sizeof from->pickles[i]);
+        ok = ARENA_PUSH(f->a, f, pickles, &from->pickles[i]);
     return ok ? CKPT_OK : fail_memory(err);
 }
 

@@ -115,8 +115,7 @@ static ckpt_status dequantize_weight(struct dequantizer *dequantizer, const stru
         if (weight->part[i] != CKPT_NO_TENSOR)
             dequantizer->p->keep[weight->part[i]] = false;
     struct plan_casts *all = &dequantizer->p->casts;
-    bool ok = arena_push(dequantizer->p->a, &all->dequantized, &all->ndequantized, &all->cap_dequantized,
-                         &done, sizeof done);
+    bool ok = ARENA_PUSH(dequantizer->p->a, all, dequantized, &done);
     CKPT_TRY_ALLOC(ok, err);
     all->dequantized[all->ndequantized - 1].dtype = out.recipe.dtype;
     return CKPT_OK;

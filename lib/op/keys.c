@@ -81,9 +81,7 @@ static ckpt_status gather_entries(struct renaming *job, const ckpt_value *contai
     uint32_t domain = (uint32_t)job->ndomains; /* at most one for each node of the graph */
     struct entry e;
     struct slot slot;
-    CKPT_TRY_ALLOC(arena_push(job->rule->plan->a, &job->domains, &job->ndomains, &job->cap_domains,
-                              &container, sizeof container),
-                   err);
+    CKPT_TRY_ALLOC(ARENA_PUSH(job->rule->plan->a, job, domains, &container), err);
     for (uint32_t i = 0; i < count; i++) {
         if (!container_entry(container, i, &e) || !make_slot(job->rule->plan, &e, &slot) ||
             !plan_keeps_entry(job->rule->plan, e.entry_edit.node, e.entry_edit.index))

@@ -129,9 +129,7 @@ static bool push_node(void *user, const ckpt_value *value)
 /* assume_good - assumes that VALUE is plain data until a node below it turns out not to be. */
 static bool assume_good(struct plain_checker *checker, const ckpt_value *value)
 {
-    return arena_push(NULL, &checker->visited, &checker->nvisited, &checker->cap_visited, &value,
-                      sizeof value) &&
-           map_set_num(checker->verdicts, ptr_key(value), GOOD);
+    return ARENA_PUSH(NULL, checker, visited, &value) && map_set_num(checker->verdicts, ptr_key(value), GOOD);
 }
 
 static bool set_bad(struct plain_checker *checker, const ckpt_value *value)

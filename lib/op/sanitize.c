@@ -144,8 +144,7 @@ static ckpt_status set_result(struct sanitize *sanitize, struct value_job *job, 
 {
     bool ok = sanitize->nresults < MAP_NONE &&
               map_set_num(sanitize->done, ptr_key(job->v), (uint32_t)sanitize->nresults) &&
-              arena_push(sanitize->p->a, &sanitize->results, &sanitize->nresults, &sanitize->cap_results,
-                         &made, sizeof made);
+              ARENA_PUSH(sanitize->p->a, sanitize, results, &made);
     job->result = made;
     return ok ? CKPT_OK : fail_memory(sanitize->err);
 }
@@ -175,8 +174,7 @@ static ckpt_status push_container(struct sanitize *sanitize, struct value_job *j
     if (job->elem)
         frame.elem = *job->elem;
     CKPT_TRY(set_result(sanitize, job, made));
-    bool pushed = arena_push(NULL, &sanitize->frames, &sanitize->nframes, &sanitize->cap_frames, &frame,
-                             sizeof frame);
+    bool pushed = ARENA_PUSH(NULL, sanitize, frames, &frame);
     return pushed ? CKPT_OK : fail_memory(sanitize->err);
 }
 

@@ -357,7 +357,7 @@ static ckpt_status get_node_number(struct value_equal *job, const ckpt_value *va
     if (*out == MAP_NONE) {
         *out = (uint32_t)job->nnodes;
         const struct equal_node node = {.parent = {*out, *out}};
-        CKPT_TRY_ALLOC(arena_push(NULL, &job->nodes, &job->nnodes, &job->cap_nodes, &node, sizeof node) &&
+        CKPT_TRY_ALLOC(ARENA_PUSH(NULL, job, nodes, &node) &&
                            map_put_num(job->numbers, ptr_key(value), *out, NULL),
                        err);
     }
@@ -415,8 +415,7 @@ static ckpt_status begin_pair(struct value_equal *job, struct equal_pair pair, c
     const struct open_pair opened = {.index = index, .lowest = index};
     job->nodes[root_b].parent[ASSUMED] = root_a;
     job->nodes[root_a].oldest = smaller(index, smaller(job->nodes[root_a].oldest, job->nodes[root_b].oldest));
-    bool ok = arena_push(NULL, &job->unproven, &job->nunproven, &job->cap_unproven, &pair, sizeof pair) &&
-              arena_push(NULL, &job->open, &job->nopen, &job->cap_open, &opened, sizeof opened);
+    bool ok = ARENA_PUSH(NULL, job, unproven, &pair) && ARENA_PUSH(NULL, job, open, &opened);
     return ok ? CKPT_OK : fail_memory(err);
 }
 

@@ -29,8 +29,7 @@ static bool handle_step(void *user, const struct trace_step *step)
     struct pickle_scan *ps = user;
     struct scan *scan = ps->x->scan;
     bool is_new_payload = step->what == TRACE_STEP_PAYLOAD && !ps->reporting;
-    if (is_new_payload && !arena_push(ps->x->a, &ps->payloads, &ps->npayloads, &ps->cap_payloads,
-                                      step->payload, sizeof *step->payload)) {
+    if (is_new_payload && !ARENA_PUSH(ps->x->a, ps, payloads, step->payload)) {
         ps->too_many_payloads = true;
         return arena_full(ps->x->a) || !scan_note_system_failure(scan, CKPT_ENOMEM, NULL);
     }

@@ -133,8 +133,7 @@ static void report_zip_flaw(void *user, const struct zip_flaw *flaw)
     struct scanned at = *archive->in;
     archive->has_flaw = true;
     if ((flaw->name.len && scan_join_names(archive->in, flaw->name, &at.where, &ignored) != CKPT_OK) ||
-        (flaw->n && !arena_push(archive->in->x->a, &archive->strays, &archive->nstrays, &archive->cap_strays,
-                                &stray, sizeof stray))) {
+        (flaw->n && !ARENA_PUSH(archive->in->x->a, archive, strays, &stray))) {
         (void)scan_note_system_failure(archive->in->x->scan, CKPT_ENOMEM, NULL);
         return;
     }
@@ -526,10 +525,7 @@ static ckpt_status note_opened_zip(struct scanner *scanner, source *src, size_t 
     struct opened_zip opened = {root, c.n ? off + c.record_at : UINT64_MAX, UINT64_MAX,
                                 scanner->in_stray_bytes};
     *index = scanner->nopened_zips;
-    return arena_push(scanner->a, &scanner->opened_zips, &scanner->nopened_zips, &scanner->cap_opened_zips,
-                      &opened, sizeof opened)
-               ? CKPT_OK
-               : fail_memory(err);
+    return ARENA_PUSH(scanner->a, scanner, opened_zips, &opened) ? CKPT_OK : fail_memory(err);
 }
 
 /* note_scanned_zip - sets OPENED_ZIP to the archive AUDIT, which was scanned, so that its end record is not

@@ -48,7 +48,7 @@ struct mindspore {
     reader reader;
     struct value current; /* the parameter whose parts are collected; its tag is NULL before the first one */
     struct part *parts;
-    size_t nparts, cap;
+    size_t nparts, cap_parts;
     uint64_t total; /* bytes of the parts */
 };
 
@@ -248,10 +248,8 @@ static ckpt_status take_value(struct mindspore *mindspore, const struct value *v
         !checked_add(mindspore->total, value->content.nbytes, &mindspore->total))
         return fail(mindspore->err, CKPT_ELIMIT, value->described_at,
                     "a parameter in {more} than {=%u parts}", MAX_PARTS);
-    return arena_push(mindspore->f->a, &mindspore->parts, &mindspore->nparts, &mindspore->cap,
-                      &value->content, sizeof value->content)
-               ? CKPT_OK
-               : fail_memory(mindspore->err);
+    return ARENA_PUSH(mindspore->f->a, mindspore, parts, &value->content) ? CKPT_OK
+                                                                          : fail_memory(mindspore->err);
 }
 
 static ckpt_status read_value(struct mindspore *mindspore, struct value *value)

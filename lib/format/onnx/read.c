@@ -41,7 +41,7 @@ struct onnx_reading {
     bool needs_second_pass;
     map *file_index; /* location -> index into FILES */
     struct values_file **files;
-    size_t nfiles, cap;
+    size_t nfiles, cap_files;
 };
 
 /* Where the values of a tensor are. */
@@ -65,7 +65,7 @@ static ckpt_status open_values(struct onnx_reading *reading, ckpt_str location, 
         error_add_hint(reading->err, "the model has values in other files: put them next to it");
     CKPT_TRY(st);
     CKPT_TRY_ALLOC(map_put(reading->file_index, location, (uint32_t)reading->nfiles, NULL) &&
-                       arena_push(f->a, &reading->files, &reading->nfiles, &reading->cap, &file, sizeof file),
+                       ARENA_PUSH(f->a, reading, files, &file),
                    reading->err);
     *out = file;
     return CKPT_OK;

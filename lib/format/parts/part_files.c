@@ -202,8 +202,7 @@ size_t part_files_max_open(void)
 
 ckpt_status part_file_keep(ckpt_file *f, ckpt_file *part, ckpt_error *err)
 {
-    if (!file_index_names(part) || !file_add_replacements_of(f, part) ||
-        !arena_push(f->a, &f->parts, &f->nparts, &f->cap_parts, &part, sizeof(ckpt_file *))) {
+    if (!file_index_names(part) || !file_add_replacements_of(f, part) || !ARENA_PUSH(f->a, f, parts, &part)) {
         file_free(part);
         return fail_memory(err);
     }

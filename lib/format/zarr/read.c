@@ -27,7 +27,7 @@ struct zarr_folder {
     ckpt_value *root;
     map *names;             /* of the tensors */
     value_pair *attributes; /* added after all tensors */
-    size_t nattributes, cap;
+    size_t nattributes, cap_attributes;
 };
 
 static bool probe_zarr(const struct probe *probe)
@@ -94,8 +94,7 @@ static ckpt_status keep_attributes(struct zarr_folder *folder, ckpt_str prefix, 
         ckpt_str path = str_of(prefix.ptr, prefix.len - (prefix.len > 0));
         ckpt_str name = ARENA_CONCAT(a, path, STR_LIT("@"), key);
         value_pair kept = {.key = name.ptr ? value_str(a, name) : NULL, .val = pairs[i].val};
-        if (!kept.key ||
-            !arena_push(a, &folder->attributes, &folder->nattributes, &folder->cap, &kept, sizeof kept))
+        if (!kept.key || !ARENA_PUSH(a, folder, attributes, &kept))
             return fail_memory(folder->arrays.err);
     }
     return CKPT_OK;
