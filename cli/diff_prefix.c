@@ -110,7 +110,8 @@ struct prefix report_find_prefix(const struct report *report)
             best = found.list[i];
     free(a);
     free(b);
-    return best.pairs > (na < nb ? na : nb) / 2 ? best : (struct prefix){.pairs = 0};
+    size_t fewer = na < nb ? na : nb; /* a prefix that gives pairs to at most half of them is chance */
+    return best.pairs > fewer / 2 ? best : (struct prefix){.pairs = 0};
 }
 
 /* ----------------------------------------------------------------------- hint */

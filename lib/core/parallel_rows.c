@@ -88,17 +88,17 @@ static uint32_t find_leader(uint32_t *parent, uint32_t index)
 static void join_group(struct group_builder *builder, uint32_t *first_reader, uint32_t index,
                        const ckpt_file *f, uint32_t row)
 {
-    uint32_t storage = table_storage_of(&f->table, row);
-    if (storage == CKPT_NO_STORAGE || storage >= f->table.nstorages)
+    uint32_t number = table_storage_of(&f->table, row);
+    if (number == CKPT_NO_STORAGE || number >= f->table.nstorages)
         return;
-    const struct storage *st = &f->table.storages[storage];
-    if (!st->has_crc || st->crc_checked)
+    const struct storage *storage = &f->table.storages[number];
+    if (!storage->has_crc || storage->crc_checked)
         return;
-    if (first_reader[storage] == UINT32_MAX) {
-        first_reader[storage] = index;
+    if (first_reader[number] == UINT32_MAX) {
+        first_reader[number] = index;
         return;
     }
-    uint32_t a = find_leader(builder->parent, first_reader[storage]), b = find_leader(builder->parent, index);
+    uint32_t a = find_leader(builder->parent, first_reader[number]), b = find_leader(builder->parent, index);
     builder->parent[a > b ? a : b] = a > b ? b : a;
 }
 
@@ -268,13 +268,13 @@ static uint64_t get_chunk_bytes(const struct parallel_item *item, const struct p
 
 static uint64_t get_task_bytes(void *user, size_t index)
 {
-    const struct parallel_state *t = user;
-    struct task k = find_task(t, index);
+    const struct parallel_state *state = user;
+    struct task task = find_task(state, index);
     uint64_t n = 0;
-    for (uint32_t at = get_group_begin(t, k.group); at < get_group_end(t, k.group); at++) {
-        struct parallel_item x = get_item(t, get_group_item(t, at));
-        if (k.chunked)
-            return get_chunk_bytes(&x, &k.chunked->chunks[k.chunk]);
+    for (uint32_t at = get_group_begin(state, task.group); at < get_group_end(state, task.group); at++) {
+        struct parallel_item x = get_item(state, get_group_item(state, at));
+        if (task.chunked)
+            return get_chunk_bytes(&x, &task.chunked->chunks[task.chunk]);
         n = size_add(n, get_item_bytes(&x));
     }
     return n;
@@ -294,13 +294,14 @@ static ckpt_status compare_side_crc(const struct parallel_item *item, const stru
                                     size_t count, int side, ckpt_error *err)
 {
     ckpt_file *f = side ? item->other : item->file;
-    struct storage *st = &f->table.storages[table_storage_of(&f->table, side ? item->other_row : item->row)];
+    struct storage *storage =
+        &f->table.storages[table_storage_of(&f->table, side ? item->other_row : item->row)];
     struct stream_options o = tensor_stream_options(f);
-    if (!st->has_crc || st->crc_checked)
+    if (!storage->has_crc || storage->crc_checked)
         return CKPT_OK;
     return name_file_if_failed(
-        storage_compare_crc(st, parallel_combine_crc(storage_crc_kind(st), item, chunks, count, side), &o,
-                            err),
+        storage_compare_crc(
+            storage, parallel_combine_crc(storage_crc_kind(storage), item, chunks, count, side), &o, err),
         f->path, err);
 }
 
@@ -474,17 +475,17 @@ static ckpt_status run_chunk(struct parallel_state *state, const struct task *ta
 
 static ckpt_status run_task(void *user, struct pool *pool, size_t number, unsigned worker, ckpt_error *err)
 {
-    struct parallel_state *t = user;
-    struct parallel_context run = {t, pool, number, worker};
-    struct task k = find_task(t, number);
-    if (k.chunked)
-        return run_chunk(t, &k, &run, err);
-    for (uint32_t at = get_group_begin(t, k.group); at < get_group_end(t, k.group); at++) {
-        size_t i = get_group_item(t, at);
+    struct parallel_state *state = user;
+    struct parallel_context run = {state, pool, number, worker};
+    struct task task = find_task(state, number);
+    if (task.chunked)
+        return run_chunk(state, &task, &run, err);
+    for (uint32_t at = get_group_begin(state, task.group); at < get_group_end(state, task.group); at++) {
+        size_t i = get_group_item(state, at);
         if (pool_task_stopped(pool, number))
             return CKPT_ECANCELLED;
-        CKPT_TRY(t->job->process(t->job->user, i, &run, err));
-        set_item_ready(t, i, &run);
+        CKPT_TRY(state->job->process(state->job->user, i, &run, err));
+        set_item_ready(state, i, &run);
     }
     return CKPT_OK;
 }

@@ -144,42 +144,46 @@ static ckpt_status read_units(struct row_reader *reader, uint64_t first, uint64_
                           : source_read(reader->gather.src, at, out, n, err);
 }
 
-ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *options,
+ckpt_status storage_compare_crc(struct storage *storage, uint32_t crc, const struct stream_options *options,
                                 ckpt_error *err)
 {
-    if (!st->has_crc || crc == st->crc) {
-        st->crc_checked = true;
+    if (!storage->has_crc || crc == storage->crc) {
+        storage->crc_checked = true;
         return CKPT_OK;
     }
     if (!options || !options->ignore_crc)
-        return fail(err, CKPT_ECHECKSUM, source_pos(st->src, st->off),
+        return fail(err, CKPT_ECHECKSUM, source_pos(storage->src, storage->off),
                     "storage \"%.*s\": its %" PRIu64 " bytes have the %s {%08" PRIx32
                     "}, the file records {=%08" PRIx32 "}\n"
                     "the data is damaged; --ignore-crc uses it anyway",
-                    STR_ARG(st->key), st->nbytes, crc_name(storage_crc_kind(st)), crc, st->crc);
-    st->crc_checked = true;
+                    STR_ARG(storage->key), storage->nbytes, crc_name(storage_crc_kind(storage)), crc,
+                    storage->crc);
+    storage->crc_checked = true;
     if (options->notice)
         options->notice(options->user,
                         "storage \"%.*s\": %s %08" PRIx32 ", the file records %08" PRIx32 "; ignored",
-                        STR_ARG(st->key), crc_name(storage_crc_kind(st)), crc, st->crc);
+                        STR_ARG(storage->key), crc_name(storage_crc_kind(storage)), crc, storage->crc);
     return CKPT_OK;
 }
 
-static bool has_unchecked_crc(const struct storage *st) { return st->has_crc && !st->crc_checked && st->src; }
+static bool has_unchecked_crc(const struct storage *storage)
+{
+    return storage->has_crc && !storage->crc_checked && storage->src;
+}
 
-ckpt_status storage_check_crc(struct table *table, uint32_t storage, const struct stream_options *options,
+ckpt_status storage_check_crc(struct table *table, uint32_t number, const struct stream_options *options,
                               ckpt_error *err)
 {
-    if (storage >= table->nstorages)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no storage %" PRIu32, storage);
-    struct storage *st = &table->storages[storage];
+    if (number >= table->nstorages)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no storage %" PRIu32, number);
+    struct storage *storage = &table->storages[number];
     CKPT_TRY(table_check_source(table, err));
-    if (!has_unchecked_crc(st))
+    if (!has_unchecked_crc(storage))
         return CKPT_OK;
     uint32_t crc = 0;
-    source_advise_sequential(st->src);
-    CKPT_TRY(source_crc(st->src, st->off, st->nbytes, storage_crc_kind(st), &crc, err));
-    return storage_compare_crc(st, crc, options, err);
+    source_advise_sequential(storage->src);
+    CKPT_TRY(source_crc(storage->src, storage->off, storage->nbytes, storage_crc_kind(storage), &crc, err));
+    return storage_compare_crc(storage, crc, options, err);
 }
 
 static bool covers_storage(const struct row_reader *reader)

@@ -50,13 +50,13 @@ ckpt_status stream_read(struct table *table, uint32_t row, uint64_t first, uint6
  * they must be copied. Computes no CRC. */
 ckpt_status stream_borrow(struct table *table, uint32_t row, const void **out, size_t *nbytes,
                           ckpt_error *err);
-/* storage_compare_crc - compares CRC, computed over all of ST, with the recorded one, if there is one. */
-ckpt_status storage_compare_crc(struct storage *st, uint32_t crc, const struct stream_options *options,
+/* storage_compare_crc - compares CRC, computed over all of STORAGE, with the recorded one, if any. */
+ckpt_status storage_compare_crc(struct storage *storage, uint32_t crc, const struct stream_options *options,
                                 ckpt_error *err);
 /* stream_check_limit - returns CKPT_ELIMIT if TENSOR has more bytes than its storage, and all such tensors
  * together exceed max_expanded. This limits the work that a few bytes of a file can cause. Only reading all
  * of TENSOR is limited; a range of TENSOR can be read. */
 ckpt_status stream_check_limit(const struct table *table, const ckpt_tensor *tensor, ckpt_error *err);
-/* storage_check_crc - checks the CRC of STORAGE, if that is not done yet, by reading all of it. */
-ckpt_status storage_check_crc(struct table *table, uint32_t storage, const struct stream_options *options,
+/* storage_check_crc - checks the CRC of storage NUMBER, if that is not done yet, by reading all of it. */
+ckpt_status storage_check_crc(struct table *table, uint32_t number, const struct stream_options *options,
                               ckpt_error *err);

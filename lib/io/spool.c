@@ -35,17 +35,17 @@ spool *spool_new(uint64_t max) { return new_spool(max, MAX_IN_MEMORY, -1, 0); }
 spool *spool_new_in_memory(uint64_t max) { return new_spool(max, max, -1, 0); }
 spool *spool_new_at(int fd, uint64_t off, uint64_t max) { return new_spool(max, 0, fd, off); }
 
-uint64_t spool_size(const spool *copy) { return copy->source.size; }
-bool spool_is_full(const spool *copy) { return copy->full; }
+uint64_t spool_size(const spool *spooled) { return spooled->source.size; }
+bool spool_is_full(const spool *spooled) { return spooled->full; }
 
-void spool_free(spool *copy)
+void spool_free(spool *spooled)
 {
-    if (!copy)
+    if (!spooled)
         return;
-    if (copy->fd >= 0 && !copy->borrowed)
-        close(copy->fd);
-    buf_free(&copy->bytes);
-    free(copy);
+    if (spooled->fd >= 0 && !spooled->borrowed)
+        close(spooled->fd);
+    buf_free(&spooled->bytes);
+    free(spooled);
 }
 
 static ckpt_status fail_spooling(ckpt_error *err, const char *dir)
@@ -55,43 +55,44 @@ static ckpt_status fail_spooling(ckpt_error *err, const char *dir)
 }
 
 /* move_to_file - moves the bytes in memory to a temporary file. */
-static ckpt_status move_to_file(spool *copy, ckpt_error *err)
+static ckpt_status move_to_file(spool *spooled, ckpt_error *err)
 {
     const char *dir;
-    copy->fd = fd_temp(&dir);
-    if (copy->fd < 0 || !fd_pwrite(copy->fd, copy->bytes.data, (size_t)copy->source.size, copy->off))
+    spooled->fd = fd_temp(&dir);
+    if (spooled->fd < 0 ||
+        !fd_pwrite(spooled->fd, spooled->bytes.data, (size_t)spooled->source.size, spooled->off))
         return fail_spooling(err, dir);
-    buf_free(&copy->bytes);
+    buf_free(&spooled->bytes);
     return CKPT_OK;
 }
 
-ckpt_status spool_write(spool *copy, const void *bytes, size_t nbytes, ckpt_error *err)
+ckpt_status spool_write(spool *spooled, const void *bytes, size_t nbytes, ckpt_error *err)
 {
-    bool full = nbytes > copy->max - copy->source.size;
-    copy->full = copy->full || full;
+    bool full = nbytes > spooled->max - spooled->source.size;
+    spooled->full = spooled->full || full;
     if (full)
-        nbytes = (size_t)(copy->max - copy->source.size);
-    if (copy->fd < 0 && nbytes > copy->max_in_memory - copy->source.size)
-        CKPT_TRY(move_to_file(copy, err));
-    if (copy->fd < 0) {
-        buf_put(&copy->bytes, bytes, nbytes);
-        CKPT_TRY_ALLOC(buf_ok(&copy->bytes), err);
-    } else if (!fd_pwrite(copy->fd, bytes, nbytes, copy->off + copy->source.size)) {
+        nbytes = (size_t)(spooled->max - spooled->source.size);
+    if (spooled->fd < 0 && nbytes > spooled->max_in_memory - spooled->source.size)
+        CKPT_TRY(move_to_file(spooled, err));
+    if (spooled->fd < 0) {
+        buf_put(&spooled->bytes, bytes, nbytes);
+        CKPT_TRY_ALLOC(buf_ok(&spooled->bytes), err);
+    } else if (!fd_pwrite(spooled->fd, bytes, nbytes, spooled->off + spooled->source.size)) {
         return fail_spooling(err, "the folder for temporary files");
     }
-    copy->source.size += nbytes;
+    spooled->source.size += nbytes;
     return full ? fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "unpacks to more than %llu bytes",
-                       (unsigned long long)copy->max)
+                       (unsigned long long)spooled->max)
                 : CKPT_OK;
 }
 
-ckpt_status spool_copy(spool *copy, source *src, uint64_t off, uint64_t nbytes, ckpt_error *err)
+ckpt_status spool_copy(spool *spooled, source *src, uint64_t off, uint64_t nbytes, ckpt_error *err)
 {
     unsigned char block[16384];
     while (nbytes) {
         size_t chunk_size = nbytes < sizeof block ? (size_t)nbytes : sizeof block;
         CKPT_TRY(source_read(src, off, block, chunk_size, err));
-        CKPT_TRY(spool_write(copy, block, chunk_size, err));
+        CKPT_TRY(spool_write(spooled, block, chunk_size, err));
         off += chunk_size;
         nbytes -= chunk_size;
     }
@@ -116,12 +117,12 @@ static void close_spool(source *src) { spool_free((spool *)src); }
 
 static const struct source_ops ops = {.read_at = read_spool, .close = close_spool};
 
-source *spool_source(spool *copy)
+source *spool_source(spool *spooled)
 {
-    copy->source.ops = &ops;
-    copy->source.position = CKPT_NO_OFFSET;
-    copy->source.refs = 1;
-    return &copy->source;
+    spooled->source.ops = &ops;
+    spooled->source.position = CKPT_NO_OFFSET;
+    spooled->source.refs = 1;
+    return &spooled->source;
 }
 
 bool spool_move(source *src, int fd, uint64_t off)

@@ -233,7 +233,7 @@ static void add_norms(struct batch_context *context, struct compared_row *left, 
                       const unsigned char *bytes_a, const unsigned char *bytes_b, size_t nbytes)
 {
     bool complex = number_is_complex(left->dtype) || number_is_complex(right->dtype);
-    decode_row(left, bytes_a, nbytes, complex);
+    decode_row(left, bytes_a, nbytes, complex); /* the kernel is not for these dtypes or numbers */
     decode_row(right, bytes_b, nbytes, complex);
     size_t nnumbers = nbytes * (complex ? 2 : numbers_per_element(left->dtype));
     double difference[2 * BATCH];
@@ -259,7 +259,7 @@ static void compare_batch(struct batch_context *context, struct compared_row *le
                              dtype_has_kernels(left->dtype);
     if (kernel_fits_dtype && try_kernel(context, kernel, left->dtype, bytes_a, bytes_b, nbytes))
         return;
-    decode_row(left, bytes_a, nbytes, complex);
+    decode_row(left, bytes_a, nbytes, complex); /* the kernel is not for these dtypes or numbers */
     decode_row(right, bytes_b, nbytes, complex);
     if (numbers_per_element(left->dtype) == 2 && !complex)
         compare_float4s(context, left, right, nbytes);

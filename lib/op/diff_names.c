@@ -26,13 +26,12 @@ static bool have_same_type(const ckpt_path_elem *left, const ckpt_path_elem *rig
 
 bool diff_have_same_key_types(const struct diff_path *left, const struct diff_path *right)
 {
-    for (uint32_t i = left->n, k = right->n;
-         i && k && left->file->has_typed_keys && right->file->has_typed_keys;) {
-        i--;
-        k--;
+    if (!left->file->has_typed_keys || !right->file->has_typed_keys)
+        return true;
+    uint32_t i = left->n, k = right->n; /* from the end, because a path may begin with the root of its file */
+    while (COUNT_DOWN(i) && COUNT_DOWN(k))
         if (!have_same_type(&left->path[i], &right->path[k]) && is_key(left, i) && is_key(right, k))
             return false;
-    }
     return true;
 }
 

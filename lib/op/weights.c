@@ -339,7 +339,7 @@ static size_t find_component(ckpt_str name, const char *component, ckpt_str *aft
 
 static bool is_in_path(ckpt_str name, const char *component)
 {
-    ckpt_str after;
+    ckpt_str after; /* what an optimizer trains is weights, although it is listed below the optimizer */
     return find_component(name, component, &after) != SIZE_MAX &&
            !str_starts(after, STR_LIT("_trainable_variables/"));
 }

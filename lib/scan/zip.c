@@ -179,21 +179,21 @@ static ckpt_status inflate_member(struct zip_scan *archive, const struct zip_vie
         *err = why;
         return st;
     }
-    ckpt_status found = CKPT_OK;
+    ckpt_status reported = CKPT_OK;
     if (st == CKPT_ELIMIT && left < wanted)
-        found = SCAN_FOUND(at, SCAN_NOT_OPENED, view->local_header_at,
-                           "unpacks to {more} than {=%" PRIu64 " bytes} in all", limit);
+        reported = SCAN_FOUND(at, SCAN_NOT_OPENED, view->local_header_at,
+                              "unpacks to {more} than {=%" PRIu64 " bytes} in all", limit);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
-        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, view->local_header_at,
-                           "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", view->usize);
+        reported = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, view->local_header_at,
+                              "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", view->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
-        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, view->local_header_at, "%s", why.what);
+        reported = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, view->local_header_at, "%s", why.what);
     else if (st == CKPT_OK && spool_size(unpacked) != view->usize)
-        found = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, view->local_header_at,
-                           "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(unpacked),
-                           view->usize);
+        reported = SCAN_FOUND(at, SCAN_ZIP_STRUCTURE, view->local_header_at,
+                              "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated",
+                              spool_size(unpacked), view->usize);
     *out = spool_source(unpacked);
-    return found;
+    return reported;
 }
 
 static ckpt_status check_crc(const struct scanned *at, const struct zip_view *view, source *src,
