@@ -7,43 +7,24 @@
  *            1, infinity, or NaN if the fraction is not 0; an exponent of 0 stands for 1, without a bit 1
  *            before the fraction. A NaN keeps its fraction
  */
-#include <stdlib.h>
-
 #include "codec/hdf5_internal.h"
 
-#define AT_ONCE 512u /* elements that are converted at a time */
-
+#define FLOAT(dtype, size, fraction, exponent)                                                               \
+    {dtype,                                                                                                  \
+     size,                                                                                                   \
+     {.precision = 8 * (size),                                                                               \
+      .sign_at = 8 * (size) - 1,                                                                             \
+      .exponent_at = fraction,                                                                               \
+      .exponent_bits = exponent,                                                                             \
+      .fraction_bits = fraction,                                                                             \
+      .bias = (1 << ((exponent) - 1)) - 1}}
 /* The floats that have a dtype, small ones first. */
 static const struct float_dtype {
     ckpt_dtype dtype;
     uint32_t size; /* bytes */
     struct hdf5_bits bits;
-} float_dtypes[] = {
-    {CKPT_DT_F16,
-     2,
-     {.precision = 16,
-      .sign_at = 15,
-      .exponent_at = 10,
-      .exponent_bits = 5,
-      .fraction_bits = 10,
-      .bias = 15}},
-    {CKPT_DT_F32,
-     4,
-     {.precision = 32,
-      .sign_at = 31,
-      .exponent_at = 23,
-      .exponent_bits = 8,
-      .fraction_bits = 23,
-      .bias = 127}},
-    {CKPT_DT_F64,
-     8,
-     {.precision = 64,
-      .sign_at = 63,
-      .exponent_at = 52,
-      .exponent_bits = 11,
-      .fraction_bits = 52,
-      .bias = 1023}},
-};
+} float_dtypes[] = {FLOAT(CKPT_DT_F16, 2, 10, 5), FLOAT(CKPT_DT_F32, 4, 23, 8),
+                    FLOAT(CKPT_DT_F64, 8, 52, 11)};
 
 /* take_field - returns the COUNT bits of BITS from bit AT on. */
 static uint64_t take_field(uint64_t bits, uint32_t at, uint32_t count)
@@ -138,59 +119,20 @@ uint64_t hdf5_get_number(const struct hdf5_type *type, const unsigned char *byte
 
 /* ------------------------------------------------------------------------- a source */
 
-struct numbers {
-    source source;
-    source *from;
-    uint64_t from_offset; /* offset in FROM of the first element */
-    uint32_t width;       /* bytes of an element of the dtype */
-    struct hdf5_type type;
-};
-
-static ckpt_status read_numbers(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
+static void convert_numbers(const void *user, unsigned char *in, size_t count, unsigned char *out)
 {
-    const struct numbers *x = (const struct numbers *)(const void *)src;
-    unsigned char stored[8 * AT_ONCE], converted[8 * AT_ONCE], *to = out;
-    uint32_t size = x->type.size, width = x->width;
-    while (nbytes) {
-        size_t skip = (size_t)(off % width), room = AT_ONCE * width - skip,
-               take = nbytes < room ? nbytes : room;
-        size_t count = (skip + take + width - 1) / width;
-        uint64_t at = x->from_offset + off / width * size;
-        CKPT_TRY(source_read(x->from, at, stored, count * size, err));
-        for (size_t i = 0; i < count; i++) {
-            uint64_t number = hdf5_get_number(&x->type, stored + i * size);
-            for (uint32_t k = 0; k < width; k++)
-                converted[i * width + k] = (unsigned char)(number >> 8 * k);
-        }
-        memcpy(to, converted + skip, take);
-        to += take;
-        off += take;
-        nbytes -= take;
+    const struct hdf5_type *type = user;
+    uint32_t width = dtype_info(type->dtype)->block_bytes;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number = hdf5_get_number(type, in + i * type->size);
+        for (uint32_t k = 0; k < width; k++)
+            out[i * width + k] = (unsigned char)(number >> 8 * k);
     }
-    return CKPT_OK;
-}
-
-static void close_numbers(source *src)
-{
-    source_unref(((struct numbers *)(void *)src)->from);
-    free(src);
 }
 
 source *hdf5_numbers(source *from, uint64_t offset, uint64_t nbytes, const void *type)
 {
-    static const struct source_ops ops = {.read_at = read_numbers, .close = close_numbers};
-    struct numbers *x = calloc(1, sizeof *x);
-    if (!x)
-        return NULL;
-    x->source = (source){.ops = &ops,
-                         .size = nbytes,
-                         .position = CKPT_NO_OFFSET,
-                         .refs = 1,
-                         .serializes_reads = from->serializes_reads,
-                         .block_size = from->block_size};
-    x->from = source_ref(from);
-    x->from_offset = offset;
-    x->type = *(const struct hdf5_type *)type;
-    x->width = dtype_info(x->type.dtype)->block_bytes;
-    return &x->source;
+    const struct hdf5_type *t = type;
+    const struct element_converter how = {t->size, dtype_info(t->dtype)->block_bytes, convert_numbers};
+    return source_elements(from, offset, nbytes, &how, t, sizeof *t);
 }

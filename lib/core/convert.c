@@ -418,56 +418,24 @@ void convert_run(const struct conversion *job, const void *in, size_t nbytes, vo
 
 /* ------------------------------------------------------------------ a source */
 
-struct f32_source {
-    source source;
-    source *from;
-    uint64_t from_offset; /* offset in FROM of the first element */
+struct f32_conversion {
     bool big_endian;
     struct conversion conversion;
 };
 
-static ckpt_status read_f32(source *src, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
+static void convert_f32(const void *user, unsigned char *in, size_t count, unsigned char *out)
 {
-    struct f32_source *f = (struct f32_source *)(void *)src;
-    unsigned char in[2048], f32[4096], *to = out;
-    struct convert_tally tally = {0};
-    while (nbytes) {
-        size_t skip = off % 4, room = sizeof f32 - skip, take = nbytes < room ? nbytes : room;
-        size_t count = (skip + take + 3) / 4;
-        uint64_t at = f->from_offset + off / 4 * 2;
-        CKPT_TRY(source_read(f->from, at, in, 2 * count, err));
-        if (f->big_endian)
-            swap_bytes(in, 2 * count, 2);
-        convert_run(&f->conversion, in, count, f32, &tally);
-        memcpy(to, f32 + skip, take);
-        to += take;
-        off += take;
-        nbytes -= take;
-    }
-    return CKPT_OK;
-}
-
-static void close_f32(source *src)
-{
-    source_unref(((struct f32_source *)(void *)src)->from);
-    free(src);
+    const struct f32_conversion *f = user;
+    struct convert_tally ignored = {0};
+    if (f->big_endian)
+        swap_bytes(in, 2 * count, 2);
+    convert_run(&f->conversion, in, count, out, &ignored);
 }
 
 source *convert_source_f32(source *from, uint64_t offset, ckpt_dtype dtype, bool big_endian, uint64_t size)
 {
-    static const struct source_ops ops = {.read_at = read_f32, .close = close_f32};
-    struct f32_source *f = calloc(1, sizeof *f);
-    if (!f || !conversion_init(&f->conversion, dtype, CKPT_DT_F32)) {
-        free(f);
-        return NULL;
-    }
-    f->source = (source){.ops = &ops,
-                         .size = size,
-                         .position = CKPT_NO_OFFSET,
-                         .refs = 1,
-                         .serializes_reads = from->serializes_reads};
-    f->from = source_ref(from);
-    f->from_offset = offset;
-    f->big_endian = big_endian;
-    return &f->source;
+    static const struct element_converter how = {2, 4, convert_f32};
+    struct f32_conversion f = {.big_endian = big_endian};
+    bool ok = conversion_init(&f.conversion, dtype, CKPT_DT_F32);
+    return ok ? source_elements(from, offset, size, &how, &f, sizeof f) : NULL;
 }

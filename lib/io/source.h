@@ -150,6 +150,16 @@ source *source_patched(source *parent, const struct patches *patches);
  * jumping back resumes from seek points every 64 KiB. */
 ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t count, source **out,
                           ckpt_error *err);
+/* How the elements of a source are converted: each from IN_BYTES to OUT_BYTES bytes, at most 8. */
+struct element_converter {
+    uint32_t in_bytes, out_bytes;
+    /* convert - converts COUNT elements at IN, which it may overwrite, to OUT. */
+    void (*convert)(const void *user, unsigned char *in, size_t count, unsigned char *out);
+};
+/* source_elements - makes a source of SIZE bytes of elements, converted by HOW from those at OFF of PARENT,
+ * which has all of them. It keeps a copy of the USER_SIZE bytes at USER. NULL: no memory. */
+source *source_elements(source *parent, uint64_t off, uint64_t size, const struct element_converter *how,
+                        const void *user, size_t user_size);
 /* source_unpacked - makes a source of a byte for each of the COUNT elements that PARENT has, packed, in
  * BITS < 8 bits each, the first ones in the least significant bits of a byte. PARENT has all COUNT. */
 ckpt_status source_unpacked(source *parent, uint64_t count, unsigned bits, source **out, ckpt_error *err);

@@ -40,8 +40,7 @@
 #define MANIFEST_KEY  "weightsManifest"
 #define DTYPES        "bool complex64 float16 float32 int32 string uint16 uint8"
 #define MAX_DIMS      32u
-#define TEXT_LENGTH   4u /* bytes before a text */
-#define AT_ONCE       1024u
+#define TEXT_LENGTH   4u       /* bytes before a text */
 #define SHARD_SIZE    4194304u /* bytes of a file, unless the converter was given another number */
 
 struct tfjs_weight {
@@ -79,75 +78,27 @@ struct tfjs {
 
 /* ------------------------------------------------------------------------------ quantized */
 
-/* The numbers that codes stand for, each as 4 bytes. */
-struct dequantized_source {
-    source s;
-    source *codes;
-    uint64_t at; /* of the first code */
-    ckpt_dtype stored, dtype;
-    double scale, min;
-};
-
-static void store_dequantized(const struct dequantized_source *dequantized_source, double code,
-                              unsigned char out[4])
+/* convert_codes - sets OUT to the COUNT numbers that the codes IN of a weight stand for, as 4 bytes each. */
+static void convert_codes(const void *user, unsigned char *in, size_t count, unsigned char *out)
 {
-    double number = code * dequantized_source->scale +
-                    dequantized_source->min; /* never contracted: the flags of the build forbid it */
-    float f = (float)number;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    store_u32le(out, dequantized_source->dtype == CKPT_DT_I32 ? (uint32_t)(int32_t)rint(number) : bits);
-}
-
-static ckpt_status dequantized_read(source *src, uint64_t off, void *to, size_t nbytes, ckpt_error *err)
-{
-    const struct dequantized_source *d = (const struct dequantized_source *)src;
-    const size_t width = dtype_info(d->stored)->block_bytes;
-    unsigned char *out = to, stored[AT_ONCE * 2], number[4];
-    double code[AT_ONCE];
-    while (nbytes) {
-        uint64_t first = off / 4, left = src->size / 4 - first;
-        size_t skip = (size_t)(off % 4), count = left < AT_ONCE ? (size_t)left : AT_ONCE;
-        count = count < nbytes / 4 + 2 ? count : nbytes / 4 + 2;
-        CKPT_TRY(source_read(d->codes, d->at + first * width, stored, count * width, err));
-        number_decode(d->stored, stored, count, code);
-        for (size_t i = 0; i < count && nbytes; i++, skip = 0) {
-            size_t take = 4 - skip < nbytes ? 4 - skip : nbytes;
-            store_dequantized(d, code[i], number);
-            memcpy(out, number + skip, take);
-            out += take;
-            off += take;
-            nbytes -= take;
-        }
+    const struct tfjs_weight *weight = user;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t code = weight->stored == CKPT_DT_U8 ? in[i] : load_u16le(in + 2 * i), bits;
+        double number = code * weight->scale +
+                        weight->min; /* not contracted: the flags of the build forbid it */
+        float single = (float)number;
+        memcpy(&bits, &single, sizeof bits);
+        store_u32le(out + 4 * i, weight->dtype == CKPT_DT_I32 ? (uint32_t)(int32_t)rint(number) : bits);
     }
-    return CKPT_OK;
 }
-
-static void dequantized_close(source *src)
-{
-    source_unref(((struct dequantized_source *)src)->codes);
-    free(src);
-}
-
-static const struct source_ops dequantized_ops = {.read_at = dequantized_read, .close = dequantized_close};
 
 /* dequantize - returns a source of the numbers of WEIGHT, whose codes are at AT of CODES; NULL: no memory. */
 static source *dequantize(const struct tfjs_weight *weight, source *codes, uint64_t at)
 {
+    const struct element_converter how = {dtype_info(weight->stored)->block_bytes, 4, convert_codes};
     uint64_t size = weight->count * 4;
-    if (weight->stored == CKPT_DT_F16)
-        return convert_source_f32(codes, at, CKPT_DT_F16, false, size);
-    struct dequantized_source *d = calloc(1, sizeof *d);
-    if (!d)
-        return NULL;
-    *d = (struct dequantized_source){.codes = source_ref(codes),
-                                     .at = at,
-                                     .stored = weight->stored,
-                                     .dtype = weight->dtype,
-                                     .scale = weight->scale,
-                                     .min = weight->min};
-    d->s = (source){.ops = &dequantized_ops, .size = size, .position = CKPT_NO_OFFSET, .refs = 1};
-    return &d->s;
+    return weight->stored == CKPT_DT_F16 ? convert_source_f32(codes, at, CKPT_DT_F16, false, size)
+                                         : source_elements(codes, at, size, &how, weight, sizeof *weight);
 }
 
 /* -------------------------------------------------------------------------------- shards */
