@@ -41,8 +41,7 @@ const struct cmd cmd_scan = {"scan",   "FILE|DIR…", "report what loading a fil
 
 /* The result of a child process that scanned one file, in memory that it shares with its parent. */
 struct child_result {
-    int code;
-    int verdict;
+    int code, verdict;
     int write_errno;           /* of writing the report to the spool; 0: written */
     unsigned long cpu_seconds; /* limit of its processor time */
     bool has_rows;             /* it printed records */

@@ -64,8 +64,7 @@ struct gguf {
     void *user;
     bool big_endian;
     uint32_t version;
-    uint64_t npairs, ntensors, alignment;
-    uint64_t header_end;
+    uint64_t npairs, ntensors, alignment, header_end;
     uint64_t data_offset;  /* offset of the tensors' data */
     uint64_t data_end;     /* offset where data and padding should end; may be after the end of the file */
     uint64_t wide_end;     /* the same, if blocks of q8_1 had the size that an older gguf-py gave them */

@@ -23,8 +23,7 @@ enum yaml_token {
 
 /* Where a key may have begun, in one of the collections that are open. */
 struct yaml_key {
-    bool possible;
-    bool is_scalar;
+    bool possible, is_scalar;
     size_t at, line, column;
 };
 
@@ -42,8 +41,7 @@ typedef struct {
     size_t token_at;
     char text[YAML_TEXT_MAX];
     size_t text_length;
-    bool text_is_cut;
-    bool key_is_scalar;
+    bool text_is_cut, key_is_scalar;
     ckpt_error *err;
 } yaml_scan;
 

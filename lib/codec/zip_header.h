@@ -94,6 +94,12 @@ struct zip_header {
     uint32_t attributes; /* the external ones */
 };
 
+/* zip_new_header - returns the header of a stored member of SIZE bytes, whose local header is at OFFSET. */
+static inline struct zip_header zip_new_header(uint64_t size, uint32_t crc, uint64_t offset)
+{
+    return (struct zip_header){
+        .method = ZIP_STORED, .time = ZIP_1980, .crc = crc, .csize = size, .usize = size, .offset = offset};
+}
 /* zip_parse_local, zip_parse_central - parse the fixed fields; the caller checks the signature. */
 struct zip_header zip_parse_local(const unsigned char bytes[ZIP_LOCAL_SIZE]);
 struct zip_header zip_parse_central(const unsigned char bytes[ZIP_CENTRAL_SIZE]);

@@ -31,12 +31,9 @@ struct zip_writer {
 
 static struct zip_header make_header(const struct zip_output_member *member)
 {
-    return (struct zip_header){.made_by = ZIP_VERSION_ZIP64,
-                               .time = ZIP_1980,
-                               .crc = member->crc,
-                               .csize = member->size,
-                               .usize = member->size,
-                               .offset = member->header_offset};
+    struct zip_header header = zip_new_header(member->size, member->crc, member->header_offset);
+    header.made_by = ZIP_VERSION_ZIP64;
+    return header;
 }
 
 /* set_payload_offset - sets member->data_offset, for a member whose name has NAME_LEN bytes, to an aligned

@@ -79,8 +79,7 @@ struct trace_step {
     const struct trace *t;
     enum trace_what what;
     const char *opname;
-    uint8_t opcode;
-    uint8_t protocol;
+    uint8_t opcode, protocol;
     uint64_t offset; /* of the opcode in its source */
     uint64_t number;
     trace_ref subject, operand; /* operand: of TRACE_STEP_CHANGE, the state or the first item added */

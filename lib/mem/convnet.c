@@ -18,8 +18,7 @@ struct image {
 
 /* One convolution with the BatchNorm after it. */
 struct conv {
-    uint64_t nweights;
-    uint64_t out_bytes;
+    uint64_t nweights, out_bytes;
     uint64_t kept_bytes; /* for BatchNorm: its input and statistics; for the convolution: the cast weight */
     uint64_t multiply_adds;
 };

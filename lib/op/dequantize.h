@@ -11,8 +11,7 @@ struct dequantizer {
     const ckpt_value *config; /* the quantization_config of the model, or NULL */
     const ckpt_value *model;  /* optimum-quanto: config.json, or NULL */
     const ckpt_value *qmap;   /* optimum-quanto: quanto_qmap.json, or NULL */
-    bool config_read, quanto_read;
-    bool has_noted_gptq, has_noted_blocks, has_noted_quanto;
+    bool config_read, quanto_read, has_noted_gptq, has_noted_blocks, has_noted_quanto;
 };
 
 /* What a weight becomes. */

@@ -66,8 +66,7 @@ static ckpt_status pair_rows(struct diff *diff, const struct diff_names *left, c
 struct unmatched {
     const struct table *table;
     uint32_t row, pair;
-    bool from_b;
-    bool hashed;
+    bool from_b, hashed;
     uint8_t digest[CKPT_DIGEST_MAX];
 };
 

@@ -20,8 +20,7 @@ struct pickle_scan {
     struct scanner *x;
     struct trace_payload *payloads;
     size_t npayloads, cap_payloads;
-    bool reporting;
-    bool too_many_payloads;
+    bool reporting, too_many_payloads;
 };
 
 static bool handle_step(void *user, const struct trace_step *step)

@@ -94,8 +94,7 @@ struct yaml_visit {
     /* the last scalar, if it is an expression of MONAI unless it turns out to be a key; else empty */
     char expression[YAML_TEXT_MAX];
     size_t expression_length, expression_at;
-    bool reporting;
-    bool found;
+    bool reporting, found;
 };
 
 static bool is_certain(const struct config_key *key) { return key->counts == SCAN_KEY_ALWAYS; }

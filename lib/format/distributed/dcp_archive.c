@@ -88,12 +88,9 @@ static ckpt_status put_tensor(void *user, pickle_writer *writer, const ckpt_valu
 
 static struct zip_header make_header(const struct member *member)
 {
-    return (struct zip_header){.made_by = ZIP_VERSION_ZIP64,
-                               .time = ZIP_1980,
-                               .crc = member->crc,
-                               .csize = member->size,
-                               .usize = member->size,
-                               .offset = member->offset};
+    struct zip_header header = zip_new_header(member->size, member->crc, member->offset);
+    header.made_by = ZIP_VERSION_ZIP64;
+    return header;
 }
 
 /* put_local_header - appends the local header of MEMBER to OUT, padded so that the data after it are aligned.

@@ -135,17 +135,6 @@ static bool put_header(const struct flat_writer *writer, const struct flat_item 
     return true;
 }
 
-static struct zip_header make_member_header(uint64_t offset, uint64_t size, uint32_t crc)
-{
-    return (struct zip_header){.flags = ZIP_FLAG_UTF8,
-                               .method = ZIP_STORED,
-                               .time = ZIP_1980,
-                               .crc = crc,
-                               .csize = size,
-                               .usize = size,
-                               .offset = offset};
-}
-
 static ckpt_str get_member_name(const struct flat_writer *writer, const struct flat_item *item)
 {
     return ARENA_CONCAT(writer->p->a, item->name, STR_LIT(".npy"));
@@ -165,7 +154,8 @@ static ckpt_status make_item_headers(const struct flat_writer *writer, size_t in
         ckpt_str header = buf_view(&npy), name = get_member_name(writer, x);
         uint32_t member_crc = crc_combine(CRC_32, crc32_update(0, header.ptr, header.len), crc, nbytes);
         uint64_t size = header.len + nbytes;
-        *zip_header = make_member_header(get_header_offset(writer, index), size, member_crc);
+        *zip_header = zip_new_header(size, member_crc, get_header_offset(writer, index));
+        zip_header->flags = ZIP_FLAG_UTF8;
         if (name.ptr)
             zip_put_local(out, zip_header, name, 0);
         else

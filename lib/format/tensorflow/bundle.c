@@ -41,8 +41,7 @@ struct entry {
     const struct tf_dtype *type;
     struct tf_shape shape;
     uint64_t shard, offset, size;
-    uint32_t crc;
-    uint32_t nslices;
+    uint32_t crc, nslices;
     ckpt_str message;      /* of an entry with slices: its BundleEntryProto */
     uint64_t described_at; /* offset in the index */
 };
