@@ -115,31 +115,39 @@ MODULO ckpt_value *machine_get_global(struct machine *machine, ckpt_str module, 
     return machine_add_fact(machine, &f->globals, &f->nglobals, &f->cap_globals, v) ? v : NULL;
 }
 
-/* get_tuple_slot - returns the slot of machine->recent_tuples for a tuple of these COUNT items. NULL: it is
- * long, or has other items than integers. */
-MODULO static ckpt_value **get_tuple_slot(struct machine *machine, ckpt_value *const *items, size_t count)
+MODULO static ckpt_value **get_tuple_slot(struct machine *machine, const int64_t *integers, size_t count)
 {
     uint64_t hash = count;
-    if (count > 4)
-        return NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (items[i]->type != CKPT_V_INT)
-            return NULL;
-        hash = (hash ^ (uint64_t)items[i]->u.i) * 0x9e3779b97f4a7c15u;
-    }
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ (uint64_t)integers[i]) * 0x9e3779b97f4a7c15u;
     return &machine->recent_tuples[hash / (UINT64_MAX / MACHINE_TUPLES + 1)];
 }
 
-static bool has_items(const ckpt_value *tuple, ckpt_value *const *items, size_t count)
+ckpt_value *machine_find_tuple(struct machine *machine, const int64_t *integers, size_t count)
 {
-    bool same = tuple->u.seq.n == count;
-    for (size_t i = 0; same && i < count; i++)
-        same = tuple->u.seq.items[i] == items[i];
-    return same;
+    ckpt_value *tuple = *get_tuple_slot(machine, integers, count);
+    if (!tuple || tuple->u.seq.n != count)
+        return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (tuple->u.seq.items[i]->u.i != integers[i])
+            return NULL;
+    return tuple;
+}
+
+/* get_integers - sets INTEGERS to those that ITEMS are. False: they are something else, or too many. */
+static bool get_integers(ckpt_value *const *items, size_t count, int64_t *integers)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (i == MACHINE_SIZES || items[i]->type != CKPT_V_INT)
+            return false;
+        integers[i] = items[i]->u.i;
+    }
+    return true;
 }
 
 ckpt_value *machine_make_tuple(struct machine *machine, ckpt_value *const *items, size_t count)
 {
+    int64_t integers[MACHINE_SIZES];
     if (count == 0) {
         if (!machine->empty_tuple)
             machine->empty_tuple = machine_new_node(machine, CKPT_V_TUPLE);
@@ -150,14 +158,15 @@ ckpt_value *machine_make_tuple(struct machine *machine, ckpt_value *const *items
                        UINT32_MAX);
         return NULL;
     }
-    ckpt_value **slot = get_tuple_slot(machine, items, count);
-    if (slot && *slot && has_items(*slot, items, count))
-        return *slot;
-    ckpt_value *v = machine_new_node_sized(machine, CKPT_V_TUPLE, count * sizeof *items);
+    bool has_integers = get_integers(items, count, integers);
+    ckpt_value *v = has_integers ? machine_find_tuple(machine, integers, count) : NULL;
+    if (v)
+        return v;
+    v = machine_new_node_sized(machine, CKPT_V_TUPLE, count * sizeof *items);
     if (!v)
         return NULL;
-    if (slot)
-        *slot = v;
+    if (has_integers)
+        *get_tuple_slot(machine, integers, count) = v;
     v->u.seq.items = (ckpt_value **)(v + 1);
     v->u.seq.n = v->u.seq.cap = (uint32_t)count;
     memcpy(v->u.seq.items, items, count * sizeof *items);

@@ -16,6 +16,7 @@
 #define MACHINE_WORDS   256u
 #define MACHINE_INTS    256u
 #define MACHINE_TUPLES  256u
+#define MACHINE_SIZES   4u /* most integers of the tuples that are kept */
 
 /* Zeroed memory of the arena, part of which is still unused. */
 struct slab {
@@ -61,6 +62,9 @@ void *machine_reserve(struct machine *machine, void *old, uint32_t nbytes, uint3
                       size_t size);
 ckpt_value *machine_get_int(struct machine *machine, int64_t index);
 ckpt_value *machine_get_global(struct machine *machine, ckpt_str module, ckpt_str name);
+/* machine_find_tuple - returns the tuple of COUNT <= MACHINE_SIZES INTEGERS, if one was made recently, or
+ * NULL. */
+ckpt_value *machine_find_tuple(struct machine *machine, const int64_t *integers, size_t count);
 /* machine_make_tuple - returns a tuple of the COUNT items at ITEMS. */
 ckpt_value *machine_make_tuple(struct machine *machine, ckpt_value *const *items, size_t count);
 ckpt_value *machine_new_call(struct machine *machine, enum value_call_kind how, ckpt_value *callable,

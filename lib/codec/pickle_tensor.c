@@ -15,17 +15,24 @@
 #define MAX_SIZES 3u
 #define PUTS      6u
 
-/* Integers that make a size or stride. */
-struct integers {
-    const unsigned char *first; /* the opcode of the first one */
+struct integer {
+    const unsigned char *at, *end; /* of its opcode and argument */
+    int64_t number;
+};
+
+/* A size or stride. */
+struct sizes {
+    struct integer integers[MAX_SIZES];
+    const unsigned char *tuple; /* the opcode after them */
     size_t count;
 };
 
 /* Opcodes that were compared: the nodes that the GETs push, and where the others are. */
 struct tensor_opcodes {
     ckpt_value *tag, *klass, *location, *dict;
-    const unsigned char *key, *numel, *offset, *requires_grad, *args, *end;
-    struct integers size, stride;
+    const unsigned char *key, *requires_grad, *args, *end;
+    struct integer numel, offset;
+    struct sizes size, stride;
 };
 
 /* The nodes that a tensor does not share with others. */
@@ -84,24 +91,22 @@ static inline bool match_key(const unsigned char **at, const unsigned char **key
     return true;
 }
 
-static inline bool match_int(const struct machine *machine, const unsigned char **at,
-                             const unsigned char **integer)
+static inline bool match_int(const struct machine *machine, const unsigned char **at, struct integer *integer)
 {
-    *integer = *at;
-    uint8_t op = *(*at)++;
-    *at += pickle_ops[op].width;
+    uint8_t op = **at;
+    integer->at = *at;
+    integer->number = pickle_load_int(op, *at + 1);
+    integer->end = *at += 1 + pickle_ops[op].width;
     return (op == PICKLE_BININT || op == PICKLE_BININT1 || op == PICKLE_BININT2) && was_used(machine, op);
 }
 
 /* match_sizes - compares integers and their tuple. */
-static inline bool match_sizes(const struct machine *machine, const unsigned char **at,
-                               struct integers *sizes)
+static inline bool match_sizes(const struct machine *machine, const unsigned char **at, struct sizes *sizes)
 {
-    const unsigned char *next;
-    sizes->first = *at;
     for (sizes->count = 0; **at < PICKLE_TUPLE1; sizes->count++)
-        if (sizes->count == MAX_SIZES || !match_int(machine, at, &next))
+        if (sizes->count == MAX_SIZES || !match_int(machine, at, &sizes->integers[sizes->count]))
             return false;
+    sizes->tuple = *at;
     uint8_t op = *(*at)++;
     return sizes->count && op == PICKLE_TUPLE1 + sizes->count - 1 && was_used(machine, op);
 }
@@ -140,23 +145,26 @@ static uint64_t set_op(struct machine *machine, const unsigned char *at)
     return machine->u.at = machine->u.lim_pos - (uint64_t)(machine->u.lim - at);
 }
 
-/* take_int - returns the node of the integer at *AT, and moves *AT to the next opcode. */
-static ckpt_value *take_int(struct machine *machine, const unsigned char **at)
+static ckpt_value *make_int(struct machine *machine, const struct integer *integer)
 {
-    (void)set_op(machine, *at);
-    ckpt_value *v = machine_get_int(machine, pickle_load_int(machine->u.op, *at + 1));
-    *at += 1 + pickle_ops[machine->u.op].width;
-    return v;
+    (void)set_op(machine, integer->at);
+    return machine_get_int(machine, integer->number);
 }
 
-static ckpt_value *make_sizes(struct machine *machine, struct integers sizes)
+static ckpt_value *make_sizes(struct machine *machine, const struct sizes *sizes)
 {
+    int64_t numbers[MAX_SIZES];
     ckpt_value *items[MAX_SIZES];
-    for (size_t i = 0; i < sizes.count; i++)
-        if (!(items[i] = take_int(machine, &sizes.first)))
+    for (size_t i = 0; i < sizes->count; i++)
+        numbers[i] = sizes->integers[i].number;
+    ckpt_value *seen = machine_find_tuple(machine, numbers, sizes->count);
+    if (seen)
+        return seen;
+    for (size_t i = 0; i < sizes->count; i++)
+        if (!(items[i] = make_int(machine, &sizes->integers[i])))
             return NULL;
-    (void)set_op(machine, sizes.first);
-    return machine_make_tuple(machine, items, sizes.count);
+    (void)set_op(machine, sizes->tuple);
+    return machine_make_tuple(machine, items, sizes->count);
 }
 
 static bool make_key(struct machine *machine, const unsigned char *at, ckpt_value *key)
@@ -176,16 +184,15 @@ static void make_tuple(struct machine *machine, const unsigned char *at, ckpt_va
 static bool make_storage(struct machine *machine, const struct tensor_opcodes *ops,
                          struct tensor_nodes *nodes)
 {
-    const unsigned char *at = ops->numel;
     ckpt_value **items = nodes->id_items;
     items[0] = ops->tag;
     items[1] = ops->klass;
     items[2] = &nodes->key;
     items[3] = ops->location;
-    if (!make_key(machine, ops->key, &nodes->key) || !(items[4] = take_int(machine, &at)))
+    if (!make_key(machine, ops->key, &nodes->key) || !(items[4] = make_int(machine, &ops->numel)))
         return false;
-    make_tuple(machine, at, &nodes->id, 5);
-    value_init(&nodes->persid, CKPT_V_PERSID, set_op(machine, ops->offset - 1));
+    make_tuple(machine, ops->numel.end, &nodes->id, 5);
+    value_init(&nodes->persid, CKPT_V_PERSID, set_op(machine, ops->offset.at - 1));
     nodes->persid.u.pid = &nodes->id;
     return true;
 }
@@ -193,13 +200,12 @@ static bool make_storage(struct machine *machine, const struct tensor_opcodes *o
 static bool make_arguments(struct machine *machine, const struct tensor_opcodes *ops,
                            struct tensor_nodes *nodes)
 {
-    const unsigned char *at = ops->offset;
     ckpt_value **items = nodes->arg_items;
     items[0] = &nodes->persid;
     items[4] = *ops->requires_grad == PICKLE_NEWTRUE ? machine->true_node : machine->false_node;
     items[5] = machine->empty_hooks;
-    if (!(items[1] = take_int(machine, &at)) || !(items[2] = make_sizes(machine, ops->size)) ||
-        !(items[3] = make_sizes(machine, ops->stride)))
+    if (!(items[1] = make_int(machine, &ops->offset)) || !(items[2] = make_sizes(machine, &ops->size)) ||
+        !(items[3] = make_sizes(machine, &ops->stride)))
         return false;
     make_tuple(machine, ops->args, &nodes->args, 6);
     return true;

@@ -33,13 +33,6 @@ void reader_free(reader *in)
     in->win_len = 0;
 }
 
-/* count_in_window - returns the number of bytes in the window from in->pos on. */
-static size_t count_in_window(const reader *in)
-{
-    uint64_t win_offset = in->pos - in->win_pos;
-    return in->pos >= in->win_pos && win_offset < in->win_len ? in->win_len - (size_t)win_offset : 0;
-}
-
 /* require_bytes - latches a failure unless COUNT bytes are left. */
 static bool require_bytes(reader *in, uint64_t count)
 {
@@ -63,19 +56,7 @@ static size_t choose_fill_size(const reader *in, size_t count)
     return size < in->end - in->pos ? size : (size_t)(in->end - in->pos);
 }
 
-/* fill_window - reads the COUNT bytes at in->pos, which must exist, into the window. */
-static bool fill_window(reader *in, size_t count)
-{
-    if (count_in_window(in) >= count)
-        return true;
-    size_t size = choose_fill_size(in, count);
-    in->status = source_read(in->src, in->pos, in->win, size, in->err);
-    in->win_pos = in->pos;
-    in->win_len = in->status == CKPT_OK ? size : 0;
-    return in->status == CKPT_OK;
-}
-
-const unsigned char *reader_peek(reader *in, size_t count)
+const unsigned char *reader_fill(reader *in, size_t count)
 {
     if (!require_bytes(in, count))
         return NULL;
@@ -86,15 +67,11 @@ const unsigned char *reader_peek(reader *in, size_t count)
     }
     if (count == 0)
         return in->win;
-    return fill_window(in, count) ? in->win + (in->pos - in->win_pos) : NULL;
-}
-
-const unsigned char *reader_take(reader *in, size_t count)
-{
-    const unsigned char *at = reader_peek(in, count);
-    if (at)
-        in->pos += count;
-    return at;
+    size_t size = choose_fill_size(in, count);
+    in->status = source_read(in->src, in->pos, in->win, size, in->err);
+    in->win_pos = in->pos;
+    in->win_len = in->status == CKPT_OK ? size : 0;
+    return in->status == CKPT_OK ? in->win : NULL;
 }
 
 uint32_t reader_u32(reader *in)

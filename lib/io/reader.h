@@ -20,11 +20,24 @@ typedef struct {
 /* reader_init - prepares IN to read [POS, END) of SRC, which must outlive the reader. */
 ckpt_status reader_init(reader *in, source *src, uint64_t pos, uint64_t end, ckpt_error *err);
 void reader_free(reader *in);
-/* reader_take - returns the next COUNT <= READER_WINDOW bytes, valid until the next call; NULL after a
- * failure (CKPT_ETRUNCATED: "needs COUNT bytes, M are left"). */
-const unsigned char *reader_take(reader *in, size_t count);
-/* reader_peek - returns the next COUNT bytes without advancing. */
-const unsigned char *reader_peek(reader *in, size_t count);
+/* reader_fill - does what reader_peek does if the window lacks the next COUNT bytes. */
+const unsigned char *reader_fill(reader *in, size_t count);
+/* reader_peek - returns the next COUNT <= READER_WINDOW bytes without advancing, valid until the next call;
+ * NULL after a failure (CKPT_ETRUNCATED: "needs COUNT bytes, M are left"). */
+static inline const unsigned char *reader_peek(reader *in, size_t count)
+{
+    bool in_window = in->status == CKPT_OK && in->pos >= in->win_pos &&
+                     range_within(in->pos - in->win_pos, count, in->win_len);
+    return in_window ? in->win + (in->pos - in->win_pos) : reader_fill(in, count);
+}
+/* reader_take - returns the same bytes, and advances. */
+static inline const unsigned char *reader_take(reader *in, size_t count)
+{
+    const unsigned char *at = reader_peek(in, count);
+    if (at)
+        in->pos += count;
+    return at;
+}
 /* reader_u32, reader_u64 - read a little-endian number; 0 after a failure. */
 uint32_t reader_u32(reader *in);
 uint64_t reader_u64(reader *in);
