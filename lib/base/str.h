@@ -12,7 +12,8 @@ static inline ckpt_str str_of(const char *ptr, size_t len) { return (ckpt_str){p
 static inline ckpt_str str_c(const char *text) { return (ckpt_str){text, strlen(text)}; }
 static inline bool str_eq(ckpt_str left, ckpt_str right)
 {
-    return left.len == right.len && (left.len == 0 || memcmp(left.ptr, right.ptr, left.len) == 0);
+    return left.len == right.len &&
+           (left.len == 0 || left.ptr == right.ptr || memcmp(left.ptr, right.ptr, left.len) == 0);
 }
 static inline bool str_is(ckpt_str text, const char *string) { return str_eq(text, str_c(string)); }
 static inline bool str_starts(ckpt_str text, ckpt_str prefix)

@@ -177,8 +177,11 @@ static int compare_extents(const void *pa, const void *pb)
  * that overlap. */
 static size_t find_overlaps(struct extent *views, size_t count, size_t pair[2])
 {
-    size_t found = 0, longest = 0; /* longest: the view that ends last so far */
-    qsort(views, count, sizeof *views, compare_extents);
+    size_t found = 0, longest = 0, nsorted = 1; /* longest: the view that ends last so far */
+    while (nsorted < count && compare_extents(&views[nsorted - 1], &views[nsorted]) < 0)
+        nsorted++;
+    if (nsorted < count) /* most files have their tensors in the order of the storages */
+        qsort(views, count, sizeof *views, compare_extents);
     for (size_t i = 1; i < count; i++) {
         if (views[i].storage == views[longest].storage && views[i].begin < views[longest].end &&
             found++ == 0) {

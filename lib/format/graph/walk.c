@@ -27,7 +27,8 @@
 
 /* A node to be visited, or the entries of a container from STEP on. */
 struct pending_node {
-    const ckpt_value *v; /* NULL: entries of a container */
+    const ckpt_value *v;   /* NULL: entries of a container */
+    const ckpt_value *key; /* of V, if has_key; set by take_pending */
     const char *name; /* the last element of V's path; NULL: the key or index at STEP is the last element */
     struct step step; /* the position of V in its container */
     uint32_t end;     /* of the entries of a container: the position after the last one */
@@ -84,9 +85,13 @@ static struct pending_node take_pending(struct walker *walker)
     struct pending_node *last = &walker->pending[walker->npending - 1], p = *last;
     if (p.v || ++last->step.index == p.end)
         walker->npending--;
-    if (!p.v)
-        p.v = p.has_key ? value_pairs(p.step.node, &n)[p.step.index].val
-                        : value_item(p.step.node, p.step.index);
+    if (!p.v && p.has_key) {
+        value_pair pair = value_pairs(p.step.node, &n)[p.step.index];
+        p.v = pair.val;
+        p.key = pair.key;
+    } else if (!p.v) {
+        p.v = value_item(p.step.node, p.step.index);
+    }
     return p;
 }
 
@@ -111,10 +116,8 @@ static ckpt_status open_node(struct walker *walker, const struct pending_node *p
 static ckpt_status make_path_element(struct walker *walker, const struct pending_node *pending,
                                      ckpt_path_elem *out)
 {
-    uint32_t n;
     if (pending->has_key)
-        return path_elem_from_key(
-            walker->g.f->a, value_pairs(pending->step.node, &n)[pending->step.index].key, out, walker->g.err);
+        return path_elem_from_key(walker->g.f->a, pending->key, out, walker->g.err);
     *out = pending->name ? (ckpt_path_elem){.str = str_c(pending->name)}
                          : (ckpt_path_elem){.is_int = true, .num = pending->step.index - pending->first_item};
     return CKPT_OK;

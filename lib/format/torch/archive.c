@@ -110,7 +110,7 @@ bool torch_archive_set_storage_names(struct torch_archive *ta, const char *folde
 {
     ta->storage_folder = folder;
     ta->storage_prefix = ARENA_CONCAT(ta->f->a, ta->top, str_c(folder));
-    ta->storage_suffix = suffix;
+    ta->storage_suffix = str_c(suffix);
     return ta->storage_prefix.ptr != NULL;
 }
 
@@ -369,8 +369,9 @@ static bool is_next_entry(const struct torch_archive *ta, ckpt_str key)
 {
     if (ta->next_entry >= ta->z->n)
         return false;
-    ckpt_str s = ta->z->entries[ta->next_entry].name;
-    return str_take(&s, ta->storage_prefix) && str_take(&s, key) && str_is(s, ta->storage_suffix);
+    ckpt_str name = ta->z->entries[ta->next_entry].name, prefix = ta->storage_prefix;
+    return name.len == prefix.len + key.len + ta->storage_suffix.len && str_starts(name, prefix) &&
+           str_starts(str_skip(name, prefix.len), key) && str_ends(name, ta->storage_suffix);
 }
 
 static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct storage *storage,
@@ -382,7 +383,7 @@ static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct 
     if (is_next_entry(ta, pid->key))
         return use_record(ta, pid, ta->next_entry++, storage, err);
     ta->record_name.len = 0;
-    BUF_PUT_TEXTS(&ta->record_name, ta->storage_prefix, pid->key, str_c(ta->storage_suffix));
+    BUF_PUT_TEXTS(&ta->record_name, ta->storage_prefix, pid->key, ta->storage_suffix);
     if (!buf_ok(&ta->record_name))
         return fail_memory(err);
     int64_t i = zip_find(ta->z, buf_view(&ta->record_name));
@@ -438,7 +439,7 @@ void torch_archive_count_unused(struct torch_archive *ta)
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];
         if (!ta->used_entries[i] && str_starts(e->name, ta->storage_prefix) &&
-            str_ends(e->name, str_c(ta->storage_suffix)))
+            str_ends(e->name, ta->storage_suffix))
             (void)checked_add(ta->f->unaccounted, e->usize, &ta->f->unaccounted);
     }
 }

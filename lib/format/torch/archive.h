@@ -12,7 +12,7 @@ struct torch_archive {
     ckpt_str top;               /* "archive/", the prefix of every record; may be empty */
     const char *storage_folder; /* "data/": the record of storage "0" is <top>data/0<storage_suffix> */
     ckpt_str storage_prefix;    /* TOP and STORAGE_FOLDER, one after the other */
-    const char *storage_suffix; /* "" or ".storage" */
+    ckpt_str storage_suffix;    /* "" or ".storage" */
     bool big_endian;
     bool no_storage_crcs;    /* no storage record has a CRC-32 */
     bool *used_entries;      /* [i]: entry i was read */
