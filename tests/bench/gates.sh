@@ -397,7 +397,7 @@ check_huge safetensors 25000000 34000000
 check_in_place pt 4000 150000000
 check_in_place pt 20000 700000000
 check_in_place safetensors 20000 500000000
-check_many pt 194000000 22000
+check_many pt 155000000 19500
 check_many safetensors 160000000 29216
 check_long_headers
 check_chunks
