@@ -4,7 +4,7 @@
  *
  *   MARK, GET 'storage', GET class, BINUNICODE key, PUT, GET location, numel, TUPLE, PUT, BINPERSID
  *   offset, size, stride, NEWTRUE or NEWFALSE, GET OrderedDict, EMPTY_TUPLE, REDUCE, PUT
- *   TUPLE, PUT, REDUCE
+ *   TUPLE, PUT, REDUCE, PUT
  *
  * Size and stride are integers, TUPLE1 to TUPLE3, PUT. Each PUT takes the next memo entry, and each opcode
  * was used before. Whatever differs is left to pickle_read.c, which would make the same nodes. */
@@ -13,7 +13,7 @@
 #define MAX_BYTES 160u /* of the opcodes and their arguments, and more than is read where they differ */
 #define MAX_KEY   16u
 #define MAX_SIZES 3u
-#define PUTS      6u
+#define PUTS      7u
 
 struct integer {
     const unsigned char *at, *end; /* of its opcode and argument */
@@ -30,7 +30,7 @@ struct sizes {
 /* Opcodes that were compared: the nodes that the GETs push, and where the others are. */
 struct tensor_opcodes {
     ckpt_value *tag, *klass, *location, *dict;
-    const unsigned char *key, *requires_grad, *args, *end;
+    const unsigned char *key, *requires_grad, *args, *call, *end;
     struct integer numel, offset;
     struct sizes size, stride;
 };
@@ -132,8 +132,9 @@ static bool match_tensor(const struct machine *machine, const unsigned char *at,
                   match_get(machine, &at, &ops->dict) && match_op(&at, PICKLE_EMPTY_TUPLE) &&
                   match_op(&at, PICKLE_REDUCE) && match_put(machine, &at, 4);
     ops->args = at;
-    bool ends = begins && match_op(&at, PICKLE_TUPLE) && match_put(machine, &at, 5) &&
-                match_op(&at, PICKLE_REDUCE);
+    bool has_args = begins && match_op(&at, PICKLE_TUPLE) && match_put(machine, &at, 5);
+    ops->call = at;
+    bool ends = has_args && match_op(&at, PICKLE_REDUCE) && match_put(machine, &at, 6);
     ops->end = at;
     return ends && ops->dict == machine->empty_hooks->u.call.callable;
 }
@@ -214,7 +215,8 @@ static bool make_arguments(struct machine *machine, const struct tensor_opcodes 
 static void put_nodes(struct machine *machine, const struct tensor_nodes *nodes)
 {
     const ckpt_value *const memoized[PUTS] = {&nodes->key,         &nodes->id,          nodes->arg_items[2],
-                                              nodes->arg_items[3], nodes->arg_items[5], &nodes->args};
+                                              nodes->arg_items[3], nodes->arg_items[5], &nodes->args,
+                                              &nodes->call.head};
     struct unpickler *u = &machine->u;
     for (size_t i = 0; i < PUTS; i++)
         u->memo[u->memo_len + i] = (uintptr_t)memoized[i];
@@ -231,7 +233,7 @@ static bool make_tensor(struct machine *machine, const struct tensor_opcodes *op
     if (!nodes || !make_storage(machine, ops, nodes) || !make_arguments(machine, ops, nodes))
         return false;
     ckpt_value *call = &nodes->call.head;
-    value_init(call, CKPT_V_CALL, set_op(machine, ops->end - 1));
+    value_init(call, CKPT_V_CALL, set_op(machine, ops->call));
     value_init_call(call, CALL_REDUCE, *top, &nodes->args);
     *top = call;
     ops->tag->flags |= VALUE_SHARED;

@@ -71,19 +71,6 @@ ckpt_dtype dtype_by_storage(ckpt_str klass)
     return CKPT_DT_NONE;
 }
 
-bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out)
-{
-    const struct dtype_info *d = dtype_info(dt);
-    if (d->block_bytes == 0)
-        return false;
-    if (d->block_elems > 1) { /* rarely true: most calls avoid the two divisions, which are slow */
-        if (elems % d->block_elems != 0)
-            return false;
-        elems /= d->block_elems;
-    }
-    return checked_mul(elems, d->block_bytes, out);
-}
-
 const char *ckpt_dtype_name(ckpt_dtype dtype) { return dtype_info(dtype)->name; }
 
 ckpt_dtype ckpt_dtype_parse(ckpt_str name)

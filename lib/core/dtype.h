@@ -2,6 +2,7 @@
 #ifndef CORE_DTYPE_H
 #define CORE_DTYPE_H
 
+#include "base/checked.h"
 #include "base/str.h"
 
 enum dtype_line {
@@ -54,7 +55,18 @@ ckpt_dtype dtype_by_name(ckpt_str name);        /* torch's name or alias ("long"
 ckpt_dtype dtype_by_safetensors(ckpt_str name); /* exact */
 ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedStorage": U8 */
 /* dtype_bytes - computes the bytes of ELEMS elements; false: overflow, an incomplete block, no fixed size. */
-bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out);
+static inline bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out)
+{
+    const struct dtype_info *d = dtype_info(dt);
+    if (d->block_bytes == 0)
+        return false;
+    if (d->block_elems > 1) { /* rarely true: most calls avoid the two divisions, which are slow */
+        if (elems % d->block_elems != 0)
+            return false;
+        elems /= d->block_elems;
+    }
+    return checked_mul(elems, d->block_bytes, out);
+}
 
 /* dtype_is_float - returns true for floats and ggml's blocks of floats, but not for float8_e8m0fnu. */
 static inline bool dtype_is_float(ckpt_dtype dt)

@@ -156,7 +156,7 @@ static ckpt_status add_row(ckpt_builder *builder, ckpt_str key, struct kit_tenso
 static ckpt_status add_tensor(ckpt_builder *builder, ckpt_str key, const ckpt_builder_tensor *given)
 {
     ckpt_builder_tensor t;
-    uint64_t nbytes, total;
+    uint64_t nbytes = 0, total;
     CKPT_REQUIRE(&builder->err, given);
     CKPT_TRY(sized_struct_copy_in(given, &t, sizeof t, &builder->err));
     CKPT_REQUIRE(&builder->err, t.shape || !t.ndim);

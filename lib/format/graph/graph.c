@@ -28,9 +28,8 @@ ckpt_status graph_fail_expected(struct graph *graph, const ckpt_value *value, co
     return graph_fail(graph, value, "%s {=%s}, found {%s}", must_be, expected, text);
 }
 
-/* read_sizes - reads the integers of VALUE, which may be NULL, to *OUT. */
-static ckpt_status read_sizes(struct graph *graph, const ckpt_value *value, const char *what,
-                              const uint64_t **out)
+ckpt_status graph_read_new_sizes(struct graph *graph, const ckpt_value *value, const char *what,
+                                 const uint64_t **out)
 {
     char shown[64];
     uint32_t n = value ? value_count(value) : 0;
@@ -46,21 +45,5 @@ static ckpt_status read_sizes(struct graph *graph, const ckpt_value *value, cons
             return graph_fail(graph, value, "%s[%u] is {%s}, it must be {=an integer >= 0}", what, i, shown);
         }
     *out = sizes;
-    return CKPT_OK;
-}
-
-ckpt_status graph_read_sizes(struct graph *graph, const ckpt_value *value, const char *what, uint32_t *count,
-                             const uint64_t **out)
-{
-    if (value && value->type == CKPT_V_CALL && value_nargs(value) == 1) /* torch.Size((…)) */
-        value = value_arg(value, 0);
-    size_t ncached = sizeof graph->cached_sizes / sizeof *graph->cached_sizes;
-    struct cached_sizes *cached = &graph->cached_sizes[ptr_key(value) / sizeof *value % ncached];
-    if (!value || cached->tuple != value) {
-        CKPT_TRY(read_sizes(graph, value, what, &cached->sizes));
-        cached->tuple = value;
-    }
-    *count = value ? value->u.seq.n : 0;
-    *out = cached->sizes;
     return CKPT_OK;
 }

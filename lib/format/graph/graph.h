@@ -67,7 +67,24 @@ ckpt_status graph_fail(struct graph *graph, const ckpt_value *value, const char 
  * NULL, it is shown as "nothing". */
 ckpt_status graph_fail_expected(struct graph *graph, const ckpt_value *value, const char *must_be,
                                 const char *expected, const ckpt_value *found);
+/* graph_read_new_sizes - does what graph_read_sizes does for a tuple, list or NULL that was not read
+ * recently. */
+ckpt_status graph_read_new_sizes(struct graph *graph, const ckpt_value *value, const char *what,
+                                 const uint64_t **out);
 /* graph_read_sizes - sets *OUT to the *COUNT integers >= 0 in VALUE (tuple, list, torch.Size). Errors call
  * VALUE WHAT. */
-ckpt_status graph_read_sizes(struct graph *graph, const ckpt_value *value, const char *what, uint32_t *count,
-                             const uint64_t **out);
+static inline ckpt_status graph_read_sizes(struct graph *graph, const ckpt_value *value, const char *what,
+                                           uint32_t *count, const uint64_t **out)
+{
+    if (value && value->type == CKPT_V_CALL && value_nargs(value) == 1) /* torch.Size((…)) */
+        value = value_arg(value, 0);
+    size_t ncached = sizeof graph->cached_sizes / sizeof *graph->cached_sizes;
+    struct cached_sizes *cached = &graph->cached_sizes[ptr_key(value) / sizeof *value % ncached];
+    if (!value || cached->tuple != value) {
+        CKPT_TRY(graph_read_new_sizes(graph, value, what, &cached->sizes));
+        cached->tuple = value;
+    }
+    *count = value ? value->u.seq.n : 0;
+    *out = cached->sizes;
+    return CKPT_OK;
+}
