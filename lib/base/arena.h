@@ -1,7 +1,6 @@
 /* arena.h - memory for all parsed data of one file: allocated in small amounts, freed all at once, never more
  * than a ceiling. */
-#ifndef BASE_ARENA_H
-#define BASE_ARENA_H
+#pragma once
 
 #include "base/str.h"
 
@@ -74,5 +73,3 @@ void arena_fail_at(arena *a, uint64_t count);
  * as arena_push does. */
 #define ARENA_PUSH(a, owner, list, item)                                                                     \
     arena_push(a, &(owner)->list, &(owner)->n##list, &(owner)->cap_##list, item, sizeof *(item))
-
-#endif

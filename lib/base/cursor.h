@@ -1,7 +1,6 @@
 /* cursor.h - the only way bytes of a file are read from memory: every getter checks the bounds and advances.
  * After the first failure all getters fail. Read a complete record, then check `bad` once. */
-#ifndef BASE_CURSOR_H
-#define BASE_CURSOR_H
+#pragma once
 
 #include "base/checked.h"
 #include "base/str.h"
@@ -126,5 +125,3 @@ static inline uint64_t cursor_varint(cursor *in)
     in->left = 0;
     return 0;
 }
-
-#endif

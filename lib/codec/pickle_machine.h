@@ -1,8 +1,7 @@
 /* pickle_machine.h - the state of the machine that builds a value graph from a pickle: the stack, recently
  * seen nodes, the memory for new ones. Private to pickle_machine.c, pickle_scalars.c, pickle_read.c and
  * pickle_joblib.c. Functions that return false or NULL have set status and error. */
-#ifndef CODEC_PICKLE_MACHINE_H
-#define CODEC_PICKLE_MACHINE_H
+#pragma once
 
 #include "base/cursor.h"
 #include "codec/pickle_ops.h"
@@ -178,5 +177,3 @@ static inline ckpt_value *machine_new_node(struct machine *machine, ckpt_value_t
 {
     return machine_new_node_sized(machine, type, 0);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* check.h - reports what is wrong with a file, for `ckpt verify` and `ckpt doctor`. The reader of a file
  * that is opened with a check reports here each fault that it can step over, and reads on. */
-#ifndef CORE_CHECK_H
-#define CORE_CHECK_H
+#pragma once
 
 #include "core/file.h"
 
@@ -97,5 +96,3 @@ ckpt_status file_report_lost(ckpt_file *f, ckpt_status st, ckpt_str what, ckpt_e
 /* file_add_row - does what table_add_row does, but if F is being checked, a tensor that exceeds its storage
  * is reported and added without data. */
 ckpt_status file_add_row(ckpt_file *f, struct row *row, uint32_t *index, ckpt_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* table.h - the table of a file: its tensors as rows, and their storages. */
-#ifndef CORE_TABLE_H
-#define CORE_TABLE_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/crc32.h"
@@ -288,5 +287,3 @@ bool tensor_same_dtype(const ckpt_tensor *left, const ckpt_tensor *right);
 /* tensor_view_end - sets *END to the index after the last element of the view in its storage, 0 if the
  * view is empty. False: more than 64 bits, which table_add_row refuses. */
 bool tensor_view_end(const ckpt_tensor *tensor, uint64_t *end);
-
-#endif

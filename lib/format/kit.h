@@ -9,8 +9,7 @@
  *
  * where parse calls kit_add_tensor, and kit_add_value for other values. These two make the rows, storages and
  * graph that edits, writers, verify and salvage need. */
-#ifndef FORMAT_KIT_H
-#define FORMAT_KIT_H
+#pragma once
 
 #include "base/cursor.h"
 #include "base/map.h"
@@ -94,5 +93,3 @@ ckpt_status kit_add_other_value(struct kit *kit, ckpt_str key, ckpt_value *value
 /* kit_strides - returns the strides, row-major or COLUMN_MAJOR, of the NDIM sizes SHAPE, allocated in A. The
  * product of the sizes must fit 64 bits. NULL: no memory. */
 uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t ndim, bool column_major);
-
-#endif

@@ -283,7 +283,7 @@ static ckpt_status compare_entry(struct manifest *manifest, struct manifest_entr
                              STR_ARG(line->description));
     } else if (!str_eq(buf_view(&digest), line->digest)) {
         ckpt_str computed = str_first(buf_view(&digest), 16),
-                 recorded = str_first(line->digest, 16); /* or - */
+                 recorded = str_first(line->digest, 16); /* "-" if the manifest has none */
         st = report_mismatch(manifest, CHECK_MANIFEST_DIFFERS, line->name, t.file_offset,
                              "its digest is %.*s%s, the manifest has %.*s%s", STR_ARG(computed),
                              computed.len > 1 ? "…" : "", STR_ARG(recorded), recorded.len > 1 ? "…" : "");

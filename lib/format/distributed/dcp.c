@@ -935,13 +935,11 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     return st;
 }
 
-const struct format format_dcp = {
-    .name = "torch-dcp",
-    .title = "PyTorch Distributed Checkpoint",
-    .other_name = "dcp",
-    .suffixes = ".dcp",
-    .is_folder = true,
-    .probe = probe,
-    .read = read,
-    .write = dcp_write,
-};
+const struct format format_dcp = {.name = "torch-dcp",
+                                  .title = "PyTorch Distributed Checkpoint",
+                                  .other_name = "dcp",
+                                  .suffixes = ".dcp",
+                                  .is_folder = true,
+                                  .probe = probe,
+                                  .read = read,
+                                  .write = dcp_write};

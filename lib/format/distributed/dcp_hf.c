@@ -182,10 +182,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     return st;
 }
 
-const struct format format_dcp_hf = {
-    .name = "torch-dcp-hf",
-    .title = "PyTorch Distributed Checkpoint in Hugging Face form",
-    .flat = true,
-    .probe = probe,
-    .read = read,
-};
+const struct format format_dcp_hf = {.name = "torch-dcp-hf",
+                                     .title = "PyTorch Distributed Checkpoint in Hugging Face form",
+                                     .flat = true,
+                                     .probe = probe,
+                                     .read = read};

@@ -393,8 +393,4 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 }
 
 const struct format format_deepspeed = {
-    .name = "deepspeed",
-    .title = "DeepSpeed checkpoint",
-    .probe = ds_is_folder,
-    .read = read,
-};
+    .name = "deepspeed", .title = "DeepSpeed checkpoint", .probe = ds_is_folder, .read = read};

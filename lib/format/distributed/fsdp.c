@@ -221,8 +221,4 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 }
 
 const struct format format_fsdp = {
-    .name = "torch-ranks",
-    .title = "torch files of all ranks",
-    .probe = probe,
-    .read = read,
-};
+    .name = "torch-ranks", .title = "torch files of all ranks", .probe = probe, .read = read};

@@ -764,8 +764,4 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 }
 
 const struct format format_megatron = {
-    .name = "megatron",
-    .title = "Megatron-LM checkpoint",
-    .probe = probe,
-    .read = read,
-};
+    .name = "megatron", .title = "Megatron-LM checkpoint", .probe = probe, .read = read};

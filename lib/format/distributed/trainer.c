@@ -152,8 +152,4 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 }
 
 const struct format format_trainer = {
-    .name = "trainer",
-    .title = "folder of a trainer",
-    .probe = probe,
-    .read = read,
-};
+    .name = "trainer", .title = "folder of a trainer", .probe = probe, .read = read};

@@ -1,6 +1,5 @@
 /* shards.h - declarations for the files that read and write sharded checkpoints of Hugging Face. */
-#ifndef FORMAT_HUB_SHARDS_H
-#define FORMAT_HUB_SHARDS_H
+#pragma once
 
 #include "codec/json_scan.h"
 #include "format/registry.h"
@@ -89,5 +88,3 @@ bool shards_hint_without_index(ckpt_file *f, ckpt_str folder, const char *why, c
 ckpt_status shards_merge_files(ckpt_file *f, const struct merging *merging, ckpt_error *err);
 /* shards_is_set - returns true if F was read from shards. */
 bool shards_is_set(const ckpt_file *f);
-
-#endif

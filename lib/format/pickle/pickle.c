@@ -116,8 +116,4 @@ ckpt_status pickle_read_bare(ckpt_file *f, source *src, ckpt_error *err)
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err) { return pickle_read_bare(f, f->src, err); }
 
 const struct format format_pickle = {
-    .name = "pickle",
-    .title = "plain pickle",
-    .probe = probe_pickle,
-    .read = read_file,
-};
+    .name = "pickle", .title = "plain pickle", .probe = probe_pickle, .read = read_file};
