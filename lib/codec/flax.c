@@ -65,7 +65,6 @@ struct payload {
     size_t n; /* number of values in the extension; those that do not fit in VALUES are not kept */
 };
 
-/* collect_value - adds VALUE to the payload USER. */
 static ckpt_status collect_value(void *user, const struct msgpack_value *value, ckpt_error *err)
 {
     struct payload *p = user;

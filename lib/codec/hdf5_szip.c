@@ -166,7 +166,6 @@ static uint32_t decode_block(struct szip *szip, uint64_t max)
     return n;
 }
 
-/* decode_pixels - decodes NPIXELS pixels, and appends them to TO. */
 static ckpt_status decode_pixels(struct szip *szip, const struct hdf5_input *in, uint64_t npixels, spool *to,
                                  ckpt_error *err)
 {

@@ -60,7 +60,6 @@ static bool step_break(yaml_scan *scan)
     return true;
 }
 
-/* skip_line - moves to the end of the line. */
 static void skip_line(yaml_scan *scan)
 {
     while (!at_end(scan) && !is_break(peek(scan, 0)))

@@ -75,7 +75,6 @@ static struct parallel_item get_parallel_item(void *user, size_t index)
     return (struct parallel_item){.file = p->job->file, .row = x.row, .storage = x.storage};
 }
 
-/* converted_size - returns the size of COUNT input bytes after conversion. */
 static uint64_t converted_size(const struct copy_range *range, uint64_t count)
 {
     const struct conversion *c = range->conversion;
@@ -179,7 +178,6 @@ static ckpt_status fail_wrong_size(const struct copy_range *range, size_t count,
                 (unsigned long long)converted_size(range, range->end));
 }
 
-/* advance_range - counts COUNT bytes of RANGE as copied. */
 static ckpt_status advance_range(struct copy_range *range, uint64_t count, ckpt_error *err)
 {
     range->pos += count; /* up to END; the two output sizes: the writer laid out all items */

@@ -421,7 +421,6 @@ static const char *name_piece(const struct pieces_builder *builder, size_t index
     return text;
 }
 
-/* measure_tensor - computes the size of the tensor. */
 static ckpt_status measure_tensor(struct pieces_builder *builder)
 {
     const struct pieces *p = builder->pieces;

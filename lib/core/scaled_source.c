@@ -195,7 +195,6 @@ static ckpt_status read_floats(const struct matrix *matrix, uint64_t first, uint
     return st;
 }
 
-/* read_tiled_box - reads box BOX of MATRIX, which is tiled. */
 static ckpt_status read_tiled_box(const struct matrix *matrix, const struct box *box, float *out,
                                   ckpt_error *err)
 {
@@ -220,7 +219,6 @@ static ckpt_status read_tiled_box(const struct matrix *matrix, const struct box 
     return st;
 }
 
-/* read_box - reads box BOX of MATRIX as floats. */
 static ckpt_status read_box(const struct matrix *matrix, const struct box *box, float *out, ckpt_error *err)
 {
     if (matrix->tiled)

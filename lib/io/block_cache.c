@@ -184,7 +184,6 @@ static void stored_close(source *src) { (void)src; }
 
 static const struct source_ops stored_ops = {.read_at = stored_read, .close = stored_close};
 
-/* decode_block - decodes BLOCK by DECODER to TO. */
 static ckpt_status decode_block(const struct block *block, const struct block_decoder *decoder, spool *to,
                                 ckpt_error *err)
 {

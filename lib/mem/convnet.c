@@ -129,7 +129,6 @@ static uint64_t gradient_bytes(const struct convnet *net, const struct mem_tenso
                : size_mul(mem_bytes_of(tensor, net->precision).gradient, tensor->elements);
 }
 
-/* sum_block_gradients - sums the gradients of one block. */
 static uint64_t sum_block_gradients(const struct convnet *net, uint32_t stage, uint32_t block)
 {
     uint64_t sum = 0;
