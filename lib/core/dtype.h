@@ -1,6 +1,5 @@
 /* dtype.h - the element types; dtype.def has one line for each. */
-#ifndef CORE_DTYPE_H
-#define CORE_DTYPE_H
+#pragma once
 
 #include "base/checked.h"
 #include "base/str.h"
@@ -86,5 +85,3 @@ static inline bool dtype_is_foreign(ckpt_dtype dt)
 }
 /* dtype_has_kernels - returns true if distance_kernel and moments_kernel read stored elements of DT. */
 static inline bool dtype_has_kernels(ckpt_dtype dt) { return dt >= CKPT_DT_F64 && dt <= CKPT_DT_BF16; }
-
-#endif
