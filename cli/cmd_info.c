@@ -302,7 +302,7 @@ static bool is_name_taken(const struct facts *facts, const ckpt_weights *weights
     text_add(&name, weights->name.len ? "." : "");
     size_t root = name.len, after = root + weights->prefix.len;
     text_bytes(&name, weights->prefix.ptr, weights->prefix.len);
-    for (uint32_t i = 0; !is_taken && i < ckpt_tensor_count(facts->f); i++) {
+    for (uint32_t i = 0, count = ckpt_tensor_count(facts->f); !is_taken && i < count; i++) {
         ckpt_str left = ckpt_tensor_name(facts->f, i);
         if (left.len <= root || !take(&left, (ckpt_str){name.ptr, root}) ||
             (take(&left, weights->prefix) && !take(&left, weights->prefix)))

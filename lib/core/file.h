@@ -124,6 +124,7 @@ struct ckpt_file {
     ckpt_limits limits;            /* defaults filled in */
     ckpt_value *root;              /* NULL: the file has only tensors */
     bool root_is_table;            /* during reading: the pairs of ROOT, which has none yet, are the rows */
+    bool has_unique_names;         /* no two tensors have the same name; false: unknown */
     struct lazy_pairs *root_pairs; /* they are, since the file was read; else NULL */
     struct replacements replacements;
     struct table table;

@@ -181,6 +181,7 @@ static ckpt_status finish_table(ckpt_file *f, ckpt_error *err)
         table_check_nothing(&f->table);
     if (f->root_is_table && !(f->root_pairs = table_root_pairs(&f->table, f->root)))
         return fail_memory(err);
+    f->has_unique_names = f->root_is_table;
     f->root_is_table = false;
     file_set_view_limit(f); /* now that the sizes of all files in a folder are known */
     return CKPT_OK;

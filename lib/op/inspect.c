@@ -359,7 +359,8 @@ static ckpt_status count_unreferenced(const ckpt_file *f, uint64_t *out, ckpt_er
     bool in_order = true;
     CKPT_TRY_ALLOC(ranges, err);
     for (size_t i = 0; i < t->nrows; i++) {
-        const ckpt_tensor row = table_tensor(t, i);
+        ckpt_tensor row;
+        table_read_tensor(t, i, &row);
         if (row.storage >= t->nstorages ||
             !find_covered_range(&row, t->storages[row.storage].nbytes, &ranges[n]))
             continue;

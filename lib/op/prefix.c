@@ -82,8 +82,7 @@ ckpt_str prefix_strip(arena *a, ckpt_str text, ckpt_str prefix, bool anywhere)
 
 const struct wrapper_name *find_wrapper(ckpt_str prefix)
 {
-    bool may_be_one = prefix.len && (prefix.ptr[0] == 'm' || prefix.ptr[0] == '_'); /* as all of them */
-    for (size_t i = 0; may_be_one && i < WRAPPER_NAMES; i++)
+    for (size_t i = 0; i < WRAPPER_NAMES; i++)
         if (str_eq(prefix, wrapper_names[i].prefix))
             return &wrapper_names[i];
     return NULL;
@@ -95,15 +94,23 @@ static bool is_certain_wrapper(ckpt_str text)
     return w && w->certain;
 }
 
+/* may_be_wrapper - returns false if PREFIX begins or ends as none of wrapper_names. */
+static bool may_be_wrapper(ckpt_str prefix)
+{
+    return prefix.len > 2 && (prefix.ptr[0] == 'm' || prefix.ptr[0] == '_') &&
+           (prefix.ptr[prefix.len - 2] == 'e' || prefix.ptr[prefix.len - 2] == 'd');
+}
+
 bool contains_wrapper(ckpt_str text, bool certain)
 {
-    bool found = false;
-    for (size_t i = 0, n; i < text.len && !found; i += n) {
+    for (size_t i = 0, n; i < text.len; i += n) {
         n = component_length(text, i);
-        ckpt_str c = str_of(text.ptr + i, n);
-        found = certain ? is_certain_wrapper(c) : find_wrapper(c) != NULL;
+        ckpt_str component = str_of(text.ptr + i, n);
+        const struct wrapper_name *w = may_be_wrapper(component) ? find_wrapper(component) : NULL;
+        if (w && (w->certain || !certain))
+            return true;
     }
-    return found;
+    return false;
 }
 
 ckpt_str prefix_strip_certain(arena *a, ckpt_str text)

@@ -62,10 +62,12 @@ struct finder {
     struct quantized_weights *out;
     struct candidate *candidates;
     size_t ncandidates, cap_candidates;
+    uint64_t candidate_schemes; /* of all candidates */
     bool has_unique_names;
+    bool no_memory;                 /* for an index of names that was not needed before */
     uint32_t near;                  /* the row next to which others are looked for first */
     ckpt_str first_scale[NSCHEMES]; /* the first word of its scales, or empty */
-    char last_byte[NSCHEMES];       /* of that word: few names end in it */
+    uint64_t schemes_by_end[256];   /* by the last byte of that word: few names end in any of them */
     map *siblings;                  /* names of tensors in the other shards of the set; NULL: unknown */
     buf name;
 };
@@ -131,6 +133,14 @@ static uint32_t find_near(const struct finder *finder, ckpt_str stem, ckpt_str w
     return CKPT_NO_TENSOR;
 }
 
+/* find_name - returns the row with the name in finder->name, or CKPT_NO_TENSOR. */
+static uint32_t find_name(struct finder *finder)
+{
+    bool ok = buf_ok(&finder->name) && file_index_names(finder->file);
+    finder->no_memory |= !ok;
+    return ok ? file_find_tensor(finder->file, buf_view(&finder->name)) : CKPT_NO_TENSOR;
+}
+
 /* find_row - returns the row named STEM + WORD that is no component of a composite, or CKPT_NO_TENSOR. */
 static uint32_t find_row(struct finder *finder, ckpt_str stem, ckpt_str word)
 {
@@ -139,35 +149,25 @@ static uint32_t find_row(struct finder *finder, ckpt_str stem, ckpt_str word)
         finder->name.len = 0;
         buf_put_str(&finder->name, stem);
         buf_put_str(&finder->name, word);
-        row = buf_ok(&finder->name) ? file_find_tensor(finder->file, buf_view(&finder->name))
-                                    : CKPT_NO_TENSOR;
+        row = find_name(finder);
     }
     bool is_whole = row != CKPT_NO_TENSOR && table_part_of(&finder->file->table, row) == CKPT_NO_TENSOR;
     return is_whole ? row : CKPT_NO_TENSOR;
 }
 
-/* find_parts - looks for STEM + each word of WORDS, and sets the next parts of WEIGHT. Returns how many
+/* find_parts - looks for STEM + each word of WORDS, and sets the next parts of WEIGHT. Returns true if all
  * exist. */
-static size_t find_parts(struct finder *finder, struct quantized_weight *weight, const char *words,
-                         size_t *nparts)
+static bool find_parts(struct finder *finder, struct quantized_weight *weight, const char *words,
+                       size_t *nparts)
 {
     ckpt_str list = str_c(words), word;
-    size_t found = 0;
+    bool found_all = true;
     while ((word = str_take_until(&list, ' ')).len && *nparts < QUANTIZED_PARTS_MAX) {
         uint32_t row = find_row(finder, weight->stem, word);
-        found += row != CKPT_NO_TENSOR;
+        found_all &= row != CKPT_NO_TENSOR;
         weight->part[(*nparts)++] = row;
     }
-    return found;
-}
-
-static size_t count_words(const char *words)
-{
-    ckpt_str list = str_c(words);
-    size_t n = 0;
-    while (str_take_until(&list, ' ').len)
-        n++;
-    return n;
+    return found_all;
 }
 
 static void init_parts(struct quantized_weight *weight)
@@ -202,7 +202,7 @@ static ckpt_status try_scheme(struct finder *finder, enum quantized_scheme_id id
     if (belongs(finder, w.weight) || !is_quantized_dtype(s, table_dtype_of(&finder->file->table, w.weight)))
         return CKPT_OK;
     init_parts(&w);
-    if (find_parts(finder, &w, s->scales, &nparts) < count_words(s->scales))
+    if (!find_parts(finder, &w, s->scales, &nparts))
         return CKPT_OK;
     (void)find_parts(finder, &w, s->optional, &nparts);
     return add_weight(finder, &w, err);
@@ -243,8 +243,7 @@ static uint32_t find_component(struct finder *finder, uint32_t composite, ckpt_s
     finder->name.len = 0;
     buf_put_str(&finder->name, table_name(&finder->file->table, composite));
     buf_put_str(&finder->name, word);
-    uint32_t row = buf_ok(&finder->name) ? file_find_tensor(finder->file, buf_view(&finder->name))
-                                         : CKPT_NO_TENSOR;
+    uint32_t row = find_name(finder);
     return row != CKPT_NO_TENSOR && is_below(finder, row, composite) ? row : CKPT_NO_TENSOR;
 }
 
@@ -309,12 +308,14 @@ static ckpt_status find_candidates(struct finder *finder, ckpt_error *err)
 {
     for (uint32_t row = 0; row < finder->file->table.nrows; row++) {
         ckpt_str name = table_name(&finder->file->table, row);
-        char last = name.len ? name.ptr[name.len - 1] : '\0';
         struct candidate c = {.row = row};
-        for (unsigned id = 0; id < NSCHEMES; id++)
-            if (finder->last_byte[id] == last && finder->first_scale[id].len &&
-                str_ends(name, finder->first_scale[id]))
+        uint64_t left = name.len ? finder->schemes_by_end[(unsigned char)name.ptr[name.len - 1]] : 0;
+        for (; left; left &= left - 1) {
+            int id = __builtin_ctzll(left);
+            if (str_ends(name, finder->first_scale[id]))
                 c.schemes |= (uint64_t)1 << id;
+        }
+        finder->candidate_schemes |= c.schemes;
         if (c.schemes && !arena_push(NULL, &finder->candidates, &finder->ncandidates, &finder->cap_candidates,
                                      &c, sizeof c))
             return fail_memory(err);
@@ -469,9 +470,8 @@ static ckpt_status find_torn(struct finder *finder, ckpt_error *err)
 static void mark_unrelated_scales(struct finder *finder)
 {
     for (uint32_t i = 0; i < finder->file->table.nrows; i++)
-        for (size_t k = 0; k < sizeof unrelated_scales / sizeof *unrelated_scales; k++)
-            if (!belongs(finder, i) &&
-                str_is(str_after_last(table_name(&finder->file->table, i), '.'), unrelated_scales[k]))
+        for (size_t k = 0; !belongs(finder, i) && k < sizeof unrelated_scales / sizeof *unrelated_scales; k++)
+            if (str_is(str_after_last(table_name(&finder->file->table, i), '.'), unrelated_scales[k]))
                 finder->out->of_row[i] = QUANTIZED_BY_ALL;
 }
 
@@ -490,7 +490,7 @@ static ckpt_status find_all(struct finder *finder, ckpt_error *err)
     CKPT_TRY(find_candidates(finder, err));
     CKPT_TRY(find_composites(finder, err));
     for (unsigned id = 0; id < NSCHEMES; id++)
-        for (size_t i = 0; i < finder->ncandidates; i++)
+        for (size_t i = 0; finder->candidate_schemes >> id & 1 && i < finder->ncandidates; i++)
             if (finder->candidates[i].schemes >> id & 1)
                 CKPT_TRY(try_scheme(finder, (enum quantized_scheme_id)id, finder->candidates[i].row, err));
     CKPT_TRY(find_unknown(finder, err));
@@ -499,7 +499,7 @@ static ckpt_status find_all(struct finder *finder, ckpt_error *err)
         mark_unrelated_scales(finder);
         mark_ties(finder);
     }
-    return buf_ok(&finder->name) ? CKPT_OK : fail_memory(err);
+    return finder->no_memory ? fail_memory(err) : CKPT_OK;
 }
 
 ckpt_status quantized_find(ckpt_file *file, arena *a, struct quantized_weights *out, ckpt_error *err)
@@ -508,14 +508,15 @@ ckpt_status quantized_find(ckpt_file *file, arena *a, struct quantized_weights *
     for (size_t i = 0; i < NSCHEMES; i++) {
         ckpt_str words = str_c(schemes[i].scales);
         ckpt_str first = f.first_scale[i] = str_take_until(&words, ' ');
-        f.last_byte[i] = first.len ? first.ptr[first.len - 1] : '\0';
+        if (first.len)
+            f.schemes_by_end[(unsigned char)first.ptr[first.len - 1]] |= (uint64_t)1 << i;
     }
     *out = (struct quantized_weights){.of_row = arena_array(a, file->table.nrows, sizeof *out->of_row)};
     buf_init(&f.name, SIZE_MAX / 2);
-    bool ok = out->of_row && file_index_names(file);
+    bool ok = out->of_row && (file->has_unique_names || file_index_names(file));
     for (size_t i = 0; ok && i < file->table.nrows; i++)
         out->of_row[i] = QUANTIZED_BY_NONE;
-    f.has_unique_names = ok && map_count(file->names) == file->table.nrows;
+    f.has_unique_names = ok && (file->has_unique_names || map_count(file->names) == file->table.nrows);
     ckpt_status st = ok ? find_all(&f, err) : fail_memory(err);
     buf_free(&f.name);
     free(f.candidates);

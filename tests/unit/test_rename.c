@@ -74,6 +74,12 @@ static void prefixes_are_found_at_boundaries(void)
                      "f.0.w"));
     CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("my_orig_mod.w")), "my_orig_mod.w"));
     CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("a._orig_mod")), "a._orig_mod"));
+    for (size_t i = 0; i < WRAPPER_NAMES; i++) {
+        ckpt_str inside = ARENA_CONCAT(a, STR_LIT("m."), wrapper_names[i].prefix, STR_LIT("w"));
+        CU_ASSERT(contains_wrapper(inside, false) &&
+                  contains_wrapper(inside, true) == wrapper_names[i].certain);
+        CU_ASSERT(!contains_wrapper(ARENA_CONCAT(a, STR_LIT("m"), wrapper_names[i].prefix), false));
+    }
     CU_ASSERT(contains_prefix(STR_LIT("a.module.w"), STR_LIT("module.")) &&
               !contains_prefix(STR_LIT("a.module"), STR_LIT("module.")));
     arena_free(a);
