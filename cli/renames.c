@@ -73,7 +73,7 @@ static ckpt_str cut_trailing_dot(ckpt_str text, bool *had_dot)
     return (ckpt_str){text.ptr, text.len - 1};
 }
 
-static struct change make_change(const ckpt_rename *rename, size_t index)
+static void make_change(const ckpt_rename *rename, size_t index, struct change *change)
 {
     ckpt_str a = rename->from, b = rename->to;
     /* The equal end is cut first, so that "module.module.x" -> "module.x" removes "module." at the front. */
@@ -84,14 +84,13 @@ static struct change make_change(const ckpt_rename *rename, size_t index)
     if (a.len > head_len && b.len > head_len &&
         (component_is_number(a, head_len) || component_is_number(b, head_len)))
         head_len = drop_last_component(a, head_len);
-    struct change c = {.tensors = !rename->metadata && !rename->value && !rename->component,
-                       .metadata = rename->metadata,
-                       .values = rename->value,
-                       .mapping = rename->mapping,
-                       .first = index};
-    c.from = cut_trailing_dot((ckpt_str){a.ptr + head_len, a.len - head_len}, &c.had_dot);
-    c.to = cut_trailing_dot((ckpt_str){b.ptr + head_len, b.len - head_len}, &c.had_dot);
-    return c;
+    *change = (struct change){.tensors = !rename->metadata && !rename->value && !rename->component,
+                              .metadata = rename->metadata,
+                              .values = rename->value,
+                              .mapping = rename->mapping,
+                              .first = index};
+    change->from = cut_trailing_dot((ckpt_str){a.ptr + head_len, a.len - head_len}, &change->had_dot);
+    change->to = cut_trailing_dot((ckpt_str){b.ptr + head_len, b.len - head_len}, &change->had_dot);
 }
 
 static int compare_changes(const void *left, const void *right)
@@ -194,7 +193,8 @@ static struct change *gather_changes(const ckpt_plan *p, size_t *count)
         const ckpt_rename *r = ckpt_plan_rename_at(p, i);
         if (!r)
             mem_fail();
-        struct change change = make_change(r, i), *last = *count ? &c[*count - 1] : NULL;
+        struct change change, *last = *count ? &c[*count - 1] : NULL;
+        make_change(r, i, &change);
         if (last && merge_if_same(last, &change))
             continue;
         c = mem_make_room(c, *count, sizeof *c);

@@ -252,8 +252,8 @@ static size_t count_common_prefix(ckpt_str left, ckpt_str right)
 }
 
 /* compare_from - compares LEFT and RIGHT from byte START on, which are equal so far and have no number there
- * that began before. */
-static int compare_from(ckpt_str left, ckpt_str right, size_t start)
+ * that began before. Not inline, because it is rare and would slow down all other comparisons. */
+__attribute__((noinline)) static int compare_from(ckpt_str left, ckpt_str right, size_t start)
 {
     size_t i = start, j = start;
     while (i < left.len && j < right.len) {

@@ -89,11 +89,7 @@ void file_free(ckpt_file *f)
     free(f);
 }
 
-const ckpt_file *file_or_empty(const ckpt_file *f)
-{
-    static const ckpt_file none = {0};
-    return f ? f : &none;
-}
+const ckpt_file file_none = {0};
 
 /* exchange - exchanges what F and OTHER have. */
 static void exchange(ckpt_file *f, ckpt_file *other)
@@ -275,7 +271,7 @@ ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error 
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *value)
+const ckpt_value *file_find_replacement(const ckpt_file *f, const ckpt_value *value)
 {
     if (value->flags & VALUE_WRAPS)
         value = view_content(value);

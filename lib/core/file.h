@@ -190,7 +190,8 @@ void file_hold(ckpt_file *f);
 void file_release(ckpt_file *f);
 /* file_or_empty - returns F or, if F is NULL, a file without tensors, storages, values and notices, for
  * getters. */
-const ckpt_file *file_or_empty(const ckpt_file *f);
+extern const ckpt_file file_none;
+static inline const ckpt_file *file_or_empty(const ckpt_file *f) { return f ? f : &file_none; }
 /* file_note_read - notes that PATH, which is no part of F, was read and belongs to F. False: no memory. */
 bool file_note_read(ckpt_file *f, const char *path);
 /* file_row_is_tie - returns true if ROW is a tie, whose name the file has only in its metadata. */
@@ -220,9 +221,15 @@ ckpt_status file_add_pickles_of(ckpt_file *f, const ckpt_file *from, ckpt_error 
 /* file_needs_protocol_3 - returns true if a pickle of F, of protocol 3 or later, has a name that Python 3
  * would translate to a different name in a pickle of an earlier protocol. */
 bool file_needs_protocol_3(const ckpt_file *f);
+/* file_find_replacement - does file_replacement_of for the values that may have one. */
+const ckpt_value *file_find_replacement(const ckpt_file *f, const ckpt_value *value);
 /* file_replacement_of - returns the node that VALUE is read as; usually VALUE itself. A writer writes it
  * instead of VALUE, unless VALUE has the flag VALUE_WRAPS: then VALUE can be written. */
-const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *value);
+static inline const ckpt_value *file_replacement_of(const ckpt_file *f, const ckpt_value *value)
+{
+    bool is_usual = !(value->flags & VALUE_WRAPS) && !f->replacements.n;
+    return is_usual ? value : file_find_replacement(f, value);
+}
 /* file_set_replacement - makes file_replacement_of return BY for VALUE. False: no memory. */
 bool file_set_replacement(ckpt_file *f, const ckpt_value *value, ckpt_value *by);
 /* file_add_replacements_of - adds to F the replacements of PART, so that a node is looked up in F alone,

@@ -167,7 +167,7 @@ uint32_t plan_find_entry_row(const ckpt_plan *p, const ckpt_value *node, uint32_
 
 bool plan_is_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t count)
 {
-    return (count > p->root_depth || !p->root_depth) && path_begins(path, count, p->root_path, p->root_depth);
+    return !p->root_depth || (count > p->root_depth && path_begins(path, count, p->root_path, p->root_depth));
 }
 
 bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf)

@@ -19,29 +19,20 @@ static const ckpt_value *pairs_node(const ckpt_value *value)
     return content && content->type == CKPT_V_DICT ? content : value;
 }
 
-uint32_t mapping_count(const ckpt_value *value)
+struct entries mapping_entries(const ckpt_value *value)
 {
-    uint32_t n;
-    value_pairs(pairs_node(value), &n);
-    const ckpt_value *list = n ? NULL : view_ordered_dict_argument(value);
-    return list ? list->u.seq.n : n;
+    struct entries all = {.node = pairs_node(value)};
+    all.pairs = value_pairs(all.node, &all.n);
+    if (!all.n && (all.list = view_ordered_dict_argument(value)))
+        all.n = all.list->u.seq.n;
+    return all;
 }
 
-bool mapping_entry(const ckpt_value *value, uint32_t index, struct entry *entry)
+uint32_t mapping_count(const ckpt_value *value) { return mapping_entries(value).n; }
+
+bool list_entry(const ckpt_value *list, uint32_t index, struct entry *entry)
 {
-    uint32_t n;
-    const ckpt_value *node = pairs_node(value);
-    const value_pair *pairs = value_pairs(node, &n);
-    if (n) {
-        if (index >= n)
-            return false;
-        *entry = (struct entry){.key = pairs[index].key,
-                                .val = pairs[index].val,
-                                .key_edit = {node, index, n},
-                                .entry_edit = {node, index, n}};
-        return true;
-    }
-    const ckpt_value *list = view_ordered_dict_argument(value), *pair = list ? value_item(list, index) : NULL;
+    const ckpt_value *pair = value_item(list, index);
     if (!pair)
         return false;
     *entry = (struct entry){.key = value_item(pair, 0),
@@ -51,14 +42,21 @@ bool mapping_entry(const ckpt_value *value, uint32_t index, struct entry *entry)
     return entry->key && entry->val;
 }
 
+bool mapping_entry(const ckpt_value *value, uint32_t index, struct entry *entry)
+{
+    const struct entries all = mapping_entries(value);
+    return entries_get(&all, index, entry);
+}
+
 const ckpt_value *mapping_get(const ckpt_value *value, const char *name)
 {
     struct entry e;
     ckpt_str key, wanted = str_c(name);
     if (value && value->type == CKPT_V_DICT)
         return value_get(value, name);
-    for (uint32_t i = mapping_count(value); COUNT_DOWN(i);)
-        if (mapping_entry(value, i, &e) && value_text(e.key, &key) && str_eq(key, wanted))
+    const struct entries all = mapping_entries(value);
+    for (uint32_t i = all.n; COUNT_DOWN(i);)
+        if (entries_get(&all, i, &e) && value_text(e.key, &key) && str_eq(key, wanted))
             return e.val;
     return NULL;
 }
@@ -134,11 +132,11 @@ static ckpt_status add_child(struct containers *tree, uint32_t at, const ckpt_va
 static ckpt_status add_entries(struct containers *tree, uint32_t at, const ckpt_value *mapping,
                                ckpt_error *err)
 {
-    uint32_t n = mapping_count(mapping);
+    const struct entries all = mapping_entries(mapping);
     struct entry e;
     ckpt_path_elem elem;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!mapping_entry(mapping, i, &e) || !is_container(e.val) || is_tensor_node(tree, e.val))
+    for (uint32_t i = 0; i < all.n; i++) {
+        if (!entries_get(&all, i, &e) || !is_container(e.val) || is_tensor_node(tree, e.val))
             continue;
         CKPT_TRY(path_elem_from_key(tree->a, e.key, &elem, err));
         CKPT_TRY(add_child(tree, at, e.val, &elem, err));
@@ -207,8 +205,9 @@ static void count_entry(const struct containers *tree, struct container *contain
 /* classify - sets the fields of CONTAINER that depend on its entries. add_children() needs is_optimizer. */
 static void classify(struct containers *tree, struct container *container)
 {
+    const struct entries all = mapping_entries(container->node);
     struct entry e;
-    container->is_mapping = container->node->type == CKPT_V_DICT || mapping_count(container->node) > 0 ||
+    container->is_mapping = container->node->type == CKPT_V_DICT || all.n > 0 ||
                             is_ordered_dict(container->node);
     if (!container->is_mapping) {
         for (uint32_t i = 0; i < value_count(container->node); i++) {
@@ -218,10 +217,10 @@ static void classify(struct containers *tree, struct container *container)
         container->tensors_below = container->tensor_entries;
         return;
     }
-    container->entries = mapping_count(container->node);
+    container->entries = all.n;
     container->has_metadata = mapping_metadata(container->node) != NULL;
     for (uint32_t i = 0; i < container->entries; i++)
-        if (mapping_entry(container->node, i, &e) && is_tensor_node(tree, e.val))
+        if (entries_get(&all, i, &e) && is_tensor_node(tree, e.val))
             count_entry(tree, container, &e);
     container->tensors_below = container->tensor_entries;
     const ckpt_value *state = mapping_get(container->node, "state"),

@@ -62,9 +62,31 @@ uint32_t container_of_node(const struct containers *tree, const ckpt_value *valu
 /* is_tensor_node - returns true if VALUE, or its replacement, is a tensor. */
 bool is_tensor_node(const struct containers *tree, const ckpt_value *value);
 
-/* mapping_count - returns the number of entries of a dict or of an object that behaves like one, including an
- * OrderedDict as Python 2 pickles it (a list of pairs). mapping_entry - sets *ENTRY to entry INDEX; false:
- * none. */
+/* The entries of a mapping: pairs of NODE or, if there is a LIST, its items. */
+struct entries {
+    const ckpt_value *node, *list;
+    const value_pair *pairs;
+    uint32_t n;
+};
+
+/* mapping_entries - returns the entries of a dict or of an object that behaves like one, including an
+ * OrderedDict as Python 2 pickles it (a list of pairs). */
+struct entries mapping_entries(const ckpt_value *value);
+/* list_entry - does entries_get for a list. */
+bool list_entry(const ckpt_value *list, uint32_t index, struct entry *entry);
+/* entries_get - sets *ENTRY to entry INDEX; false: there is none. */
+static inline bool entries_get(const struct entries *entries, uint32_t index, struct entry *entry)
+{
+    const ckpt_value *node = entries->node;
+    if (entries->list)
+        return list_entry(entries->list, index, entry);
+    if (index < entries->n)
+        *entry = (struct entry){.key = entries->pairs[index].key,
+                                .val = entries->pairs[index].val,
+                                .key_edit = {node, index, entries->n},
+                                .entry_edit = {node, index, entries->n}};
+    return index < entries->n;
+}
 uint32_t mapping_count(const ckpt_value *value);
 bool mapping_entry(const ckpt_value *value, uint32_t index, struct entry *entry);
 /* mapping_get - returns the last value with the text key NAME, or NULL. */

@@ -44,9 +44,9 @@ static ckpt_status count_prefixes(const struct containers *tree, const struct co
     ckpt_str key;
     uint64_t without = 0;
     bool ok = true;
-    for (uint32_t i = 0; ok && i < container->entries; i++) {
-        if (!mapping_entry(container->node, i, &e) || !is_tensor_node(tree, e.val) ||
-            !value_text(e.key, &key))
+    const struct entries all = mapping_entries(container->node);
+    for (uint32_t i = 0; ok && i < all.n; i++) {
+        if (!entries_get(&all, i, &e) || !is_tensor_node(tree, e.val) || !value_text(e.key, &key))
             continue;
         if (!contains_wrapper(key, false)) {
             without += !str_is(key, "n_averaged");

@@ -14,25 +14,24 @@ struct renaming {
     struct weights weights;
     struct group *groups;
     size_t ngroups, cap_groups;
-    map *metadata_nodes;        /* whose keys were gathered */
-    const ckpt_value **domains; /* [slot.domain]: the container that has the slot */
+    map *metadata_nodes;     /* whose keys were gathered */
+    struct entries *domains; /* [slot.domain]: those of the container that has the slot */
     size_t ndomains, cap_domains;
 };
 
 /* ---- gathering */
 
-/* container_entry - sets *ENTRY to entry INDEX of CONTAINER, a mapping or a list of names; false: there is
- * none. */
-static bool container_entry(const ckpt_value *container, uint32_t index, struct entry *entry)
+/* domain_entry - sets *ENTRY to entry INDEX of DOMAIN, a mapping or a list of names; false: there is none. */
+static bool domain_entry(const struct entries *domain, uint32_t index, struct entry *entry)
 {
-    uint32_t n = container->type == CKPT_V_LIST ? container->u.seq.n : 0;
-    if (container->type != CKPT_V_LIST)
-        return mapping_entry(container, index, entry);
-    if (index < n)
-        *entry = (struct entry){.key = container->u.seq.items[index],
-                                .key_edit = {container, index, n},
-                                .entry_edit = {container, index, n}};
-    return index < n;
+    const ckpt_value *list = domain->node;
+    if (domain->pairs || domain->list)
+        return entries_get(domain, index, entry);
+    if (index < domain->n)
+        *entry = (struct entry){.key = list->u.seq.items[index],
+                                .key_edit = {list, index, domain->n},
+                                .entry_edit = {list, index, domain->n}};
+    return index < domain->n;
 }
 
 bool is_edited_out(const ckpt_plan *p, const struct edit_target *at)
@@ -73,17 +72,19 @@ static bool is_parameter_entry(const struct containers *tree, const struct entry
            str_starts(key, STR_LIT("_")) || str_has(key, STR_LIT("."));
 }
 
-/* gather_entries - adds the keys of CONTAINER, which has COUNT entries, to SLOTS. ONLY_PARAMETERS: a key that
- * names no parameter keeps its name. */
-static ckpt_status gather_entries(struct renaming *job, const ckpt_value *container, uint32_t count,
-                                  bool only_parameters, struct slots *slots, ckpt_error *err)
+/* gather_entries - adds the keys of CONTAINER to SLOTS. ONLY_PARAMETERS: a key that names no parameter keeps
+ * its name. */
+static ckpt_status gather_entries(struct renaming *job, const ckpt_value *container, bool only_parameters,
+                                  struct slots *slots, ckpt_error *err)
 {
     uint32_t domain = (uint32_t)job->ndomains; /* at most one for each node of the graph */
+    struct entries all = mapping_entries(container);
+    all.n = container->type == CKPT_V_LIST ? container->u.seq.n : all.n;
     struct entry e;
     struct slot slot;
-    CKPT_TRY_ALLOC(ARENA_PUSH(job->rule->plan->a, job, domains, &container), err);
-    for (uint32_t i = 0; i < count; i++) {
-        if (!container_entry(container, i, &e) || !make_slot(job->rule->plan, &e, &slot) ||
+    CKPT_TRY_ALLOC(ARENA_PUSH(job->rule->plan->a, job, domains, &all), err);
+    for (uint32_t i = 0; i < all.n; i++) {
+        if (!domain_entry(&all, i, &e) || !make_slot(job->rule->plan, &e, &slot) ||
             !plan_keeps_entry(job->rule->plan, e.entry_edit.node, e.entry_edit.index))
             continue;
         slot.domain = domain;
@@ -100,7 +101,7 @@ static ckpt_status gather_list(struct renaming *job, struct group *group, const 
                                ckpt_error *err)
 {
     bool is_list = list && list->type == CKPT_V_LIST;
-    return is_list ? gather_entries(job, list, list->u.seq.n, false, &group->keys, err) : CKPT_OK;
+    return is_list ? gather_entries(job, list, false, &group->keys, err) : CKPT_OK;
 }
 
 static bool holds_text(const ckpt_value *list)
@@ -132,7 +133,7 @@ static ckpt_status gather_optimizer(struct renaming *job, struct group *group, c
     const ckpt_value *groups = mapping_get(opt, "param_groups");
     uint32_t n = value_count(groups);
     const ckpt_value *state = mapping_get(opt, "state");
-    CKPT_TRY(gather_entries(job, state, mapping_count(state), false, &group->keys, err));
+    CKPT_TRY(gather_entries(job, state, false, &group->keys, err));
     skip_number_keys(group, groups);
     for (uint32_t i = 0; groups->type == CKPT_V_LIST && i < n; i++) {
         CKPT_TRY(gather_list(job, group, mapping_get(value_item(groups, i), "params"), err));
@@ -152,7 +153,7 @@ static ckpt_status gather_metadata(struct renaming *job, struct group *group, co
     CKPT_TRY_ALLOC(map_put_num(job->metadata_nodes, ptr_key(meta), 0, &earlier), err);
     if (earlier != MAP_NONE)
         return CKPT_OK;
-    return gather_entries(job, meta, mapping_count(meta), false, &group->modules, err);
+    return gather_entries(job, meta, false, &group->modules, err);
 }
 
 static ckpt_status gather_group(struct renaming *job, uint32_t at, ckpt_error *err)
@@ -170,7 +171,7 @@ static ckpt_status gather_group(struct renaming *job, uint32_t at, ckpt_error *e
     CKPT_TRY_ALLOC(g->where.ptr, err);
     if (p->is_optimizer)
         return gather_optimizer(job, g, p->node, err);
-    CKPT_TRY(gather_entries(job, p->node, p->entries, !p->has_metadata, &g->keys, err));
+    CKPT_TRY(gather_entries(job, p->node, !p->has_metadata, &g->keys, err));
     return gather_metadata(job, g, p->node, err);
 }
 
@@ -397,7 +398,7 @@ static ckpt_status apply_rename(struct renaming *job, const struct group *group,
     ckpt_plan *p = job->rule->plan;
     struct entry entry;
     if ((!is_renamed(slot) && !slot->dropped) ||
-        !container_entry(job->domains[slot->domain], slot->index, &entry))
+        !domain_entry(&job->domains[slot->domain], slot->index, &entry))
         return CKPT_OK;
     const struct edit_target *at = slot->dropped ? &entry.entry_edit : &entry.key_edit;
     struct edit *e = plan_find_or_add_edit(p, at->node, at->count);
