@@ -160,6 +160,13 @@ static bool op_newobj_ex(struct machine *machine)
     return machine_push(machine, v);
 }
 
+/* make_tuple_from - returns a tuple of the items from stack index BOTTOM on, which stay on the stack. */
+static ckpt_value *make_tuple_from(struct machine *machine, size_t bottom)
+{
+    size_t count = machine->u.top - bottom;
+    return machine_make_tuple(machine, count ? machine->stack + bottom : NULL, count);
+}
+
 static bool op_obj(struct machine *machine)
 {
     size_t bottom;
@@ -170,7 +177,7 @@ static bool op_obj(struct machine *machine)
     ckpt_value *klass = machine->stack[bottom];
     if (!check_callable(machine, klass))
         return false;
-    ckpt_value *args = machine_make_tuple(machine, machine->stack + bottom + 1, machine->u.top - bottom - 1);
+    ckpt_value *args = make_tuple_from(machine, bottom + 1);
     machine->u.top = bottom;
     return args && machine_push(machine, machine_new_call(machine, CALL_OBJ, klass, args));
 }
@@ -181,7 +188,7 @@ static bool op_inst(struct machine *machine)
     ckpt_value *klass = read_global(machine);
     if (!klass || !unpickler_pop_mark(&machine->u, &bottom))
         return false;
-    ckpt_value *args = machine_make_tuple(machine, machine->stack + bottom, machine->u.top - bottom);
+    ckpt_value *args = make_tuple_from(machine, bottom);
     machine->u.top = bottom;
     return args && machine_push(machine, machine_new_call(machine, CALL_INST, klass, args));
 }
@@ -214,8 +221,8 @@ static bool op_tuple(struct machine *machine, size_t count)
 {
     if (!unpickler_need(&machine->u, count))
         return false;
+    ckpt_value *v = make_tuple_from(machine, machine->u.top - count);
     machine->u.top -= count;
-    ckpt_value *v = machine_make_tuple(machine, machine->stack + machine->u.top, count);
     return machine_push(machine, v);
 }
 
@@ -228,7 +235,7 @@ static bool collect_sequence(struct machine *machine, ckpt_value_type type)
     size_t n = machine->u.top - bottom;
     ckpt_value *v;
     if (type == CKPT_V_TUPLE) {
-        v = machine_make_tuple(machine, machine->stack + bottom, n);
+        v = make_tuple_from(machine, bottom);
     } else if ((v = machine_new_node(machine, type)) && n) {
         v->u.seq.items = machine_reserve(machine, NULL, 0, &v->u.seq.cap, n, sizeof(ckpt_value *));
         if (!v->u.seq.items)
