@@ -620,31 +620,26 @@ struct named_row {
     uint32_t row;
 };
 
-static struct named_row named_row_of(const ckpt_file *f, uint32_t row)
-{
-    return (struct named_row){ckpt_tensor_name(f, row), row};
-}
-
 struct sorting {
-    const ckpt_file *f;
     int (*compare)(ckpt_str a, ckpt_str b);
-    uint32_t *moved; /* room for half of the rows */
+    struct named_row *moved; /* room for half of the rows */
 };
 
-static bool comes_before(const struct sorting *sorting, struct named_row left, struct named_row right)
+static bool comes_before(const struct sorting *sorting, const struct named_row *left,
+                         const struct named_row *right)
 {
-    int c = sorting->compare(left.name, right.name);
-    return c ? c < 0 : left.row < right.row;
+    int c = sorting->compare(left->name, right->name);
+    return c ? c < 0 : left->row < right->row;
 }
 
-/* find_position - returns how many of the COUNT sorted ROWS come before the row ROW. */
-static size_t find_position(const struct sorting *sorting, const uint32_t *rows, size_t count,
-                            struct named_row row)
+/* find_position - returns how many of the COUNT sorted ROWS come before ROW. */
+static size_t find_position(const struct sorting *sorting, const struct named_row *rows, size_t count,
+                            const struct named_row *row)
 {
     size_t low = 0;
     while (low < count) {
         size_t middle = low + (count - low) / 2;
-        if (comes_before(sorting, named_row_of(sorting->f, rows[middle]), row))
+        if (comes_before(sorting, &rows[middle], row))
             low = middle + 1;
         else
             count = middle;
@@ -653,34 +648,30 @@ static size_t find_position(const struct sorting *sorting, const uint32_t *rows,
 }
 
 /* count_before - returns what find_position returns, faster if it is small. */
-static size_t count_before(const struct sorting *sorting, const uint32_t *rows, size_t count,
-                           struct named_row row)
+static size_t count_before(const struct sorting *sorting, const struct named_row *rows, size_t count,
+                           const struct named_row *row)
 {
     size_t known = 0, next = 1;
-    for (; next <= count && comes_before(sorting, named_row_of(sorting->f, rows[next - 1]), row); next *= 2)
+    for (; next <= count && comes_before(sorting, &rows[next - 1], row); next *= 2)
         known = next;
     return known + find_position(sorting, rows + known, (next <= count ? next - 1 : count) - known, row);
 }
 
-/* insertion_sort - sorts a few ROWS, at least one. */
-static void insertion_sort(const struct sorting *sorting, uint32_t *rows, size_t count)
+static void insertion_sort(const struct sorting *sorting, struct named_row *rows, size_t count)
 {
-    struct named_row last = named_row_of(sorting->f, rows[0]);
     for (size_t i = 1; i < count; i++) {
-        struct named_row row = named_row_of(sorting->f, rows[i]);
-        if (comes_before(sorting, last, row)) {
-            last = row;
+        struct named_row row = rows[i];
+        if (comes_before(sorting, &rows[i - 1], &row))
             continue;
-        }
-        size_t at = find_position(sorting, rows, i - 1, row);
+        size_t at = find_position(sorting, rows, i - 1, &row);
         memmove(rows + at + 1, rows + at, (i - at) * sizeof *rows);
-        rows[at] = row.row;
+        rows[at] = row;
     }
 }
 
-/* merge_sort - sorts ROWS, at least one. Names are usually almost in order: this merge sort skips rows that
- * are in place, and compares a seventh as often as qsort. */
-static void merge_sort(const struct sorting *sorting, uint32_t *rows, size_t count)
+/* merge_sort - sorts ROWS. Names are usually almost in order: this merge sort skips rows that are in place,
+ * and compares a seventh as often as qsort. */
+static void merge_sort(const struct sorting *sorting, struct named_row *rows, size_t count)
 {
     size_t half = count / 2, left = 0, right = half;
     if (count <= 16) {
@@ -689,26 +680,30 @@ static void merge_sort(const struct sorting *sorting, uint32_t *rows, size_t cou
     }
     merge_sort(sorting, rows, half);
     merge_sort(sorting, rows + half, count - half);
-    struct named_row right_row = named_row_of(sorting->f, rows[half]);
-    if (comes_before(sorting, named_row_of(sorting->f, rows[half - 1]), right_row))
+    if (comes_before(sorting, &rows[half - 1], &rows[half]))
         return;
-    size_t end = find_position(sorting, rows, half, right_row), nmoved = half - end;
+    size_t end = find_position(sorting, rows, half, &rows[half]), nmoved = half - end;
     memcpy(sorting->moved, rows + end, nmoved * sizeof *rows);
     for (size_t n; left < nmoved; left += n, end += n) {
         rows[end++] = rows[right++];
         n = nmoved - left;
         if (right < count)
-            n = count_before(sorting, sorting->moved + left, n, named_row_of(sorting->f, rows[right]));
+            n = count_before(sorting, sorting->moved + left, n, &rows[right]);
         memcpy(rows + end, sorting->moved + left, n * sizeof *rows);
     }
 }
 
 void rows_sort(const ckpt_file *f, uint32_t *rows, size_t count, int (*compare)(ckpt_str a, ckpt_str b))
 {
-    struct sorting s = {f, compare, mem_new(count / 2, sizeof *s.moved)};
-    if (count)
-        merge_sort(&s, rows, count);
+    struct named_row *named = mem_new(count, sizeof *named);
+    struct sorting s = {compare, mem_new(count / 2, sizeof *s.moved)};
+    for (size_t i = 0; i < count; i++)
+        named[i] = (struct named_row){ckpt_tensor_name(f, rows[i]), rows[i]};
+    merge_sort(&s, named, count);
+    for (size_t i = 0; i < count; i++)
+        rows[i] = named[i].row;
     free(s.moved);
+    free(named);
 }
 
 struct row_size {
