@@ -18,8 +18,7 @@ static inline bool str_eq(ckpt_str left, ckpt_str right)
 static inline bool str_is(ckpt_str text, const char *string) { return str_eq(text, str_c(string)); }
 static inline bool str_starts(ckpt_str text, ckpt_str prefix)
 {
-    return text.len >= prefix.len && (prefix.len == 0 || (text.ptr[0] == prefix.ptr[0] &&
-                                                          memcmp(text.ptr, prefix.ptr, prefix.len) == 0));
+    return text.len >= prefix.len && (prefix.len == 0 || memcmp(text.ptr, prefix.ptr, prefix.len) == 0);
 }
 static inline bool str_ends(ckpt_str text, ckpt_str suffix)
 {

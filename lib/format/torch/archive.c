@@ -117,8 +117,7 @@ bool torch_archive_set_storage_names(struct torch_archive *ta, const char *folde
 bool torch_has_folder(const zip *archive, ckpt_str top, const char *folder)
 {
     for (size_t i = 0; i < archive->n; i++)
-        if (str_starts(str_skip(archive->entries[i].name, top.len),
-                       str_c(folder)) && /* true for few entries */
+        if (str_starts(str_skip(archive->entries[i].name, top.len), str_c(folder)) && /* few do */
             str_starts(archive->entries[i].name, top))
             return true;
     return false;
