@@ -224,36 +224,38 @@ static ckpt_status resume_after_fault(struct header *header, struct header_entry
     return CKPT_OK;
 }
 
-/* read_usual_number - sets *OUT to the number below 10^16 at the beginning of TEXT and returns its length; 0:
- * TEXT has another form. */
-static size_t read_usual_number(ckpt_str text, uint64_t *out)
+/* read_usual_number - sets *OUT to the number below 10^16 at AT, where LEFT bytes are, and returns its
+ * length; 0: they have another form. */
+static size_t read_usual_number(const char *at, size_t left, uint64_t *out)
 {
     unsigned char digit;
-    if (text.len <= 16)
+    if (left <= 16)
         return 0;
-    size_t n = load_digits8((const unsigned char *)text.ptr, out);
-    for (; n >= 8 && n < 16 && (digit = (unsigned char)(text.ptr[n] ^ '0')) < 10; n++)
+    size_t n = load_digits8((const unsigned char *)at, out);
+    for (; n >= 8 && n < 16 && (digit = (unsigned char)(at[n] ^ '0')) < 10; n++)
         *out = *out * 10 + digit;
-    return n == 16 || (n > 1 && text.ptr[0] == '0') ? 0 : n;
+    return n == 16 || (n > 1 && at[0] == '0') ? 0 : n;
 }
 
 /* read_usual_numbers - reads numbers as read_usual_number() does, separated by commas, and the bracket after
  * them from TEXT. Adds each to OUT, which has room for MAX; false: the text has another form. */
 static bool read_usual_numbers(ckpt_str *text, uint64_t *out, uint32_t max, uint32_t *count)
 {
+    const char *at = text->ptr, *end = at + text->len;
+    char next = ',';
     *count = 0;
     if (str_take(text, STR_LIT("]")))
         return true;
-    while (*count < max) {
-        size_t n = read_usual_number(*text, &out[(*count)++]);
-        char next = n ? text->ptr[n] : 0;
-        if (next != ',' && next != ']')
+    while (next == ',' && *count < max) {
+        size_t n = read_usual_number(at, (size_t)(end - at), &out[(*count)++]);
+        if (n == 0)
             return false;
-        *text = str_skip(*text, n + 1);
-        if (next == ']')
-            return true;
+        next = at[n];
+        at += n + 1;
     }
-    return false;
+    if (next == ']')
+        *text = str_of(at, (size_t)(end - at));
+    return next == ']';
 }
 
 /* read_usual_dtype - reads a dtype and the quote after it from TEXT; CKPT_DT_NONE: TEXT has another form. */
@@ -604,7 +606,9 @@ static ckpt_status check_entry(struct header *header, struct header_entry *entry
 {
     ckpt_file *f = header->f;
     ckpt_status st = entry->end < entry->begin ? CKPT_OK : check_data_begin(header, entry, *prev, *start);
-    CKPT_TRY(file_report_fault_as(f, entry->begin > *start ? CHECK_STRAY : CHECK_MALFORMED, st, header->err));
+    if (st != CKPT_OK)
+        CKPT_TRY(
+            file_report_fault_as(f, entry->begin > *start ? CHECK_STRAY : CHECK_MALFORMED, st, header->err));
     st = check_data_end(header, entry);
     entry->is_faulty = st != CKPT_OK;
     CKPT_TRY(file_report_fault(f, st, header->err));
