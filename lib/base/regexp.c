@@ -800,16 +800,13 @@ void regexp_begin(regexp *re, ckpt_str text)
     re->steps_left = STEPS_PER_TEXT + instructions * (text.len + 1);
 }
 
-ckpt_status regexp_find(regexp *re, ckpt_str text, size_t from, struct regexp_group groups[REGEXP_GROUPS],
-                        ckpt_error *err)
+/* run_threads - does regexp_find for any other expression. */
+static ckpt_status run_threads(regexp *re, ckpt_str text, size_t from,
+                               struct regexp_group groups[REGEXP_GROUPS], ckpt_error *err)
 {
     const struct instruction *first = find_first(re);
     uint32_t best[SLOTS], none[SLOTS];
     size_t before = from, ignored;
-    if (re->is_literal) {
-        match_literal(re, text, from, groups);
-        return CKPT_OK;
-    }
     while (before && before + 4 > from && ((unsigned char)text.ptr[before - 1] & 0xC0) == 0x80)
         before--;
     struct position pos = {.text = text, .after = from, .here = UNSET};
@@ -837,5 +834,14 @@ ckpt_status regexp_find(regexp *re, ckpt_str text, size_t from, struct regexp_gr
         groups[i].start = is_in ? best[2 * i] : REGEXP_NO_MATCH;
         groups[i].end = is_in ? best[2 * i + 1] : REGEXP_NO_MATCH;
     }
+    return CKPT_OK;
+}
+
+ckpt_status regexp_find(regexp *re, ckpt_str text, size_t from, struct regexp_group groups[REGEXP_GROUPS],
+                        ckpt_error *err)
+{
+    if (!re->is_literal)
+        return run_threads(re, text, from, groups, err);
+    match_literal(re, text, from, groups);
     return CKPT_OK;
 }

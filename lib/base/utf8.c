@@ -41,40 +41,36 @@ uint32_t utf8_next(ckpt_str text, size_t *pos, bool surrogates)
     return cp;
 }
 
-static bool are_eight_ascii(const char *text)
+static uint64_t load_eight(const char *text)
 {
     uint64_t word;
     memcpy(&word, text, sizeof word);
-    return !(word & 0x8080808080808080u);
+    return word;
 }
 
-/* count_ascii - returns the length of the run of ASCII bytes at POS. */
-static size_t count_ascii(ckpt_str text, size_t pos)
+/* is_ascii - does not stop at the first byte that is not: nearly all texts are ASCII. */
+static bool is_ascii(ckpt_str text)
 {
-    size_t n = 0, left = text.len - pos;
-    const char *p = text.ptr + pos;
-    while (left - n >= 8 && are_eight_ascii(p + n))
-        n += 8;
-    if (left >= 8 && left - n < 8 && are_eight_ascii(p + left - 8))
-        return left;
-    while (n < left && (unsigned char)p[n] < 0x80)
-        n++;
-    return n;
+    uint64_t bits = 0;
+    size_t i = 0;
+    for (; text.len - i >= 8; i += 8)
+        bits |= load_eight(text.ptr + i);
+    if (i)
+        bits |= load_eight(text.ptr + text.len - 8);
+    for (; !i && text.len; text.len--)
+        bits |= (unsigned char)text.ptr[text.len - 1];
+    return !(bits & UINT64_C(0x8080808080808080));
 }
 
 bool utf8_check(ckpt_str text, bool surrogates, uint64_t *count)
 {
     uint64_t n = 0;
-    for (size_t pos = 0; pos < text.len;) {
-        size_t run = count_ascii(text, pos);
-        pos += run;
-        n += run;
-        if (pos == text.len)
-            break;
-        if (utf8_next(text, &pos, surrogates) == UTF8_BAD)
-            return false;
-        n++;
-    }
+    if (is_ascii(text))
+        n = text.len;
+    else
+        for (size_t pos = 0; pos < text.len; n++)
+            if (utf8_next(text, &pos, surrogates) == UTF8_BAD)
+                return false;
     if (count)
         *count = n;
     return true;

@@ -142,6 +142,18 @@ MODULO static inline unsigned count_unescaped8(const unsigned char *at)
     return excluded ? (unsigned)__builtin_ctzll(excluded) / 8 : 8;
 }
 
+/* are_unescaped16 - returns whether count_unescaped8() is 8 for both halves of the sixteen bytes at AT. */
+static inline bool are_unescaped16(const unsigned char *at)
+{
+    typedef signed char bytes16 __attribute__((vector_size(16)));
+    bytes16 bytes, excluded;
+    uint64_t halves[2];
+    memcpy(&bytes, at, sizeof bytes);
+    excluded = (bytes < ' ') | (bytes == '"') | (bytes == '\\'); /* bytes above 7f are negative */
+    memcpy(halves, &excluded, sizeof halves);
+    return (halves[0] | halves[1]) == 0;
+}
+
 /* parse_hex4 - returns the value of the four hexadecimal digits at POS, before END; -1 if there are fewer. */
 static int parse_hex4(const json_scan *scan, size_t pos, size_t end)
 {
@@ -244,6 +256,8 @@ static bool scan_string(json_scan *scan)
     bool has_escapes = false;
     unsigned char non_ascii = 0; /* not 0 if a byte of the string is above 7f */
     for (;;) {
+        for (; scan->len - pos >= 16 && are_unescaped16(scan->text + pos); pos += 16)
+            ;
         for (unsigned n = 8; n == 8 && scan->len - pos >= 8; pos += n)
             n = count_unescaped8(scan->text + pos);
         if (pos >= scan->len)

@@ -530,7 +530,7 @@ static ckpt_status add_pair(struct index *index, struct shard *shard, uint32_t n
 {
     ckpt_file *f = index->f;
     const ckpt_value *val = get_value(index, shard, number);
-    uint32_t pair = value_count(f->root);
+    uint32_t pair = index->has_graph ? value_count(f->root) : 0; /* table_root_pairs sets the others */
     shard->is_merged[number] = true;
     if (index->has_graph) {
         ckpt_value *key = shard->pairs ? shard->pairs[number].key
