@@ -41,7 +41,7 @@ const struct cmd cmd_convert = {
 static ckpt_dtype parse_cast_dtype(const char *text)
 {
     const char *equals = strrchr(text, '=');
-    return ckpt_dtype_parse(str_of(equals ? equals + 1 : text));
+    return ckpt_dtype_parse(str_c(equals ? equals + 1 : text));
 }
 
 static bool check_casts(void)
@@ -160,7 +160,7 @@ static bool keeps_format(const ckpt_file *f)
 
 static int fail_format_unknown(void)
 {
-    const char *name = escape_name(str_of(writing.output));
+    const char *name = escape_name(str_c(writing.output));
     if (ckpt_write_format(writing.output))
         return usage_error("convert",
                            "'%.200s' is the name of a format, not of a file: use --to=%.200s and -o OUT",

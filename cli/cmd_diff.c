@@ -100,7 +100,7 @@ static void notice_not_compared(const struct report *report)
         return;
     print_notice(v->in_a ? report->name_b : report->name_a,
                  "holds no values: those of %s (%llu) are not compared",
-                 escape_name(str_of(v->in_a ? report->name_a : report->name_b)),
+                 escape_name(str_c(v->in_a ? report->name_a : report->name_b)),
                  (unsigned long long)(v->in_a + v->in_b));
 }
 
@@ -111,9 +111,9 @@ static bool is_module(const ckpt_value *value)
     unsigned found = 0;
     for (size_t i = 0; ckpt_value_get_type(value) == CKPT_V_CALL && ckpt_value_item(value, i, &key, &val);
          i++) {
-        ckpt_str name = key ? ckpt_value_str(key) : str_of("");
-        found += str_is_equal(name, str_of("_parameters")) || str_is_equal(name, str_of("_buffers")) ||
-                 str_is_equal(name, str_of("_modules"));
+        ckpt_str name = key ? ckpt_value_str(key) : str_c("");
+        found += str_is_equal(name, str_c("_parameters")) || str_is_equal(name, str_c("_buffers")) ||
+                 str_is_equal(name, str_c("_modules"));
     }
     return found == 3;
 }
@@ -234,7 +234,7 @@ static int git_diff(int count, char **operand)
     if (count != 1 && count <= NEW_MODE)
         return usage_error(
             "diff", "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", count);
-    const char *path = escape_name(str_of(operand[count == GIT_OPERANDS ? NEW_PATH : PATH]));
+    const char *path = escape_name(str_c(operand[count == GIT_OPERANDS ? NEW_PATH : PATH]));
     if (count == 1) {
         print_text(stdout, "* Unmerged path %s\n", path);
         return EXIT_OK;

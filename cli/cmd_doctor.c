@@ -209,7 +209,7 @@ static int collect_diagnosis(void *user, const ckpt_diagnosis *diagnosis)
 static void print_doctor_text(const struct job *job, const ckpt_doctor_result *result)
 {
     struct text t = {0};
-    text_addf(&t, "%s: ", escape_name(str_of(job->path)));
+    text_addf(&t, "%s: ", escape_name(str_c(job->path)));
     if (result->problems) {
         text_noun(&t, result->problems, "problem", "problems");
     } else {

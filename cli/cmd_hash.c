@@ -114,7 +114,7 @@ static void print_hash_text(const struct job *job, const uint32_t *rows, size_t 
     }
     text_clear(&out);
     text_hex(&out, job->file_digest, job->digest_size);
-    print_text(stdout, "%s  %s%s\n", out.ptr, escape_name(str_of(ckpt_file_path(job->f))),
+    print_text(stdout, "%s  %s%s\n", out.ptr, escape_name(str_c(ckpt_file_path(job->f))),
                job->nunhashed ? " (incomplete)" : "");
     text_free(&out);
 }
@@ -238,7 +238,7 @@ static void add_sha256sum_line(struct text *out, const char *hex, const char *pa
     if (as_sha256sum)
         text_add(out, name.ptr);
     else
-        text_name(out, str_of(path));
+        text_name(out, str_c(path));
     text_free(&name);
 }
 
@@ -263,7 +263,7 @@ static void print_digest(const char *path, const char *part, const char *hex)
     if (strcmp(part, "file") == 0)
         add_sha256sum_line(&line, hex, path);
     else
-        text_addf(&line, "%s  %s", hex, escape_name(str_of(path)));
+        text_addf(&line, "%s  %s", hex, escape_name(str_c(path)));
     put_line(line.ptr);
     text_free(&line);
 }
@@ -318,7 +318,7 @@ static int print_hub_name(const char *path)
         json_text(j, "hub_name", name.ptr);
         json_line(j, stdout);
     } else if (status == EXIT_OK) {
-        print_text(stdout, "%s\n", escape_name(str_of(name.ptr)));
+        print_text(stdout, "%s\n", escape_name(str_c(name.ptr)));
     }
     text_free(&name);
     text_free(&hex);
@@ -343,7 +343,7 @@ static int check_name_digits(const char *path)
         json_bool(j, "matches", same);
         json_line(j, stdout);
     } else if (!same || !ui.quiet) {
-        print_text(stdout, "%s: ", escape_name(str_of(path)));
+        print_text(stdout, "%s: ", escape_name(str_c(path)));
         if (same)
             put_line("matches its name");
         else
@@ -366,8 +366,8 @@ int run_hash(int count, char **operand)
     if (opts.cast && strchr(opts.cast, '='))
         return usage_error("hash",
                            "--cast '%.200s': hash converts all tensors to one DTYPE; -g GLOB selects some",
-                           escape_name(str_of(opts.cast)));
-    if (opts.cast && (cast_dtype = ckpt_dtype_parse(str_of(opts.cast))) == CKPT_DT_NONE)
+                           escape_name(str_c(opts.cast)));
+    if (opts.cast && (cast_dtype = ckpt_dtype_parse(str_c(opts.cast))) == CKPT_DT_NONE)
         return opt_bad_value("cast", opts.cast, "a dtype like bf16 or float32");
     if (hash_bytes && (opts.xxh3 || opts.cast || opts.total || opts.ignore_crc || opts.globs.n || ui.root))
         return usage_error("hash", "--xxh3, --cast, --total, --ignore-crc, --glob and --root are about "

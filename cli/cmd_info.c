@@ -154,7 +154,7 @@ static void print_title(const struct facts *facts, struct text *out)
 {
     text_clear(out);
     if (!ui.prefix[0])
-        text_addf(out, "%s%s%s   ", style_on(BOLD), escape_name(str_of(ckpt_file_path(facts->f))),
+        text_addf(out, "%s%s%s   ", style_on(BOLD), escape_name(str_c(ckpt_file_path(facts->f))),
                   style_off(BOLD));
     text_addf(out, "%s, ", ckpt_file_title(facts->f));
     if (facts->info.producer.len)
@@ -814,7 +814,7 @@ static void print_info_record(const struct facts *facts)
     static const char *const weights_only[] = {"", "refuses", "loads"};
     struct record r = {0};
     records_header(titles, sizeof titles / sizeof *titles);
-    record_field_name(&r, str_of(ckpt_file_format(facts->f)));
+    record_field_name(&r, str_c(ckpt_file_format(facts->f)));
     record_field_name(&r, facts->info.producer);
     record_field_uint(&r, ckpt_file_bytes(facts->f));
     add_totals_fields(&r, &facts->all);

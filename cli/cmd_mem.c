@@ -148,11 +148,11 @@ static int parse_run(const char *path, ckpt_mem_run *run)
                                                    : "heads",
                            UINT32_MAX);
     if (opts.image && !parse_image(run))
-        return usage_error("mem", "--image takes HEIGHTxWIDTH, not '%s'", escape_name(str_of(opts.image)));
+        return usage_error("mem", "--image takes HEIGHTxWIDTH, not '%s'", escape_name(str_c(opts.image)));
     if (opts.checkpoint_as && !parse_checkpoint(run))
         return usage_error(
             "mem", "--checkpoint takes none, block, block-reentrant, sqrt, k=N, seq=N or selective; not '%s'",
-            escape_name(str_of(opts.checkpoint_as)));
+            escape_name(str_c(opts.checkpoint_as)));
     if (opts.optimizer && !run->optimizer)
         return opt_bad_value("optimizer", opts.optimizer, "a name that --optimizer list prints");
     bool has_both_or_none = (opts.zero != 0) == (opts.ranks != 0);
@@ -162,7 +162,7 @@ static int parse_run(const char *path, ckpt_mem_run *run)
         return usage_error("mem", "--code goes with neither --json nor --table");
     if (opts.config && is_config(path))
         return usage_error("mem", "--config is for a checkpoint: %s is a config itself",
-                           escape_name(str_of(path)));
+                           escape_name(str_c(path)));
     const char *dependent_option = opts.seq             ? "seq"
                                    : opts.image         ? "image"
                                    : opts.fits          ? "fits"
@@ -267,9 +267,9 @@ static void print_heading(const struct job *job)
 {
     const ckpt_mem_result *result = &job->result;
     const char *by = result->recognized_by;
-    line_printf("%s   %s%s%s", escape_name(str_of(job->path)),
+    line_printf("%s   %s%s%s", escape_name(str_c(job->path)),
                 result->family_title ? result->family_title : "unknown architecture", by ? ", by " : "",
-                by ? escape_name(str_of(by)) : "");
+                by ? escape_name(str_c(by)) : "");
     line_printf("%s in %s%s%s%s · %s · %s", show_noun(result->trained, "parameter", "parameters"),
                 show_noun(result->tensors, "tensor", "tensors"), result->frozen ? ", " : "",
                 result->frozen ? show_count(result->frozen) : "", result->frozen ? " frozen" : "",

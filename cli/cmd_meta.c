@@ -90,7 +90,7 @@ static int check_operands(int count, char **operand)
         const char *eq = strchr(operand[i], '=');
         if (!eq || eq == operand[i])
             return usage_error("meta", "'%s' is not KEY=VALUE; a command with FILE alone prints all keys",
-                               escape_name(str_of(operand[i])));
+                               escape_name(str_c(operand[i])));
     }
     return EXIT_OK;
 }
@@ -109,7 +109,7 @@ static int set_all(struct changes *changes, int count, char **operand)
         if (change->is_given)
             return usage_error("meta", "'%s' is given twice", escape_name(key));
         change->is_given = true;
-        change->to = str_of(eq + 1);
+        change->to = str_c(eq + 1);
     }
     return EXIT_OK;
 }
@@ -117,8 +117,8 @@ static int set_all(struct changes *changes, int count, char **operand)
 static int unset_all(const char *input, struct changes *changes)
 {
     for (size_t i = 0; i < opts.unset.n; i++) {
-        const char *shown = escape_name(str_of(opts.unset.items[i]));
-        struct change *change = find_change(changes, str_of(opts.unset.items[i]));
+        const char *shown = escape_name(str_c(opts.unset.items[i]));
+        struct change *change = find_change(changes, str_c(opts.unset.items[i]));
         if (change && change->is_given)
             return usage_error("meta", "'%s' is given twice", shown);
         if (change)
@@ -240,8 +240,8 @@ static bool is_own_tensor(const ckpt_file *f, const struct changes *changes, ckp
 /* makes_tie - returns true if CHANGE gives a tensor of F one more name. */
 static bool makes_tie(const ckpt_file *f, const struct changes *changes, const struct change *change)
 {
-    return change->to.ptr && !is_same_text(change->key, str_of("format")) &&
-           !is_same_text(change->key, str_of("__metadata__")) && is_own_tensor(f, changes, change->to) &&
+    return change->to.ptr && !is_same_text(change->key, str_c("format")) &&
+           !is_same_text(change->key, str_c("__metadata__")) && is_own_tensor(f, changes, change->to) &&
            !is_own_tensor(f, changes, change->key);
 }
 
@@ -278,7 +278,7 @@ static int check_suffix(const ckpt_file *f, const char *input)
     text_addf(&hint, "end the name of the output in %s", ckpt_write_format_suffixes(own));
     int status = report_failure(CKPT_EUSAGE, input, hint.ptr,
                                 "%s would be a %s file, whatever its name; nothing written",
-                                escape_name(str_of(writing.output)), ckpt_file_title(f));
+                                escape_name(str_c(writing.output)), ckpt_file_title(f));
     text_free(&hint);
     return status;
 }

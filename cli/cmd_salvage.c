@@ -63,7 +63,7 @@ static bool has_dropped_tensor(const ckpt_plan *p)
 {
     const ckpt_dropped *d;
     for (size_t i = 0; (d = ckpt_plan_dropped_at(p, i)); i++)
-        if (str_is_equal(d->type, str_of("tensor")))
+        if (str_is_equal(d->type, str_c("tensor")))
             return true;
     return false;
 }

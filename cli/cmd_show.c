@@ -167,7 +167,7 @@ static void print_items(const ckpt_file *f, const ckpt_value *value)
 static void print_value_head(const char *title, const ckpt_value *value, size_t count)
 {
     char type[256];
-    print_text(stdout, "%s%s%s%s, %s%s\n", style_on(BOLD), title ? escape_name(str_of(title)) : "",
+    print_text(stdout, "%s%s%s%s, %s%s\n", style_on(BOLD), title ? escape_name(str_c(title)) : "",
                title ? "   " : "", ckpt_value_type_name(value, type, sizeof type),
                show_noun(count, "item", "items"), style_off(BOLD));
 }
@@ -285,8 +285,8 @@ static int fail_not_found(const ckpt_file *f, const char *path)
     struct found found;
     ckpt_str similar = find_similar_name(f, path);
     add_dotted(&dotted, path);
-    if (strchr(path, '[') && find_path(f, str_of(""), str_of(dotted.ptr), &found)) {
-        text_addf(&hint, "did you mean %s?", escape_name(str_of(dotted.ptr)));
+    if (strchr(path, '[') && find_path(f, str_c(""), str_c(dotted.ptr), &found)) {
+        text_addf(&hint, "did you mean %s?", escape_name(str_c(dotted.ptr)));
     } else if (similar.ptr) {
         text_addf(&hint, "did you mean %s?", escape_name(similar));
     } else {
@@ -295,7 +295,7 @@ static int fail_not_found(const ckpt_file *f, const char *path)
         text_add(&hint, " lists what is at the top");
     }
     int status = report_failure(CKPT_ENOTFOUND, ckpt_file_path(f), hint.ptr, "nothing is called \"%.300s\"",
-                                escape_name(str_of(path)));
+                                escape_name(str_c(path)));
     text_free(&hint);
     text_free(&dotted);
     return status;
@@ -389,7 +389,7 @@ static ckpt_str name_after_prefix(const ckpt_file *f, uint32_t row, const char *
 {
     const ckpt_tensor t = tensor_at(f, row);
     size_t n = strlen(prefix);
-    if (t.part_of == CKPT_NO_TENSOR && t.name.len > n + 1 && str_begins(t.name, str_of(prefix)) &&
+    if (t.part_of == CKPT_NO_TENSOR && t.name.len > n + 1 && str_begins(t.name, str_c(prefix)) &&
         t.name.ptr[n] == '.')
         return (ckpt_str){t.name.ptr + n + 1, t.name.len - n - 1};
     return (ckpt_str){NULL, 0};
@@ -453,13 +453,13 @@ static int show_path(ckpt_file *f, ckpt_str root, char *path)
 {
     struct found found;
     char *slice = NULL, *end = path + strlen(path);
-    bool hit = find_path(f, root, str_of(path), &found);
+    bool hit = find_path(f, root, str_c(path), &found);
     if (!hit && show_below(f, path))
         return EXIT_OK;
     if (!hit && (ui.ignore_case || strpbrk(path, "*?")))
         return show_pattern(f, path);
     if (!hit && (slice = take_slice(path))) {
-        hit = find_path(f, root, str_of(path), &found);
+        hit = find_path(f, root, str_c(path), &found);
         if (!hit) { /* undoes take_slice(), because the error shows the complete path */
             path[strlen(path)] = '[';
             end[-1] = ']';
@@ -500,7 +500,7 @@ static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
     if (!f || !root_option)
         return f;
     ckpt_status st = strcmp(root_option, "auto") == 0 ? ckpt_inspect(f, &info, &err) : CKPT_OK;
-    *root = strcmp(root_option, "auto") == 0 ? info.weights_root : str_of(root_option);
+    *root = strcmp(root_option, "auto") == 0 ? info.weights_root : str_c(root_option);
     if (st == CKPT_OK)
         st = ckpt_file_narrow(f, root_option, NULL, 0, &err);
     if (st == CKPT_OK)

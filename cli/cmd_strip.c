@@ -47,7 +47,7 @@ static int fail_stray(char **operand, bool first)
         opt_command_line(&hint, NULL, 1, operand, operand[1]);
     int status = usage_error_suggest(
         hint.ptr, "unexpected argument '%s': --auto takes no PREFIX, and the output goes after -o",
-        escape_name(str_of(operand[!first])));
+        escape_name(str_c(operand[!first])));
     text_free(&hint);
     return status;
 }

@@ -88,7 +88,7 @@ static void print_summary(const struct job *job, const ckpt_verify_result *resul
 {
     struct text t = {0};
     bool has_read = result->records || result->read || !result->tensors;
-    text_addf(&t, "%s: %s, %s", escape_name(str_of(job->path)),
+    text_addf(&t, "%s: %s, %s", escape_name(str_c(job->path)),
               result->findings ? show_noun(result->findings, "finding", "findings")
               : has_read       ? "intact"
                                : "structure intact",

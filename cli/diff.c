@@ -125,11 +125,10 @@ static void add_diff_remark(struct text *out, const struct report *report, const
     }
 }
 
-static void add_event_count(struct text *out, const char *label, uint64_t nbytes, const char *side)
+static void add_event_count(struct text *out, const char *label, uint64_t count, const char *side)
 {
-    if (nbytes)
-        text_addf(out, ", %llu %s%s", (unsigned long long)nbytes, label,
-                  side ? escape_name(str_of(side)) : "");
+    if (count)
+        text_addf(out, ", %llu %s%s", (unsigned long long)count, label, side ? escape_name(str_c(side)) : "");
 }
 
 static const char *totals_text(const struct report *report, struct text *out)
@@ -319,7 +318,7 @@ static void markdown_change(struct text *out, const struct report *report, const
 {
     if (event->what == CKPT_DIFF_ONLY_A || event->what == CKPT_DIFF_ONLY_B) {
         text_add(out, "only in ");
-        text_markdown_name(out, str_of(event->what == CKPT_DIFF_ONLY_A ? report->name_a : report->name_b));
+        text_markdown_name(out, str_c(event->what == CKPT_DIFF_ONLY_A ? report->name_a : report->name_b));
         if (event->what == CKPT_DIFF_ONLY_B && event->b != CKPT_NO_TENSOR && rename_of_b[event->b]) {
             text_add(out, ", same bytes as ");
             text_markdown_name(out, rename_of_b[event->b]->name);

@@ -196,7 +196,7 @@ static void add_count(struct text *hint, const struct report *report, const stru
         text_addf(hint, "hint: %llu of the %llu", (unsigned long long)prefix->pairs,
                   (unsigned long long)with);
     text_addf(hint, " names only in %s differ only by the prefix %s: add ",
-              escape_name(str_of(prefix->in_b ? report->name_b : report->name_a)), escape_name(prefix->text));
+              escape_name(str_c(prefix->in_b ? report->name_b : report->name_a)), escape_name(prefix->text));
 }
 
 void report_prefix_hint(const struct report *report)

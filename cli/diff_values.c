@@ -106,9 +106,9 @@ void values_markdown(const struct report *report)
     struct text out = {0}, a = {0}, b = {0};
     if (report->nvalues) {
         text_add(&out, "| | value | ");
-        text_markdown_name(&out, str_of(report->name_a));
+        text_markdown_name(&out, str_c(report->name_a));
         text_add(&out, " | ");
-        text_markdown_name(&out, str_of(report->name_b));
+        text_markdown_name(&out, str_c(report->name_b));
         text_add(&out, " |\n|---|---|---|---|\n");
     }
     for (size_t i = 0; i < report->nvalues; i++) {

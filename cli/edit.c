@@ -185,7 +185,7 @@ static void print_written(const ckpt_write_result *result)
     if (strcmp(writing.output, "-") == 0)
         text_add(&out, "standard output");
     else
-        text_name(&out, str_of(result->noutputs == 1 ? result->outputs[0] : writing.output));
+        text_name(&out, str_c(result->noutputs == 1 ? result->outputs[0] : writing.output));
     text_add(&out, "   ");
     if (result->noutputs > 1)
         text_addf(&out, "%zu files, ", result->noutputs);
@@ -194,7 +194,7 @@ static void print_written(const ckpt_write_result *result)
         text_addf(&out, " in %.2f s", progress_seconds());
     print_text(report_out, "%s\n", out.ptr);
     for (size_t i = 0; result->noutputs > 1 && i < result->noutputs; i++)
-        print_text(report_out, "  %s\n", escape_name(str_of(result->outputs[i])));
+        print_text(report_out, "  %s\n", escape_name(str_c(result->outputs[i])));
     text_free(&out);
 }
 
@@ -368,7 +368,7 @@ static int edit_in_place(ckpt_plan *p, const char *input, const char *prefix)
     if (ui.json || ui.quiet || !r.bytes)
         return EXIT_OK;
     print_text(stdout, "%s%s   %s, %s of metadata in place\n", writing.dry_run ? "would change " : "",
-               escape_name(str_of(input)), show_noun(r.tensors, "tensor", "tensors"), show_size(r.bytes));
+               escape_name(str_c(input)), show_noun(r.tensors, "tensor", "tensors"), show_size(r.bytes));
     return EXIT_OK;
 }
 
@@ -395,9 +395,9 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
     return EXIT_OK;
 }
 
-void edit_suggest(struct text *out, const char *word, int nbytes, char *const *files)
+void edit_suggest(struct text *out, const char *word, int count, char *const *files)
 {
-    opt_command_line(out, word, nbytes, files, NULL);
+    opt_command_line(out, word, count, files, NULL);
     if (writing.output || writing.in_place || writing.check || writing.dry_run)
         return;
     text_add(out, " -o ");
@@ -469,22 +469,22 @@ static int run_one(const char *cmd, const char *input, ckpt_status (*apply)(ckpt
     return status;
 }
 
-int edit_run(const char *cmd, int nbytes, char **inputs, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
+int edit_run(const char *cmd, int count, char **inputs, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
              const char *prefix)
 {
     int status = EXIT_OK;
-    if (nbytes > 1 && !writing.output && !writing.in_place && access(inputs[nbytes - 1], F_OK) != 0)
-        return opt_fail_output(prefix, nbytes - 1, inputs, inputs[nbytes - 1]);
-    if (nbytes > 1 && writing.output && !output_is_folder_path(writing.output))
+    if (count > 1 && !writing.output && !writing.in_place && access(inputs[count - 1], F_OK) != 0)
+        return opt_fail_output(prefix, count - 1, inputs, inputs[count - 1]);
+    if (count > 1 && writing.output && !output_is_folder_path(writing.output))
         return usage_error(cmd,
                            "%d files cannot become one: -o DIR/ puts an output for each into a folder "
                            "(ckpt convert merges)",
-                           nbytes);
-    if (nbytes > 1 && edit_check_options(cmd, inputs[0]) != EXIT_OK)
+                           count);
+    if (count > 1 && edit_check_options(cmd, inputs[0]) != EXIT_OK)
         return EXIT_TROUBLE;
-    if (nbytes > 1 && writing.output && !output_check_each(nbytes, inputs, true))
+    if (count > 1 && writing.output && !output_check_each(count, inputs, true))
         return EXIT_TROUBLE;
-    for (int i = 0; i < nbytes; i++) {
+    for (int i = 0; i < count; i++) {
         int code = run_one(cmd, inputs[i], apply, prefix);
         status = code > status ? code : status;
     }

@@ -63,11 +63,11 @@ ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
  * or EXIT_TROUBLE after printing a usage error. */
 int edit_check_options(const char *cmd, const char *input);
 /* edit_suggest - adds to OUT a command line as opt_command_line() does, with a new output named after the
- * first of the NBYTES files if none was given. */
-void edit_suggest(struct text *out, const char *word, int nbytes, char *const *files);
-/* edit_run - runs CMD (strip, add or rename) on each of the NBYTES INPUTS: APPLY edits the plan. PREFIX is
+ * first of the COUNT files if none was given. */
+void edit_suggest(struct text *out, const char *word, int count, char *const *files);
+/* edit_run - runs CMD (strip, add or rename) on each of the COUNT INPUTS: APPLY edits the plan. PREFIX is
  * named in the report; NULL if the names change in different ways. Returns the exit code. */
-int edit_run(const char *cmd, int nbytes, char **inputs, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
+int edit_run(const char *cmd, int count, char **inputs, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
              const char *prefix);
 /* edit_recover - if an edit of INPUT by --in-place was interrupted, completes or undoes it. Sets *WHAT to
  * what was done. Returns false after printing the error. */

@@ -30,7 +30,7 @@ static void add_path(struct path_list *list, const char *dir, const char *name)
 
 static int compare_paths(const void *left, const void *right)
 {
-    return ckpt_natural_compare(str_of(*(char *const *)left), str_of(*(char *const *)right));
+    return ckpt_natural_compare(str_c(*(char *const *)left), str_c(*(char *const *)right));
 }
 
 static void free_paths(struct path_list *list)
@@ -143,10 +143,10 @@ void files_prefix_lines(const char *path, enum files_layout layout, bool several
         return;
     if (layout == FILES_COLUMN) {
         struct record r = {0};
-        record_field_name(&r, str_of(path));
+        record_field_name(&r, str_c(path));
         *name = r.text;
     } else {
-        text_name(name, str_of(path));
+        text_name(name, str_c(path));
         text_add(name, ":");
     }
     ui.prefix = name->ptr;
@@ -167,7 +167,7 @@ static void print_heading(const struct reports *reports, const char *path)
         put_text(stdout, "\n");
     if (reports->layout == FILES_BLOCKS || files.no_filename)
         return;
-    print_text(stdout, "%s%s:%s\n", style_on(BOLD), escape_name(str_of(path)), style_off(BOLD));
+    print_text(stdout, "%s%s:%s\n", style_on(BOLD), escape_name(str_c(path)), style_off(BOLD));
 }
 
 static void report_file(struct reports *reports, const char *path)

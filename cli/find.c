@@ -27,7 +27,7 @@ bool metadata_next(const ckpt_file *f, size_t *index, ckpt_leaf *out)
     text_add(&name, metadata_name);
     text_add(&name, ".");
     text_bytes(&name, m.key.ptr, m.key.len);
-    path[0] = (ckpt_path_elem){.str = str_of(metadata_name)};
+    path[0] = (ckpt_path_elem){.str = str_c(metadata_name)};
     path[1] = (ckpt_path_elem){.str = m.key};
     *out = (ckpt_leaf){.name = {name.ptr, name.len}, .path = path, .npath = 2, .value = value};
     return true;
@@ -378,7 +378,7 @@ bool check_globs(const ckpt_file *f, const char *const *globs, size_t nglobs, bo
     unmatched.any_passed = unmatched.any_passed || any_passes;
     const char *glob = any_passes && files.several ? NULL : find_unmatched(f, values);
     if (glob) {
-        text_addf(&t, "no tensor matches '%s'", escape_name(str_of(glob + (glob[0] == '!'))));
+        text_addf(&t, "no tensor matches '%s'", escape_name(str_c(glob + (glob[0] == '!'))));
         add_suggestion(&t, f, glob);
     } else if (!any_passes) {
         text_add(&t, "no tensor matches: patterns that begin with ! exclude all that is left");
@@ -398,6 +398,6 @@ bool check_globs_of_all(void)
     if (!files.several || !glob || !unmatched.any_passed || ui.allow_none) /* or each input had an error */
         return true;
     report_failure(CKPT_ENOTFOUND, NULL, NULL, "no tensor of any file matches '%s'",
-                   escape_name(str_of(glob + (glob[0] == '!'))));
+                   escape_name(str_c(glob + (glob[0] == '!'))));
     return false;
 }

@@ -351,7 +351,7 @@ int report_unknown_command(int argc, char **argv)
     struct text answer = {0}, command = {0};
     char shown[128];
     int status;
-    ckpt_text_escape(str_of(argv[0]), shown, sizeof shown);
+    ckpt_text_escape(str_c(argv[0]), shown, sizeof shown);
     if (suggest_command_line(&answer, &command, argc, argv)) {
         status = usage_error_suggest(answer.ptr, "unknown command '%s'; did you mean `%s`?", shown,
                                      command.ptr);
@@ -402,7 +402,7 @@ int report_unknown_option(const struct cmd *cmd, const char *word)
     size_t n = strcspn(word, "=");
     char name[64], shown[256];
     snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
-    ckpt_text_escape(str_of(name), shown, sizeof shown);
+    ckpt_text_escape(str_c(name), shown, sizeof shown);
     struct nearest best = {.typed = name};
     const char *meant = NULL, *answer = NULL;
     for (const struct opt *o = cmd->opts; o->help; o++)
@@ -502,7 +502,7 @@ bool guess_file(const char *path, char *hint, size_t cap)
                  folder.ptr);
     } else if (found) {
         text_add(&folder, name);
-        snprintf(hint, cap, "did you mean '%s'?", escape_name(str_of(folder.ptr)));
+        snprintf(hint, cap, "did you mean '%s'?", escape_name(str_c(folder.ptr)));
     }
     text_free(&folder);
     return found;

@@ -60,27 +60,27 @@ void json_str(json *parent, const char *key, ckpt_str text)
         add_hex_twin(parent, key, text);
 }
 
-void json_text(json *parent, const char *key, const char *text) { json_str(parent, key, str_of(text)); }
+void json_text(json *parent, const char *key, const char *text) { json_str(parent, key, str_c(text)); }
 
 /* ------------------------------------------------------------------ others */
 
 void json_raw(json *parent, const char *key, const char *raw) { add_item(parent, key, cJSON_CreateRaw(raw)); }
 
-/* add_integer - adds NBYTES, or -N. */
-static void add_integer(json *parent, const char *key, uint64_t nbytes, bool is_negative)
+/* add_integer - adds MAGNITUDE, or -MAGNITUDE if IS_NEGATIVE. */
+static void add_integer(json *parent, const char *key, uint64_t magnitude, bool is_negative)
 {
     static struct text t;
     text_clear(&t);
     text_add(&t, is_negative ? "-" : "");
-    text_uint(&t, nbytes);
+    text_uint(&t, magnitude);
     json_raw(parent, key, t.ptr);
 }
 
-void json_u64(json *parent, const char *key, uint64_t nbytes) { add_integer(parent, key, nbytes, false); }
+void json_u64(json *parent, const char *key, uint64_t number) { add_integer(parent, key, number, false); }
 
-static void add_i64(json *parent, const char *key, int64_t nbytes)
+static void add_i64(json *parent, const char *key, int64_t number)
 {
-    add_integer(parent, key, nbytes < 0 ? 0 - (uint64_t)nbytes : (uint64_t)nbytes, nbytes < 0);
+    add_integer(parent, key, number < 0 ? 0 - (uint64_t)number : (uint64_t)number, number < 0);
 }
 
 void json_real(json *parent, const char *key, double number)

@@ -20,7 +20,7 @@ void json_free(json *object);
  * PARENT is an array, KEY is NULL. */
 void json_str(json *parent, const char *key, ckpt_str text);
 void json_text(json *parent, const char *key, const char *text);
-void json_u64(json *parent, const char *key, uint64_t nbytes);
+void json_u64(json *parent, const char *key, uint64_t number);
 void json_real(json *parent, const char *key, double number);
 void json_real_or_null(json *parent, const char *key, double number); /* null for NaN */
 void json_hex(json *parent, const char *key, const uint8_t *bytes, size_t nbytes);

@@ -98,7 +98,7 @@ static int run_command(int argc, char **argv)
         return usage_error_suggest("ckpt --version", "unknown option '-v'");
     if (word[0] == '-') {
         char shown[128];
-        ckpt_text_escape(str_of(word), shown, sizeof shown);
+        ckpt_text_escape(str_c(word), shown, sizeof shown);
         return usage_error(NULL, "the command comes first, not '%s'", shown);
     }
     const struct cmd *cmd = ui.cmd = cmd_find(word);

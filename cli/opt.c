@@ -23,15 +23,14 @@ static bool is_output(const struct opt *option)
     return option->letter == 'o' && option->type == OPT_TEXT && strcmp(option->name, "output") == 0;
 }
 
-void opt_command_line(struct text *out, const char *word, int nbytes, char *const *operand,
-                      const char *output)
+void opt_command_line(struct text *out, const char *word, int count, char *const *operand, const char *output)
 {
     text_addf(out, "ckpt %s%s", ui.cmd->name, given.options.len ? given.options.ptr : "");
     if (word) {
         text_add(out, " ");
         text_shell(out, word);
     }
-    for (int i = 0; i < nbytes; i++) {
+    for (int i = 0; i < count; i++) {
         text_add(out, " ");
         text_operand(out, operand[i]);
     }
@@ -41,12 +40,12 @@ void opt_command_line(struct text *out, const char *word, int nbytes, char *cons
     text_operand(out, output ? output : given.output);
 }
 
-int opt_fail_output(const char *word, int nbytes, char *const *operand, const char *output)
+int opt_fail_output(const char *word, int count, char *const *operand, const char *output)
 {
     char shown[256];
     struct text hint = {0};
-    ckpt_text_escape(str_of(output), shown, sizeof shown);
-    opt_command_line(&hint, word, nbytes, operand, output);
+    ckpt_text_escape(str_c(output), shown, sizeof shown);
+    opt_command_line(&hint, word, count, operand, output);
     int status = usage_error_suggest(hint.ptr, "unexpected argument '%s': the output goes after -o", shown);
     text_free(&hint);
     return status;
@@ -138,8 +137,8 @@ static bool is_second_output(const struct opt *option, const char *value)
 static int fail_second_output(const struct opt *option, const char *value)
 {
     char shown[256], before[256];
-    ckpt_text_escape(str_of(value), shown, sizeof shown);
-    ckpt_text_escape(str_of(*(const char **)option->variable), before, sizeof before);
+    ckpt_text_escape(str_c(value), shown, sizeof shown);
+    ckpt_text_escape(str_c(*(const char **)option->variable), before, sizeof before);
     return usage_error(ui.cmd->name, "unexpected -o '%s': the output is already '%s'", shown, before);
 }
 
@@ -160,7 +159,7 @@ static bool set_option(const struct opt *option, const char *value)
 
 int opt_bad_value(const char *name, const char *value, const char *expected)
 {
-    const char *shown = escape_name(str_of(value)), *equals = strrchr(shown, '=');
+    const char *shown = escape_name(str_c(value)), *equals = strrchr(shown, '=');
     int n = equals ? (int)(equals + 1 - shown) : 0; /* bytes of "GLOB=" */
     const char *meant = guess_option_value(name, shown + n);
     if (meant)
@@ -280,7 +279,7 @@ static int fail_too_many(const struct cmd *cmd, int count, char *const *operand)
     const struct opt *o = find_letter(cmd, 'o');
     if (o && is_output(o) && count == max + 1 && !given.output)
         return opt_fail_output(NULL, max, operand, operand[max]);
-    ckpt_text_escape(str_of(operand[max]), shown, sizeof shown);
+    ckpt_text_escape(str_c(operand[max]), shown, sizeof shown);
     return usage_error(cmd->name, "unexpected argument '%s': %s takes %s", shown, cmd->name,
                        *cmd->operands ? cmd->operands : "none");
 }

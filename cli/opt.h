@@ -42,14 +42,14 @@ struct opt {
  * was printed. */
 int opt_parse(const struct cmd *cmd, int argc, char **argv, int *count);
 /* opt_command_line - adds to OUT a command line with the options that opt_parse() has parsed, WORD (an option
- * or prefix; NULL: none), the NBYTES operands, and the output: OUTPUT or, if that is NULL, the one that was
+ * or prefix; NULL: none), the COUNT operands, and the output: OUTPUT or, if that is NULL, the one that was
  * given.
  */
-void opt_command_line(struct text *out, const char *word, int nbytes, char *const *operand,
+void opt_command_line(struct text *out, const char *word, int count, char *const *operand,
                       const char *output);
-/* opt_fail_output - reports that OUTPUT, an operand after the NBYTES operands, goes after -o, and suggests
+/* opt_fail_output - reports that OUTPUT, an operand after the COUNT operands, goes after -o, and suggests
  * that command line. WORD: as for opt_command_line(). Returns EXIT_TROUBLE. */
-int opt_fail_output(const char *word, int nbytes, char *const *operand, const char *output);
+int opt_fail_output(const char *word, int count, char *const *operand, const char *output);
 /* opt_find - returns the option of CMD that WORD, "NAME" or "NAME=VALUE", gives; NULL: there is none. */
 const struct opt *opt_find(const struct cmd *cmd, const char *word);
 /* opt_bad_value - reports that VALUE, "[GLOB=]WORD", is wrong for the option --NAME: what was probably meant,

@@ -166,7 +166,7 @@ int report_error(const ckpt_error *err, const char *path)
     ckpt_error shown = *err;
     ui.last_error = err->status;
     if (!shown.file[0] && path)
-        ckpt_text_escape(str_of(*path || ui.json ? path : "''"), shown.file, sizeof shown.file);
+        ckpt_text_escape(str_c(*path || ui.json ? path : "''"), shown.file, sizeof shown.file);
     if (!shown.hint[0] && path && err->sys_errno == ENOENT)
         (void)guess_file(path, shown.hint, sizeof shown.hint);
     if (ui.json) {
@@ -236,7 +236,7 @@ static void print_words(const char *path, const char *words)
     }
     bool begins_with_path = path && strncmp(words, path, strlen(path)) == 0 && words[strlen(path)] == ':';
     if (path && !begins_with_path) {
-        text_name(&t, str_of(path));
+        text_name(&t, str_c(path));
         text_add(&t, ": ");
     }
     text_add(&t, words);
@@ -595,7 +595,7 @@ void table_free(struct table *table)
 
 static bool glob_match(const char *glob, ckpt_str name)
 {
-    ckpt_str g = str_of(glob);
+    ckpt_str g = str_c(glob);
     return ui.ignore_case ? ckpt_glob_match_any_case(g, name) : ckpt_glob_match(g, name);
 }
 

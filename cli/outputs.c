@@ -163,8 +163,8 @@ static int fail_equal(const struct outputs *outputs, int left, int right)
 {
     return report_failure(CKPT_EEXIST, outputs->inputs[right], "write them one by one, each to -o FILE",
                           "its output would be %s, and so would that of %s; nothing written",
-                          escape_name(str_of(outputs->paths[right].ptr)),
-                          escape_name(str_of(outputs->inputs[left])));
+                          escape_name(str_c(outputs->paths[right].ptr)),
+                          escape_name(str_c(outputs->inputs[left])));
 }
 
 static int fail_own_folder(const char *input)
@@ -189,6 +189,7 @@ static int name_by_content(const char *input, bool keeps_folders, struct text *p
     return status;
 }
 
+/* name_output - sets PATH to the output of INPUT in the folder that -o names. */
 static int name_output(const char *input, bool keeps_folders, struct text *path)
 {
     struct text name = {0};
@@ -199,9 +200,9 @@ static int name_output(const char *input, bool keeps_folders, struct text *path)
         return usage_error(ui.cmd->name,
                            "the name of the output for standard input depends on its format: use --to");
     add_base_name(&name, input);
-    bool is_file = output_path_format(name.ptr) && !is_folder(input) && !ends_in(input, index_suffix);
+    bool name_is_enough = output_path_format(name.ptr) && !is_folder(input) && !ends_in(input, index_suffix);
     text_free(&name);
-    if (!is_file && !is_stdin)
+    if (!name_is_enough && !is_stdin)
         return name_by_content(input, keeps_folders, path);
     add_path(path, input, "");
     return EXIT_OK;
@@ -258,7 +259,7 @@ static int check_input(const struct outputs *outputs, int index)
             status = report_failure(CKPT_EUSAGE, outputs->inputs[k],
                                     "write into another folder, then move it",
                                     "its output would replace %s, which is read, too; nothing written",
-                                    escape_name(str_of(outputs->paths[k].ptr)));
+                                    escape_name(str_c(outputs->paths[k].ptr)));
     ckpt_close(f);
     return status;
 }

@@ -38,7 +38,7 @@ static const struct {
 static bool add_ascii_glyph(struct text *text, ckpt_str character, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (str_is_equal(character, str_of(glyph_list[i].character))) {
+        if (str_is_equal(character, str_c(glyph_list[i].character))) {
             text_add(text, glyph_list[i].ascii);
             return true;
         }

@@ -50,7 +50,7 @@ static void add_line(struct text *text, const char *name, uint64_t done, uint64_
             add_time_left(text, (double)(total - done) / speed);
     }
     if (name)
-        text_addf(text, "  %s", escape_name(str_of(name)));
+        text_addf(text, "  %s", escape_name(str_c(name)));
 }
 
 static void draw_line(const char *name, uint64_t done, uint64_t total, bool permanent)

@@ -84,9 +84,9 @@ void records_header(const char *const *titles, size_t count)
         return;
     is_printed = true;
     if (file_names[0])
-        record_field_name(&r, str_of("file"));
+        record_field_name(&r, str_c("file"));
     for (size_t i = 0; i < count; i++)
-        record_field_name(&r, str_of(titles[i]));
+        record_field_name(&r, str_c(titles[i]));
     ui.prefix = "";
     record_put(&r);
     ui.prefix = file_names;

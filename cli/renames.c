@@ -172,7 +172,7 @@ static void print_rename(const struct change *change, const char *prefix, const 
     struct text out = {0};
     const char *dot = change->had_dot ? "." : "";
     if (prefix)
-        text_name(&out, str_of(prefix));
+        text_name(&out, str_c(prefix));
     else
         text_addf(&out, "%s%s", escape_name(change->from.len ? change->from : change->to), dot);
     if (!prefix && change->to.len && change->from.len)

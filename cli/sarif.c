@@ -104,6 +104,7 @@ static void sarif_record(const ckpt_scan_record *record)
 /* sarif_end_file - adds a result if not all of PATH was scanned: a file without results counts as clean. */
 static void sarif_end_file(const char *path, const ckpt_scan_result *result, const ckpt_error *err, int code)
 {
+    /* what was found to be incomplete is a result already */
     if (!err && (code != EXIT_TROUBLE || result->found[CKPT_SCAN_INCOMPLETE]))
         return;
     json *row = json_object();
@@ -115,13 +116,13 @@ static void sarif_end_file(const char *path, const ckpt_scan_result *result, con
     json_row(row, stdout);
 }
 
-/* notify - adds a notification that NBYTES things of the folder PATH were not scanned: ONE, or MANY. */
-static void notify(const char *path, uint64_t nbytes, const char *level, const char *one, const char *many)
+/* notify - adds a notification that COUNT things of the folder PATH were not scanned: ONE, or MANY. */
+static void notify(const char *path, uint64_t count, const char *level, const char *one, const char *many)
 {
     char message[128];
-    if (nbytes == 0)
+    if (count == 0)
         return;
-    snprintf(message, sizeof message, "%llu %s", (unsigned long long)nbytes, nbytes == 1 ? one : many);
+    snprintf(message, sizeof message, "%llu %s", (unsigned long long)count, count == 1 ? one : many);
     notifications = notifications ? notifications : json_add_array(invocation, "toolExecutionNotifications");
     json *item = json_add_object(notifications, NULL);
     json_text(item, "level", level);

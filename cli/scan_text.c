@@ -229,7 +229,7 @@ static void scan_text_end_file(const char *path, const ckpt_scan_result *result,
     if (ui.quiet && code == EXIT_OK)
         return;
     text_addf(&t, "%s%-16s%s  %s%s%s", style_on(styles[code]), scan_verdict_name(scan_verdict(result, code)),
-              style_off(styles[code]), style_on(BOLD), escape_name(str_of(path)), style_off(BOLD));
+              style_off(styles[code]), style_on(BOLD), escape_name(str_c(path)), style_off(BOLD));
     if (result->format)
         text_add(&sums, result->format);
     if (result->members)

@@ -25,21 +25,21 @@ void *mem_new(size_t count, size_t size)
     return p;
 }
 
-void *mem_grow(void *data, size_t nbytes, size_t size)
+void *mem_grow(void *data, size_t count, size_t size)
 {
-    if (size && nbytes > SIZE_MAX / size)
+    if (size && count > SIZE_MAX / size)
         mem_fail();
-    void *q = realloc(data, nbytes && size ? nbytes * size : 1);
+    void *q = realloc(data, count && size ? count * size : 1);
     if (!q)
         mem_fail();
     return q;
 }
 
-void *mem_make_room(void *data, size_t nbytes, size_t size)
+void *mem_make_room(void *data, size_t count, size_t size)
 {
-    bool full = (nbytes & (nbytes - 1)) ==
-                0; /* NBYTES is 0 or a power of two; DATA then has room for exactly NBYTES items */
-    return full ? mem_grow(data, nbytes ? 2 * nbytes : 1, size) : data;
+    bool full = (count & (count - 1)) ==
+                0; /* COUNT is 0 or a power of two; DATA then has room for exactly COUNT items */
+    return full ? mem_grow(data, count ? 2 * count : 1, size) : data;
 }
 
 /* set_malloc_limits - makes glibc return freed memory to the kernel if a block has BLOCK bytes or more, or if
@@ -106,13 +106,13 @@ void text_byte(struct text *text, char character)
     text->ptr[text->len] = '\0';
 }
 
-void text_insert_blanks(struct text *text, size_t at, size_t nbytes)
+void text_insert_blanks(struct text *text, size_t at, size_t count)
 {
-    reserve(text, nbytes);
+    reserve(text, count);
     if (at < text->len)
-        memmove(text->ptr + at + nbytes, text->ptr + at, text->len - at);
-    memset(text->ptr + at, ' ', nbytes);
-    text->len += nbytes;
+        memmove(text->ptr + at + count, text->ptr + at, text->len - at);
+    memset(text->ptr + at, ' ', count);
+    text->len += count;
     text->ptr[text->len] = '\0';
 }
 
@@ -139,7 +139,7 @@ void text_addf(struct text *text, const char *fmt, ...)
     va_end(ap);
 }
 
-ckpt_str str_of(const char *text) { return (ckpt_str){text, strlen(text)}; }
+ckpt_str str_c(const char *text) { return (ckpt_str){text, strlen(text)}; }
 
 bool str_begins(ckpt_str text, ckpt_str start)
 {
@@ -260,14 +260,14 @@ void text_error(struct text *text, const ckpt_error *err)
 
 #define UINT_DIGITS 20
 
-/* put_uint - writes the digits of NBYTES to OUT, at most UINT_DIGITS; returns where they end. */
-static char *put_uint(char *out, uint64_t nbytes)
+/* put_uint - writes the digits of NUMBER to OUT, at most UINT_DIGITS; returns where they end. */
+static char *put_uint(char *out, uint64_t number)
 {
     size_t digits = 1;
-    for (uint64_t left = nbytes; left >= 10; left /= 10)
+    for (uint64_t left = number; left >= 10; left /= 10)
         digits++;
-    for (size_t i = digits; i-- > 0; nbytes /= 10)
-        out[i] = (char)('0' + nbytes % 10);
+    for (size_t i = digits; i-- > 0; number /= 10)
+        out[i] = (char)('0' + number % 10);
     return out + digits;
 }
 

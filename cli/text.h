@@ -11,12 +11,12 @@ struct text {
     size_t len, cap;
 };
 
-_Noreturn void mem_fail(void);                          /* prints "out of memory" and exits with 2 */
-void *mem_new(size_t count, size_t size);               /* zeroed */
-void *mem_grow(void *data, size_t nbytes, size_t size); /* realloc to n * size */
-/* mem_make_room - returns the array DATA of NBYTES items with room for one more. Must be called before each
+_Noreturn void mem_fail(void);                         /* prints "out of memory" and exits with 2 */
+void *mem_new(size_t count, size_t size);              /* zeroed */
+void *mem_grow(void *data, size_t count, size_t size); /* realloc to COUNT * SIZE bytes */
+/* mem_make_room - returns the array DATA of COUNT items with room for one more. Must be called before each
  * item. */
-void *mem_make_room(void *data, size_t nbytes, size_t size);
+void *mem_make_room(void *data, size_t count, size_t size);
 /* mem_keep_freed - makes malloc keep freed memory, because a page from the kernel costs as much as a row of a
  * listing. mem_return_freed makes it return freed memory to the kernel as soon as possible. */
 void mem_keep_freed(void);
@@ -27,7 +27,7 @@ void text_cut(struct text *text, size_t len); /* keeps the first LEN bytes */
 /* The functions below add to TEXT. */
 void text_bytes(struct text *text, const char *string, size_t nbytes);
 void text_byte(struct text *text, char character);
-void text_insert_blanks(struct text *text, size_t at, size_t nbytes); /* inserts N blanks at offset AT */
+void text_insert_blanks(struct text *text, size_t at, size_t count); /* inserts COUNT blanks at offset AT */
 void text_add(struct text *text, const char *string);
 void text_addf(struct text *text, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void text_addv(struct text *text, const char *fmt, va_list ap) CKPT_PRINTF(2, 0);
@@ -83,6 +83,6 @@ void text_hex(struct text *text, const uint8_t *bytes, size_t nbytes);
 size_t text_columns(const char *text, size_t nbytes);
 /* text_len_fitting - returns how many bytes of TEXT fit into WIDTH columns; at least one character. */
 size_t text_len_fitting(const char *text, size_t nbytes, size_t width);
-ckpt_str str_of(const char *text);
+ckpt_str str_c(const char *text);
 bool str_is_equal(ckpt_str left, ckpt_str right);
 bool str_begins(ckpt_str text, ckpt_str start);

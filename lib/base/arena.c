@@ -30,7 +30,7 @@ enum use {
 struct arena_chunk {
     struct arena_chunk *next;
     size_t size, used;
-    size_t mapped; /* bytes of the mapping, which are 0 at first; 0: the chunk is from malloc */
+    size_t mapped; /* size of the mapping, whose pages the kernel zeroes; 0: the chunk is from malloc */
     alignas(max_align_t) unsigned char data[];
 };
 

@@ -105,15 +105,16 @@ CLMUL static inline __m128i load_128(const unsigned char *bytes)
     return _mm_loadu_si128((const __m128i *)(const void *)bytes);
 }
 
-/* fold128 - returns LANES shifted by as many bits as INDEX encodes, XORed with NEXT. */
-CLMUL static inline __m128i fold128(__m128i lanes, __m128i index, __m128i next)
+/* fold128 - returns LANES shifted by as many bits as BY encodes, XORed with NEXT. */
+CLMUL static inline __m128i fold128(__m128i lanes, __m128i by, __m128i next)
 {
-    __m128i low = _mm_clmulepi64_si128(lanes, index, 0x00), high = _mm_clmulepi64_si128(lanes, index, 0x11);
+    __m128i low = _mm_clmulepi64_si128(lanes, by, 0x00), high = _mm_clmulepi64_si128(lanes, by, 0x11);
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
 /* update_by_clmul - returns the register after NBYTES >= 64 bytes: four lanes of 128 bits, each folded by 512
- * bits at a time, then folded into one, whose 16 bytes have the CRC of all bytes so far. */
+ * bits at a time, then folded into one: from register 0, its 16 bytes lead to the same register as all bytes
+ * so far. */
 CLMUL static uint32_t update_by_clmul(uint32_t reg, const unsigned char *bytes, size_t nbytes)
 {
     /* x^(512-32) and x^(512+32), x^(128-32) and x^(128+32), modulo the polynomial, reflected */
@@ -151,10 +152,9 @@ WIDE256 static inline __m256i load_256(const unsigned char *bytes)
     return _mm256_loadu_si256((const __m256i *)(const void *)bytes);
 }
 
-WIDE256 static inline __m256i fold_256(__m256i lanes, __m256i index, __m256i next)
+WIDE256 static inline __m256i fold_256(__m256i lanes, __m256i by, __m256i next)
 {
-    __m256i low = _mm256_clmulepi64_epi128(lanes, index, 0x00),
-            high = _mm256_clmulepi64_epi128(lanes, index, 0x11);
+    __m256i low = _mm256_clmulepi64_epi128(lanes, by, 0x00), high = _mm256_clmulepi64_epi128(lanes, by, 0x11);
     return _mm256_xor_si256(_mm256_xor_si256(low, high), next);
 }
 
@@ -179,10 +179,9 @@ WIDE256 static uint32_t update_256(uint32_t reg, const unsigned char *bytes, siz
 WIDE512 static inline __m512i load_512(const unsigned char *bytes) { return _mm512_loadu_si512(bytes); }
 
 /* fold_512 - as fold128. 0x96 is the truth table of the XOR of three bits. */
-WIDE512 static inline __m512i fold_512(__m512i lanes, __m512i index, __m512i next)
+WIDE512 static inline __m512i fold_512(__m512i lanes, __m512i by, __m512i next)
 {
-    __m512i low = _mm512_clmulepi64_epi128(lanes, index, 0x00),
-            high = _mm512_clmulepi64_epi128(lanes, index, 0x11);
+    __m512i low = _mm512_clmulepi64_epi128(lanes, by, 0x00), high = _mm512_clmulepi64_epi128(lanes, by, 0x11);
     return _mm512_ternarylogic_epi64(low, high, next, 0x96);
 }
 

@@ -23,7 +23,7 @@ void notices_add_v(struct notices *list, const char *fmt, va_list ap)
     if (list->n >= MAX_NOTICES)
         return;
     (void)vsnprintf(raw, sizeof raw, fmt, ap);
-    text_fit(str_c(raw), safe, sizeof safe);
+    text_fit(str_c(raw), safe, sizeof safe); /* escapes control characters */
     add_unique(list, safe);
 }
 

@@ -26,29 +26,29 @@ void *machine_alloc_slow(struct machine *machine, struct slab *slab, size_t coun
     return bytes;
 }
 
-void *machine_reserve(struct machine *machine, void *old, uint32_t nbytes, uint32_t *cap, size_t add,
+void *machine_reserve(struct machine *machine, void *old, uint32_t count, uint32_t *cap, size_t add,
                       size_t size)
 {
     size_t needed, grown, room = *cap;
-    if (add <= *cap - nbytes)
+    if (add <= *cap - count)
         return old;
-    if (add > UINT32_MAX - nbytes) {
+    if (add > UINT32_MAX - count) {
         unpickler_fail(&machine->u, CKPT_ELIMIT, "makes a container {of more} than {=%" PRIu32 " items}",
                        UINT32_MAX);
         return NULL;
     }
-    needed = nbytes + add;
+    needed = count + add;
     grown = *cap > needed / 2 ? 2 * (size_t)*cap : needed;
     if (grown > FIRST_SLAB / size) { /* a large array: grow in place if possible */
-        void *at = arena_grow(machine->u.a, old, nbytes, &room, needed, size);
+        void *at = arena_grow(machine->u.a, old, count, &room, needed, size);
         *cap = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
         if (!at)
             unpickler_fail_memory(&machine->u);
         return at;
     }
     void *at = machine_alloc(machine, grown * size);
-    if (at && nbytes)
-        memcpy(at, old, nbytes * size);
+    if (at && count)
+        memcpy(at, old, count * size);
     *cap = at ? (uint32_t)grown : *cap;
     return at;
 }

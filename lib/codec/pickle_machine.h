@@ -55,9 +55,9 @@ struct machine {
  * from the arena if COUNT is large. */
 void *machine_alloc_slow(struct machine *machine, struct slab *slab, size_t count);
 bool machine_copy_text(struct machine *machine, ckpt_str text, ckpt_str *out);
-/* machine_reserve - makes room for ADD elements after the NBYTES that the array OLD has. Returns OLD or a
+/* machine_reserve - makes room for ADD elements after the COUNT that the array OLD has. Returns OLD or a
  * larger copy of it, in the arena; NULL: failed. */
-void *machine_reserve(struct machine *machine, void *old, uint32_t nbytes, uint32_t *cap, size_t add,
+void *machine_reserve(struct machine *machine, void *old, uint32_t count, uint32_t *cap, size_t add,
                       size_t size);
 ckpt_value *machine_get_int(struct machine *machine, int64_t index);
 ckpt_value *machine_get_global(struct machine *machine, ckpt_str module, ckpt_str name);

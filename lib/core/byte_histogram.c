@@ -43,10 +43,10 @@ static void count_float6(uint64_t *count, const unsigned char *bytes, size_t nby
 }
 
 void byte_histogram_add(struct byte_histogram *histogram, ckpt_dtype dt, const unsigned char *bytes,
-                        size_t nbytes)
+                        size_t count)
 {
     const struct dtype_info *d = dtype_info(dt);
-    for (size_t left = nbytes / d->block_elems * d->block_bytes; left;) {
+    for (size_t left = count / d->block_elems * d->block_bytes; left;) {
         size_t chunk_size = left < COUNTED_AT_ONCE ? left : COUNTED_AT_ONCE;
         if (is_f6(dt))
             count_float6(histogram->count, bytes, chunk_size);

@@ -10,9 +10,9 @@ struct byte_histogram {
 
 /* byte_histogram_supports - returns true if DT is a numeric type of at most eight bits. */
 bool byte_histogram_supports(ckpt_dtype dt);
-/* byte_histogram_add - counts the NBYTES elements at BYTES, which are complete blocks of DT (dtype.def). */
+/* byte_histogram_add - counts the COUNT elements at BYTES, which are complete blocks of DT (dtype.def). */
 void byte_histogram_add(struct byte_histogram *histogram, ckpt_dtype dt, const unsigned char *bytes,
-                        size_t nbytes);
+                        size_t count);
 void byte_histogram_merge(struct byte_histogram *histogram, const struct byte_histogram *added);
 struct moments byte_histogram_moments(const struct byte_histogram *histogram, ckpt_dtype dt);
 /* byte_histogram_fill_bins - counts each finite number in BINS[BIN_OF(USER, number)]. */

@@ -114,16 +114,16 @@ static uint64_t double_from_float(uint32_t number)
 
 /* ---------------------------------------------------------------- kernels */
 
-static void f32_to_f16(const unsigned char *in, size_t nbytes, unsigned char *out)
+static void f32_to_f16(const unsigned char *in, size_t count, unsigned char *out)
 {
-    for (size_t i = 0; i < nbytes; i++)
+    for (size_t i = 0; i < count; i++)
         store_u16le(out + 2 * i, (uint16_t)half_from_float(load_u32le(in + 4 * i)));
 }
 
-static uint32_t f32_to_bf16(const unsigned char *in, size_t nbytes, unsigned char *out)
+static uint32_t f32_to_bf16(const unsigned char *in, size_t count, unsigned char *out)
 {
     uint32_t largest_bits = 0;
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < count; i++) {
         uint32_t f = load_u32le(in + 4 * i);
         largest_bits = (f & ABS32) > largest_bits ? f & ABS32 : largest_bits;
         store_u16le(out + 2 * i, (uint16_t)bfloat16_from_float(f));
@@ -131,34 +131,34 @@ static uint32_t f32_to_bf16(const unsigned char *in, size_t nbytes, unsigned cha
     return largest_bits;
 }
 
-static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_t nbytes, unsigned char *out)
+static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_t count, unsigned char *out)
 {
-    for (size_t i = 0; i < nbytes; i++)
+    for (size_t i = 0; i < count; i++)
         out[i] = (unsigned char)f8_from_float(to, load_u32le(in + 4 * i));
 }
 
-static void f16_to_f32(const unsigned char *in, size_t nbytes, unsigned char *out)
+static void f16_to_f32(const unsigned char *in, size_t count, unsigned char *out)
 {
-    for (size_t i = 0; i < nbytes; i++)
+    for (size_t i = 0; i < count; i++)
         store_u32le(out + 4 * i, f32_bits_of_half(load_u16le(in + 2 * i)));
 }
 
-static void bf16_to_f32(const unsigned char *in, size_t nbytes, unsigned char *out)
+static void bf16_to_f32(const unsigned char *in, size_t count, unsigned char *out)
 {
-    for (size_t i = 0; i < nbytes; i++)
+    for (size_t i = 0; i < count; i++)
         store_u32le(out + 4 * i, (uint32_t)load_u16le(in + 2 * i) << 16);
 }
 
-static void f64_to_f32(const unsigned char *in, size_t nbytes, unsigned char *out)
+static void f64_to_f32(const unsigned char *in, size_t count, unsigned char *out)
 {
-    for (size_t i = 0; i < nbytes; i++)
+    for (size_t i = 0; i < count; i++)
         store_u32le(out + 4 * i, float_from_double(load_u64le(in + 8 * i)));
 }
 
-static uint64_t count_in_range(const unsigned char *in, size_t nbytes, uint32_t low, uint32_t high)
+static uint64_t count_in_range(const unsigned char *in, size_t count, uint32_t low, uint32_t high)
 {
     uint64_t found = 0;
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < count; i++) {
         uint32_t a = load_u32le(in + 4 * i) & ABS32;
         found += a >= low && a < high;
     }
@@ -168,12 +168,12 @@ static uint64_t count_in_range(const unsigned char *in, size_t nbytes, uint32_t 
 const struct convert_kernels convert_scalar = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
                                                bf16_to_f32, f64_to_f32,  count_in_range};
 
-/* f32_to_q8_0 - converts NBYTES floats, whole blocks. If a scale is NaN or infinite, or its inverse is, the
+/* f32_to_q8_0 - converts COUNT floats, whole blocks. If a scale is NaN or infinite, or its inverse is, the
  * numbers of the block become 0. Returns how many floats are in finite blocks whose float16 scale is Inf. */
-static uint64_t f32_to_q8_0(const unsigned char *in, size_t nbytes, unsigned char *out)
+static uint64_t f32_to_q8_0(const unsigned char *in, size_t count, unsigned char *out)
 {
     uint64_t overflowed = 0;
-    for (; nbytes; nbytes -= Q8_0_ELEMS, in += 4 * Q8_0_ELEMS, out += Q8_0_BYTES) {
+    for (; count; count -= Q8_0_ELEMS, in += 4 * Q8_0_ELEMS, out += Q8_0_BYTES) {
         uint32_t largest_bits = 0; /* without sign, bits have the order of floats, NaN the last */
         for (size_t i = 0; i < Q8_0_ELEMS; i++) {
             uint32_t a = load_u32le(in + 4 * i) & ABS32;
@@ -298,20 +298,20 @@ static uint64_t load_integer(const struct conversion *job, const unsigned char *
     }
 }
 
-static void integers_to_f32(const struct conversion *job, const unsigned char *in, size_t nbytes,
+static void integers_to_f32(const struct conversion *job, const unsigned char *in, size_t count,
                             unsigned char *out)
 {
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < count; i++) {
         bool is_signed;
         uint64_t v = load_integer(job, in + i * job->in_width, &is_signed);
         store_u32le(out + 4 * i, as_bits(is_signed ? (float)(int64_t)v : (float)v));
     }
 }
 
-static void integers_to_f64(const struct conversion *job, const unsigned char *in, size_t nbytes,
+static void integers_to_f64(const struct conversion *job, const unsigned char *in, size_t count,
                             unsigned char *out)
 {
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < count; i++) {
         bool is_signed;
         uint64_t v = load_integer(job, in + i * job->in_width, &is_signed), bits;
         double d = is_signed ? (double)(int64_t)v : (double)v;
@@ -320,83 +320,83 @@ static void integers_to_f64(const struct conversion *job, const unsigned char *i
     }
 }
 
-static void widen_to_f32(const struct conversion *job, const unsigned char *in, size_t nbytes,
+static void widen_to_f32(const struct conversion *job, const unsigned char *in, size_t count,
                          unsigned char *out)
 {
     if (job->from == CKPT_DT_F64)
-        job->kernels->f64_to_f32(in, nbytes, out);
+        job->kernels->f64_to_f32(in, count, out);
     else if (job->from == CKPT_DT_F16)
-        job->kernels->f16_to_f32(in, nbytes, out);
+        job->kernels->f16_to_f32(in, count, out);
     else if (job->from == CKPT_DT_BF16)
-        job->kernels->bf16_to_f32(in, nbytes, out);
+        job->kernels->bf16_to_f32(in, count, out);
     else if (job->in_elems > 1)
-        dequantize(job->from, in, nbytes / job->in_elems, out);
+        dequantize(job->from, in, count / job->in_elems, out);
     else if (job->in_width > 1)
-        integers_to_f32(job, in, nbytes, out);
+        integers_to_f32(job, in, count, out);
     else
-        for (size_t i = 0; i < nbytes; i++)
+        for (size_t i = 0; i < count; i++)
             store_u32le(out + 4 * i, job->f32_of_byte[in[i]]);
 }
 
-/* narrow_from_f32 - converts NBYTES floats to conversion->to and counts overflows in TALLY. */
-static void narrow_from_f32(const struct conversion *job, const unsigned char *in, size_t nbytes,
+/* narrow_from_f32 - converts COUNT floats to conversion->to and counts overflows in TALLY. */
+static void narrow_from_f32(const struct conversion *job, const unsigned char *in, size_t count,
                             unsigned char *out, struct convert_tally *tally)
 {
     uint32_t largest_bits = UINT32_MAX;
     if (job->to == CKPT_DT_F16)
-        job->kernels->f32_to_f16(in, nbytes, out);
+        job->kernels->f32_to_f16(in, count, out);
     else if (job->to == CKPT_DT_BF16)
-        largest_bits = job->kernels->f32_to_bf16(in, nbytes, out);
+        largest_bits = job->kernels->f32_to_bf16(in, count, out);
     else if (job->to == CKPT_DT_Q8_0)
-        tally->overflowed += f32_to_q8_0(in, nbytes, out);
+        tally->overflowed += f32_to_q8_0(in, count, out);
     else if (job->to == CKPT_DT_F64)
-        for (size_t i = 0; i < nbytes; i++)
+        for (size_t i = 0; i < count; i++)
             store_u64le(out + 8 * i, double_from_float(load_u32le(in + 4 * i)));
     else
-        job->kernels->f32_to_f8(&job->f8_format, in, nbytes, out);
+        job->kernels->f32_to_f8(&job->f8_format, in, count, out);
     if (job->to != CKPT_DT_Q8_0 && job->overflow_start < job->overflow_end &&
         job->overflow_start <= largest_bits)
-        tally->overflowed += job->kernels->count_in_range(in, nbytes, job->overflow_start, job->overflow_end);
+        tally->overflowed += job->kernels->count_in_range(in, count, job->overflow_start, job->overflow_end);
 }
 
 /* count_overflowed_doubles - returns the number of finite doubles at IN that became Inf in FLOATS; 0 if
  * every Inf overflows TO, because then narrow_from_f32 counts them. */
-static uint64_t count_overflowed_doubles(const struct conversion *job, const unsigned char *in, size_t nbytes,
+static uint64_t count_overflowed_doubles(const struct conversion *job, const unsigned char *in, size_t count,
                                          const unsigned char *floats)
 {
     uint64_t overflowed = 0;
     if (job->from != CKPT_DT_F64 || job->overflow_end > INF32 ||
-        !job->kernels->count_in_range(floats, nbytes, INF32, INF32 + 1))
+        !job->kernels->count_in_range(floats, count, INF32, INF32 + 1))
         return 0;
-    for (size_t i = 0; i < nbytes; i++)
+    for (size_t i = 0; i < count; i++)
         overflowed += (load_u32le(floats + 4 * i) & ABS32) == INF32 &&
                       (load_u64le(in + 8 * i) & ~(1ull << 63)) != 0x7ff0000000000000ull;
     return overflowed;
 }
 
-static void convert_block(const struct conversion *job, const unsigned char *in, size_t nbytes,
+static void convert_block(const struct conversion *job, const unsigned char *in, size_t count,
                           unsigned char *out, struct convert_tally *tally)
 {
     unsigned char buffer[BLOCK_FLOATS * 4];
     const unsigned char *floats = in;
     if (job->from != CKPT_DT_F32) {
         unsigned char *widened = job->to == CKPT_DT_F32 ? out : buffer;
-        widen_to_f32(job, in, nbytes, widened);
+        widen_to_f32(job, in, count, widened);
         floats = widened;
     }
-    tally->overflowed += count_overflowed_doubles(job, in, nbytes, floats);
+    tally->overflowed += count_overflowed_doubles(job, in, count, floats);
     if (job->to != CKPT_DT_F32) {
-        narrow_from_f32(job, floats, nbytes, out, tally);
+        narrow_from_f32(job, floats, count, out, tally);
         return;
     }
     if (job->overflow_start < job->overflow_end)
-        tally->overflowed += job->kernels->count_in_range(floats, nbytes, job->overflow_start,
+        tally->overflowed += job->kernels->count_in_range(floats, count, job->overflow_start,
                                                           job->overflow_end);
     if (job->from == CKPT_DT_F32)
-        memcpy(out, in, nbytes * 4);
+        memcpy(out, in, count * 4);
 }
 
-void convert_run(const struct conversion *job, const void *in, size_t nbytes, void *out,
+void convert_run(const struct conversion *job, const void *in, size_t count, void *out,
                  struct convert_tally *tally)
 {
     const unsigned char *src = in;
@@ -404,15 +404,15 @@ void convert_run(const struct conversion *job, const void *in, size_t nbytes, vo
     bool is_int = job->in_width > 1 && job->in_elems == 1 && dtype_info(job->from)->klass != 'f';
     bool int_to_f64 = job->to == CKPT_DT_F64 && is_int;
     if (int_to_f64 || job->from == job->to) {
-        int_to_f64 ? integers_to_f64(job, src, nbytes, dst) : (void)memcpy(dst, src, nbytes * job->in_width);
+        int_to_f64 ? integers_to_f64(job, src, count, dst) : (void)memcpy(dst, src, count * job->in_width);
         return;
     }
-    while (nbytes) {
-        size_t count = nbytes < BLOCK_FLOATS ? nbytes : BLOCK_FLOATS;
-        convert_block(job, src, count, dst, tally);
-        src += count / job->in_elems * job->in_width;
-        dst += count / job->unit.elems * job->unit.out_bytes;
-        nbytes -= count;
+    while (count) {
+        size_t chunk = count < BLOCK_FLOATS ? count : BLOCK_FLOATS;
+        convert_block(job, src, chunk, dst, tally);
+        src += chunk / job->in_elems * job->in_width;
+        dst += chunk / job->unit.elems * job->unit.out_bytes;
+        count -= chunk;
     }
 }
 

@@ -53,8 +53,8 @@ struct convert_tally {
 bool conversion_init(struct conversion *job, ckpt_dtype from, ckpt_dtype to);
 /* conversion_init_float_or_q8_0 - does what conversion_init does, but TO may also be q8_0. */
 bool conversion_init_float_or_q8_0(struct conversion *job, ckpt_dtype from, ckpt_dtype to);
-/* convert_run - converts NBYTES elements, which are whole units, and counts overflows in TALLY. */
-void convert_run(const struct conversion *job, const void *in, size_t nbytes, void *out,
+/* convert_run - converts COUNT elements, which are whole units, and counts overflows in TALLY. */
+void convert_run(const struct conversion *job, const void *in, size_t count, void *out,
                  struct convert_tally *tally);
 /* float_of_bits - returns the float32 with these bits. */
 static inline float float_of_bits(uint32_t bits)

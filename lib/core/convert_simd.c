@@ -23,16 +23,16 @@ AVX INLINE __m256i select_lanes(__m256i mask, __m256i yes, __m256i no)
     return _mm256_blendv_epi8(no, yes, mask);
 }
 
-AVX static void f32_to_f16(const unsigned char *in, size_t nbytes, unsigned char *out)
+AVX static void f32_to_f16(const unsigned char *in, size_t count, unsigned char *out)
 {
     size_t i = 0;
-    for (; i + 16 <= nbytes; i += 16) {
+    for (; i + 16 <= count; i += 16) {
         __m128i a = _mm256_cvtps_ph(_mm256_castsi256_ps(load_256(in + 4 * i)), _MM_FROUND_TO_NEAREST_INT);
         __m128i b = _mm256_cvtps_ph(_mm256_castsi256_ps(load_256(in + 4 * i + 32)),
                                     _MM_FROUND_TO_NEAREST_INT);
         store_256(out + 2 * i, _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1));
     }
-    convert_scalar.f32_to_f16(in + 4 * i, nbytes - i, out + 2 * i);
+    convert_scalar.f32_to_f16(in + 4 * i, count - i, out + 2 * i);
 }
 
 /* bfloat16_lanes - rounds eight floats that are not NaN to bfloat16. */
@@ -52,13 +52,13 @@ AVX INLINE __m256i bfloat16_or_nan(__m256i lanes)
     return select_lanes(nan, quiet, bfloat16_lanes(lanes));
 }
 
-AVX static uint32_t f32_to_bf16(const unsigned char *in, size_t nbytes, unsigned char *out)
+AVX static uint32_t f32_to_bf16(const unsigned char *in, size_t count, unsigned char *out)
 {
     const __m256i abs = _mm256_set1_epi32(ABS32), inf = _mm256_set1_epi32(INF32);
     __m256i top = _mm256_setzero_si256();
     uint32_t lanes[8];
     size_t i = 0;
-    for (; i + 16 <= nbytes; i += 16) {
+    for (; i + 16 <= count; i += 16) {
         __m256i x = load_256(in + 4 * i), y = load_256(in + 4 * i + 32);
         __m256i larger = _mm256_max_epi32(_mm256_and_si256(x, abs), _mm256_and_si256(y, abs));
         __m256i r = _mm256_packus_epi32(bfloat16_lanes(x), bfloat16_lanes(y));
@@ -68,7 +68,7 @@ AVX static uint32_t f32_to_bf16(const unsigned char *in, size_t nbytes, unsigned
         store_256(out + 2 * i, _mm256_permute4x64_epi64(r, 0xd8));
     }
     store_256((unsigned char *)lanes, top);
-    uint32_t largest = convert_scalar.f32_to_bf16(in + 4 * i, nbytes - i, out + 2 * i);
+    uint32_t largest = convert_scalar.f32_to_bf16(in + 4 * i, count - i, out + 2 * i);
     for (unsigned k = 0; k < 8; k++)
         largest = lanes[k] > largest ? lanes[k] : largest;
     return largest;
@@ -98,64 +98,64 @@ AVX INLINE __m256i f8_lanes(const struct f8_format *to, __m256i lanes)
     return select_lanes(_mm256_cmpgt_epi32(a, _mm256_set1_epi32(INF32)), nan, r);
 }
 
-AVX static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_t nbytes,
+AVX static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_t count,
                           unsigned char *out)
 {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); /* undoes the order of two packus */
     size_t i = 0;
-    for (; i + 32 <= nbytes; i += 32) {
+    for (; i + 32 <= count; i += 32) {
         const unsigned char *p = in + 4 * i;
         __m256i a = _mm256_packus_epi32(f8_lanes(to, load_256(p)), f8_lanes(to, load_256(p + 32)));
         __m256i b = _mm256_packus_epi32(f8_lanes(to, load_256(p + 64)), f8_lanes(to, load_256(p + 96)));
         store_256(out + i, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), order));
     }
-    convert_scalar.f32_to_f8(to, in + 4 * i, nbytes - i, out + i);
+    convert_scalar.f32_to_f8(to, in + 4 * i, count - i, out + i);
 }
 
-AVX static void f16_to_f32(const unsigned char *in, size_t nbytes, unsigned char *out)
+AVX static void f16_to_f32(const unsigned char *in, size_t count, unsigned char *out)
 {
     size_t i = 0;
-    for (; i + 8 <= nbytes; i += 8) {
+    for (; i + 8 <= count; i += 8) {
         __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(in + 2 * i));
         store_256(out + 4 * i, _mm256_castps_si256(_mm256_cvtph_ps(h)));
     }
-    convert_scalar.f16_to_f32(in + 2 * i, nbytes - i, out + 4 * i);
+    convert_scalar.f16_to_f32(in + 2 * i, count - i, out + 4 * i);
 }
 
-AVX static void bf16_to_f32(const unsigned char *in, size_t nbytes, unsigned char *out)
+AVX static void bf16_to_f32(const unsigned char *in, size_t count, unsigned char *out)
 {
     size_t i = 0;
-    for (; i + 8 <= nbytes; i += 8) {
+    for (; i + 8 <= count; i += 8) {
         __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(in + 2 * i));
         store_256(out + 4 * i, _mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
     }
-    convert_scalar.bf16_to_f32(in + 2 * i, nbytes - i, out + 4 * i);
+    convert_scalar.bf16_to_f32(in + 2 * i, count - i, out + 4 * i);
 }
 
-AVX static void f64_to_f32(const unsigned char *in, size_t nbytes, unsigned char *out)
+AVX static void f64_to_f32(const unsigned char *in, size_t count, unsigned char *out)
 {
     size_t i = 0;
-    for (; i + 4 <= nbytes; i += 4) {
+    for (; i + 4 <= count; i += 4) {
         __m128 f = _mm256_cvtpd_ps(_mm256_castsi256_pd(load_256(in + 8 * i)));
         _mm_storeu_si128((__m128i *)(void *)(out + 4 * i), _mm_castps_si128(f));
     }
-    convert_scalar.f64_to_f32(in + 8 * i, nbytes - i, out + 4 * i);
+    convert_scalar.f64_to_f32(in + 8 * i, count - i, out + 4 * i);
 }
 
-/* Signed comparisons are right: HIGH is at most INF32 + 1. Lanes cannot overflow: NBYTES is at most 2^32. */
-AVX static uint64_t count_in_range(const unsigned char *in, size_t nbytes, uint32_t low, uint32_t high)
+/* Signed comparisons are right: HIGH is at most INF32 + 1. Lanes cannot overflow: COUNT is at most 2^32. */
+AVX static uint64_t count_in_range(const unsigned char *in, size_t count, uint32_t low, uint32_t high)
 {
     const __m256i below = _mm256_set1_epi32((int)low - 1), end = _mm256_set1_epi32((int)high);
     __m256i sum = _mm256_setzero_si256();
     size_t i = 0;
     uint32_t lanes[8];
-    for (; i + 8 <= nbytes; i += 8) {
+    for (; i + 8 <= count; i += 8) {
         __m256i a = _mm256_and_si256(load_256(in + 4 * i), _mm256_set1_epi32(ABS32));
         __m256i hit = _mm256_and_si256(_mm256_cmpgt_epi32(a, below), _mm256_cmpgt_epi32(end, a));
         sum = _mm256_sub_epi32(sum, hit);
     }
     store_256((unsigned char *)lanes, sum);
-    uint64_t found = convert_scalar.count_in_range(in + 4 * i, nbytes - i, low, high);
+    uint64_t found = convert_scalar.count_in_range(in + 4 * i, count - i, low, high);
     for (unsigned k = 0; k < 8; k++)
         found += lanes[k];
     return found;

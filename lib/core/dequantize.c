@@ -214,12 +214,12 @@ INLINE void tq2_0(const unsigned char *bytes, float *out)
 
 /* ------------------------------------------------------------------------- grids */
 
-/* put_signed_numbers - writes NUMBER times the NBYTES numbers of VALUES that ENTRY selects by digits of BITS
+/* put_signed_numbers - writes NUMBER times the COUNT numbers of VALUES that ENTRY selects by digits of BITS
  * bits: number I is negative if bit I of SIGNS is set. */
 INLINE void put_signed_numbers(float number, unsigned entry, unsigned bits, const unsigned char *values,
-                               int nbytes, unsigned signs, float *out)
+                               int count, unsigned signs, float *out)
 {
-    for (int i = 0; i < nbytes; i++) {
+    for (int i = 0; i < count; i++) {
         unsigned digit = entry >> (bits * (unsigned)i) & ((1u << bits) - 1);
         out[i] = number * (float)values[digit] * (signs >> i & 1 ? -1.0f : 1.0f);
     }
@@ -366,11 +366,11 @@ INLINE bool dequantize_block(ckpt_dtype dt, const unsigned char *bytes, float *o
     }
 }
 
-INLINE void dequantize_blocks(ckpt_dtype dt, const unsigned char *in, size_t nbytes, unsigned char *out)
+INLINE void dequantize_blocks(ckpt_dtype dt, const unsigned char *in, size_t count, unsigned char *out)
 {
     const struct dtype_info *d = dtype_info(dt);
     float y[DEQUANTIZE_BLOCK];
-    for (; nbytes; nbytes--, in += d->block_bytes) {
+    for (; count; count--, in += d->block_bytes) {
         if (!dequantize_block(dt, in, y))
             return;
         for (size_t i = 0; i < d->block_elems; i++, out += 4) {
@@ -381,25 +381,25 @@ INLINE void dequantize_blocks(ckpt_dtype dt, const unsigned char *in, size_t nby
     }
 }
 
-void dequantize_scalar(ckpt_dtype dt, const unsigned char *in, size_t nbytes, unsigned char *out)
+void dequantize_scalar(ckpt_dtype dt, const unsigned char *in, size_t count, unsigned char *out)
 {
-    dequantize_blocks(dt, in, nbytes, out);
+    dequantize_blocks(dt, in, count, out);
 }
 
 #if defined(__x86_64__)
-AVX static void dequantize_avx(ckpt_dtype dt, const unsigned char *in, size_t nbytes, unsigned char *out)
+AVX static void dequantize_avx(ckpt_dtype dt, const unsigned char *in, size_t count, unsigned char *out)
 {
-    dequantize_blocks(dt, in, nbytes, out);
+    dequantize_blocks(dt, in, count, out);
 }
 
-void dequantize(ckpt_dtype dt, const unsigned char *in, size_t nbytes, unsigned char *out)
+void dequantize(ckpt_dtype dt, const unsigned char *in, size_t count, unsigned char *out)
 {
-    (simd_has_avx() ? dequantize_avx : dequantize_scalar)(dt, in, nbytes, out);
+    (simd_has_avx() ? dequantize_avx : dequantize_scalar)(dt, in, count, out);
 }
 #else
-void dequantize(ckpt_dtype dt, const unsigned char *in, size_t nbytes, unsigned char *out)
+void dequantize(ckpt_dtype dt, const unsigned char *in, size_t count, unsigned char *out)
 {
-    dequantize_scalar(dt, in, nbytes, out);
+    dequantize_scalar(dt, in, count, out);
 }
 #endif
 

@@ -8,10 +8,10 @@
 /* dequantize_supports - returns true if blocks of DT can be converted: all but q8_1, q8_K, q1_0 and q2_0,
  * which no file stores. */
 bool dequantize_supports(ckpt_dtype dt);
-/* dequantize - converts NBYTES blocks of DT at IN to little-endian float32 at OUT; both at any address. */
-void dequantize(ckpt_dtype dt, const unsigned char *in, size_t nbytes, unsigned char *out);
+/* dequantize - converts COUNT blocks of DT at IN to little-endian float32 at OUT; both at any address. */
+void dequantize(ckpt_dtype dt, const unsigned char *in, size_t count, unsigned char *out);
 /* dequantize_scalar - does the same, to the bit, without vector instructions; for tests. */
-void dequantize_scalar(ckpt_dtype dt, const unsigned char *in, size_t nbytes, unsigned char *out);
+void dequantize_scalar(ckpt_dtype dt, const unsigned char *in, size_t count, unsigned char *out);
 
 /* The points that ggml's IQ types choose from. The elements of a point are digits, the first in the lowest
  * bits: eight digits of two bits for IQ1 and IQ2, four digits of three bits for IQ3. */

@@ -152,14 +152,14 @@ double norms_cosine(const struct norms *norms)
     return c > 1 ? 1 : c < -1 ? -1 : c;
 }
 
-void distance_scalar(ckpt_dtype dt, const unsigned char *left, const unsigned char *right, size_t nbytes,
+void distance_scalar(ckpt_dtype dt, const unsigned char *left, const unsigned char *right, size_t count,
                      const struct tolerance *tolerance, struct distance *out)
 {
     double x[64], y[64];
     (void)dt;
     *out = (struct distance){0};
-    for (size_t i = 0; i < nbytes; i += 64, left += sizeof x, right += sizeof y) {
-        size_t k = nbytes - i < 64 ? nbytes - i : 64;
+    for (size_t i = 0; i < count; i += 64, left += sizeof x, right += sizeof y) {
+        size_t k = count - i < 64 ? count - i : 64;
         memcpy(x, left, k * sizeof *x);
         memcpy(y, right, k * sizeof *y);
         distance_add(out, x, y, k, tolerance);

@@ -5,14 +5,14 @@
 
 #if defined(__x86_64__)
 
-/* add_tail - adds the last NBYTES pairs, fewer than 8, by scalar code. */
-static void add_tail(ckpt_dtype dt, const unsigned char *left, const unsigned char *right, size_t nbytes,
+/* add_tail - adds the last COUNT pairs, fewer than 8, by scalar code. */
+static void add_tail(ckpt_dtype dt, const unsigned char *left, const unsigned char *right, size_t count,
                      const struct tolerance *tolerance, struct distance *out)
 {
     double x[8], y[8];
-    number_decode(dt, left, nbytes, x);
-    number_decode(dt, right, nbytes, y);
-    distance_add(out, x, y, nbytes, tolerance);
+    number_decode(dt, left, count, x);
+    number_decode(dt, right, count, y);
+    distance_add(out, x, y, count, tolerance);
 }
 
 struct avx_totals {
@@ -65,37 +65,37 @@ AVX INLINE void avx_end(const struct avx_totals *totals, struct distance *out)
     out->differing = n[0] + n[1] + n[2] + n[3];
 }
 
-AVX INLINE void add_doubles(const unsigned char *left, const unsigned char *right, size_t nbytes,
+AVX INLINE void add_doubles(const unsigned char *left, const unsigned char *right, size_t count,
                             const struct tolerance *tolerance, struct distance *out)
 {
     struct avx_totals s = avx_begin(tolerance);
-    for (; nbytes >= 8; nbytes -= 8, left += 64, right += 64)
+    for (; count >= 8; count -= 8, left += 64, right += 64)
         for (unsigned i = 0; i < 2; i++)
             avx_add_4(&s, i, avx_load_doubles(left + (size_t)32 * i),
                       avx_load_doubles(right + (size_t)32 * i));
     avx_end(&s, out);
-    add_tail(CKPT_DT_F64, left, right, nbytes, tolerance, out);
+    add_tail(CKPT_DT_F64, left, right, count, tolerance, out);
 }
 
-/* add_floats - adds NBYTES pairs of elements of DT, each of WIDTH bytes. */
+/* add_floats - adds COUNT pairs of elements of DT, each of WIDTH bytes. */
 AVX INLINE void add_floats(ckpt_dtype dt, size_t width, const unsigned char *left, const unsigned char *right,
-                           size_t nbytes, const struct tolerance *tolerance, struct distance *out)
+                           size_t count, const struct tolerance *tolerance, struct distance *out)
 {
     struct avx_totals s = avx_begin(tolerance);
-    for (; nbytes >= 8; nbytes -= 8, left += 8 * width, right += 8 * width)
+    for (; count >= 8; count -= 8, left += 8 * width, right += 8 * width)
         avx_add_8(&s, avx_load_floats(dt, left), avx_load_floats(dt, right));
     avx_end(&s, out);
-    add_tail(dt, left, right, nbytes, tolerance, out);
+    add_tail(dt, left, right, count, tolerance, out);
 }
 
 AVX static void distance_avx(ckpt_dtype dt, const unsigned char *left, const unsigned char *right,
-                             size_t nbytes, const struct tolerance *tolerance, struct distance *out)
+                             size_t count, const struct tolerance *tolerance, struct distance *out)
 {
     switch (dt) {
-    case CKPT_DT_F64: add_doubles(left, right, nbytes, tolerance, out); break;
-    case CKPT_DT_F32: add_floats(CKPT_DT_F32, 4, left, right, nbytes, tolerance, out); break;
-    case CKPT_DT_F16: add_floats(CKPT_DT_F16, 2, left, right, nbytes, tolerance, out); break;
-    default: add_floats(CKPT_DT_BF16, 2, left, right, nbytes, tolerance, out);
+    case CKPT_DT_F64: add_doubles(left, right, count, tolerance, out); break;
+    case CKPT_DT_F32: add_floats(CKPT_DT_F32, 4, left, right, count, tolerance, out); break;
+    case CKPT_DT_F16: add_floats(CKPT_DT_F16, 2, left, right, count, tolerance, out); break;
+    default: add_floats(CKPT_DT_BF16, 2, left, right, count, tolerance, out);
     }
 }
 

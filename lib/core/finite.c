@@ -23,13 +23,13 @@ static bool are_all_finite(const unsigned char *bytes, size_t nbytes, uint64_t e
     return (carry & (exponent + lowest)) == 0;
 }
 
-/* decode_and_count - decodes and counts NBYTES elements, at most DECODED_AT_ONCE. */
-static void decode_and_count(struct finite *finite, ckpt_dtype dt, const unsigned char *bytes, size_t nbytes)
+/* decode_and_count - decodes and counts COUNT elements, at most DECODED_AT_ONCE. */
+static void decode_and_count(struct finite *finite, ckpt_dtype dt, const unsigned char *bytes, size_t count)
 {
     double x[2 * DECODED_AT_ONCE];
     unsigned lanes = numbers_per_element(dt);
-    number_decode(dt, bytes, nbytes, x);
-    for (size_t i = 0; i < nbytes; i++) {
+    number_decode(dt, bytes, count, x);
+    for (size_t i = 0; i < count; i++) {
         bool nan = false, inf = false;
         for (unsigned k = 0; k < lanes; k++) {
             double v = x[i * lanes + k];

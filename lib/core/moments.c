@@ -32,25 +32,25 @@ static double magnitude_of(double re, double im)
     return sqrt(re * re + im * im) / scale;
 }
 
-static size_t decode_magnitudes(ckpt_dtype dt, const unsigned char *bytes, size_t nbytes, double *out)
+static size_t decode_magnitudes(ckpt_dtype dt, const unsigned char *bytes, size_t count, double *out)
 {
     double pair[128];
     size_t width = ckpt_dtype_bits(dt) / 8;
-    for (size_t i = 0; i < nbytes; i += 64, bytes += 64 * width) {
-        size_t k = nbytes - i < 64 ? nbytes - i : 64;
+    for (size_t i = 0; i < count; i += 64, bytes += 64 * width) {
+        size_t k = count - i < 64 ? count - i : 64;
         number_decode(dt, bytes, k, pair);
         for (size_t j = 0; j < k; j++)
             out[i + j] = magnitude_of(pair[2 * j], pair[2 * j + 1]);
     }
-    return nbytes;
+    return count;
 }
 
-size_t moments_decode(ckpt_dtype dt, const unsigned char *bytes, size_t nbytes, double *out)
+size_t moments_decode(ckpt_dtype dt, const unsigned char *bytes, size_t count, double *out)
 {
     if (number_is_complex(dt))
-        return decode_magnitudes(dt, bytes, nbytes, out);
-    number_decode(dt, bytes, nbytes, out);
-    return nbytes * numbers_per_element(dt);
+        return decode_magnitudes(dt, bytes, count, out);
+    number_decode(dt, bytes, count, out);
+    return count * numbers_per_element(dt);
 }
 
 void moment_sums_add(struct moment_sums *sums, const double *in, size_t count, double shift)
@@ -65,14 +65,14 @@ void moment_sums_add(struct moment_sums *sums, const double *in, size_t count, d
     }
 }
 
-void moments_scalar(ckpt_dtype dt, const unsigned char *bytes, size_t nbytes, double shift,
+void moments_scalar(ckpt_dtype dt, const unsigned char *bytes, size_t count, double shift,
                     struct moment_sums *out)
 {
     double x[64];
     (void)dt;
     *out = (struct moment_sums){.min = (double)INFINITY, .max = -(double)INFINITY};
-    for (size_t i = 0; i < nbytes; i += 64, bytes += sizeof x) {
-        size_t k = nbytes - i < 64 ? nbytes - i : 64;
+    for (size_t i = 0; i < count; i += 64, bytes += sizeof x) {
+        size_t k = count - i < 64 ? count - i : 64;
         memcpy(x, bytes, k * sizeof *x);
         moment_sums_add(out, x, k, shift);
     }
@@ -175,16 +175,16 @@ static void sum_block_wide(struct moments *moments, ckpt_dtype dt, const unsigne
 /* sum_block_fast - sums up numbers in MOMENTS, which is zero, by KERNEL; false: one is not finite, too large
  * or too small. */
 static bool sum_block_fast(struct moments *moments, moments_kernel *kernel, ckpt_dtype dt,
-                           const unsigned char *bytes, size_t nbytes, double first)
+                           const unsigned char *bytes, size_t count, double first)
 {
     struct moment_sums s;
     if (!isfinite(first))
         return false;
-    kernel(dt, bytes, nbytes, first, &s);
+    kernel(dt, bytes, count, first, &s);
     double square = number_add_lanes(s.square);
     if (!isfinite(square))
         return false;
-    moments->finite = nbytes;
+    moments->finite = count;
     moments->zeros = s.zeros;
     moments->min = s.min;
     moments->max = s.max;
@@ -251,33 +251,33 @@ void moments_merge(struct moments *moments, const struct moments *added)
 }
 
 void moments_add_by(moments_kernel *kernel, struct moments *moments, ckpt_dtype dt,
-                    const unsigned char *bytes, size_t nbytes)
+                    const unsigned char *bytes, size_t count)
 {
     const struct dtype_info *d = dtype_info(dt);
     bool reads_stored = kernel != moments_scalar && dtype_has_kernels(dt); /* else it reads decoded doubles */
     double x[MOMENTS_BLOCK];
     size_t lanes = number_is_complex(dt) ? 1 : numbers_per_element(dt);
     size_t step = lanes ? MOMENTS_BLOCK / lanes : 0;
-    for (size_t i = 0; step && i < nbytes; i += step) {
-        size_t count = nbytes - i < step ? nbytes - i : step;
+    for (size_t i = 0; step && i < count; i += step) {
+        size_t chunk = count - i < step ? count - i : step;
         const unsigned char *elements = bytes + i / d->block_elems * d->block_bytes;
         struct moments block = {0};
-        size_t decoded = moments_decode(dt, elements, reads_stored ? 1 : count, x);
+        size_t decoded = moments_decode(dt, elements, reads_stored ? 1 : chunk, x);
         if (number_is_wide(dt)) {
-            sum_block_wide(&block, dt, elements, x, count);
+            sum_block_wide(&block, dt, elements, x, chunk);
             moments_merge(moments, &block);
             continue;
         }
-        bool summed = reads_stored ? sum_block_fast(&block, kernel, dt, elements, count, x[0])
+        bool summed = reads_stored ? sum_block_fast(&block, kernel, dt, elements, chunk, x[0])
                                    : sum_block_fast(&block, kernel, CKPT_DT_F64, (const unsigned char *)x,
                                                     decoded, x[0]);
         if (!summed)
-            sum_block_slow(&block, x, moments_decode(dt, elements, count, x));
+            sum_block_slow(&block, x, moments_decode(dt, elements, chunk, x));
         moments_merge(moments, &block);
     }
 }
 
-void moments_add(struct moments *moments, ckpt_dtype dt, const unsigned char *bytes, size_t nbytes)
+void moments_add(struct moments *moments, ckpt_dtype dt, const unsigned char *bytes, size_t count)
 {
-    moments_add_by(moments_best_kernel(), moments, dt, bytes, nbytes);
+    moments_add_by(moments_best_kernel(), moments, dt, bytes, count);
 }

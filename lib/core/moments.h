@@ -17,16 +17,16 @@ struct moments {
     uint64_t wide_origin; /* of 64-bit integers, ORIGIN exactly; of int64, with its sign bit inverted */
 };
 
-/* moments_add - adds NBYTES elements of DT at BYTES, little-endian and in complete blocks (dtype.def).
+/* moments_add - adds COUNT elements of DT at BYTES, little-endian and in complete blocks (dtype.def).
  * MOMENTS_BLOCK numbers at a time are summed up, from BYTES on; calls that cut elsewhere may differ in the
  * last bits. A complex element counts by its magnitude, a float4 pair as two numbers, a quantised one as its
  * stored integer. */
-void moments_add(struct moments *moments, ckpt_dtype dt, const unsigned char *bytes, size_t nbytes);
+void moments_add(struct moments *moments, ckpt_dtype dt, const unsigned char *bytes, size_t count);
 void moments_merge(struct moments *moments, const struct moments *added);
 
-/* moments_decode - writes to OUT the numbers that moments_add counts for NBYTES elements: the magnitude of
+/* moments_decode - writes to OUT the numbers that moments_add counts for COUNT elements: the magnitude of
  * each complex element, numbers_per_element(DT) numbers for any other. Returns how many. */
-size_t moments_decode(ckpt_dtype dt, const unsigned char *bytes, size_t nbytes, double *out);
+size_t moments_decode(ckpt_dtype dt, const unsigned char *bytes, size_t count, double *out);
 
 /* Totals of a kernel over N numbers, summed in eight lanes, number i in lane i % 8. If any number is not
  * finite, SQUARE is not finite, and no field is valid. */
@@ -47,6 +47,6 @@ moments_kernel moments_scalar;
 moments_kernel *moments_best_kernel(void);
 /* moments_add_by - does what moments_add does, with KERNEL. */
 void moments_add_by(moments_kernel *kernel, struct moments *moments, ckpt_dtype dt,
-                    const unsigned char *bytes, size_t nbytes);
+                    const unsigned char *bytes, size_t count);
 /* moment_sums_add - adds COUNT more doubles, the first in lane 0. */
 void moment_sums_add(struct moment_sums *sums, const double *in, size_t count, double shift);

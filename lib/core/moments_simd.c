@@ -7,13 +7,13 @@
 
 #if defined(__x86_64__)
 
-/* add_tail - adds the last NBYTES < 8 elements, which fill no register. */
-static void add_tail(ckpt_dtype dt, const unsigned char *bytes, size_t nbytes, double shift,
+/* add_tail - adds the last COUNT < 8 elements, which fill no register. */
+static void add_tail(ckpt_dtype dt, const unsigned char *bytes, size_t count, double shift,
                      struct moment_sums *out)
 {
     double x[8];
-    number_decode(dt, bytes, nbytes, x);
-    moment_sums_add(out, x, nbytes, shift);
+    number_decode(dt, bytes, count, x);
+    moment_sums_add(out, x, count, shift);
 }
 
 static double get_least(const double *in, unsigned count)
@@ -54,12 +54,12 @@ AVX INLINE void avx_end(const struct avx_sums *sums, __m256d min, __m256d max, s
     out->max = get_max(high, 4);
 }
 
-AVX INLINE void add_doubles(const unsigned char *bytes, size_t nbytes, double shift, struct moment_sums *out)
+AVX INLINE void add_doubles(const unsigned char *bytes, size_t count, double shift, struct moment_sums *out)
 {
     struct avx_sums a = avx_begin(shift);
     __m256d min = _mm256_set1_pd((double)INFINITY), max = _mm256_set1_pd(-(double)INFINITY);
     __m256i zeros = _mm256_setzero_si256();
-    for (; nbytes >= 8; nbytes -= 8, bytes += 64) {
+    for (; count >= 8; count -= 8, bytes += 64) {
         for (unsigned i = 0; i < 2; i++) {
             __m256d x = avx_load_doubles(bytes + (size_t)32 * i);
             __m256d is_zero = _mm256_cmp_pd(x, _mm256_setzero_pd(), _CMP_EQ_OQ);
@@ -73,7 +73,7 @@ AVX INLINE void add_doubles(const unsigned char *bytes, size_t nbytes, double sh
     _mm256_storeu_si256((void *)z, zeros);
     out->zeros = z[0] + z[1] + z[2] + z[3];
     avx_end(&a, min, max, out);
-    add_tail(CKPT_DT_F64, bytes, nbytes, shift, out);
+    add_tail(CKPT_DT_F64, bytes, count, shift, out);
 }
 
 struct avx_floats {
@@ -112,25 +112,25 @@ AVX INLINE void avx_floats_end(const struct avx_floats *floats, struct moment_su
     avx_end(&floats->a, _mm256_cvtps_pd(min), _mm256_cvtps_pd(max), out);
 }
 
-/* add_floats - adds NBYTES elements of DT, each of WIDTH bytes. */
-AVX INLINE void add_floats(ckpt_dtype dt, size_t width, const unsigned char *bytes, size_t nbytes,
+/* add_floats - adds COUNT elements of DT, each of WIDTH bytes. */
+AVX INLINE void add_floats(ckpt_dtype dt, size_t width, const unsigned char *bytes, size_t count,
                            double shift, struct moment_sums *out)
 {
     struct avx_floats f = avx_floats_begin(shift);
-    for (; nbytes >= 8; nbytes -= 8, bytes += 8 * width)
+    for (; count >= 8; count -= 8, bytes += 8 * width)
         avx_add_8(&f, avx_load_floats(dt, bytes));
     avx_floats_end(&f, out);
-    add_tail(dt, bytes, nbytes, shift, out);
+    add_tail(dt, bytes, count, shift, out);
 }
 
-AVX static void moments_avx(ckpt_dtype dt, const unsigned char *bytes, size_t nbytes, double shift,
+AVX static void moments_avx(ckpt_dtype dt, const unsigned char *bytes, size_t count, double shift,
                             struct moment_sums *out)
 {
     switch (dt) {
-    case CKPT_DT_F64: add_doubles(bytes, nbytes, shift, out); break;
-    case CKPT_DT_F32: add_floats(CKPT_DT_F32, 4, bytes, nbytes, shift, out); break;
-    case CKPT_DT_F16: add_floats(CKPT_DT_F16, 2, bytes, nbytes, shift, out); break;
-    default: add_floats(CKPT_DT_BF16, 2, bytes, nbytes, shift, out);
+    case CKPT_DT_F64: add_doubles(bytes, count, shift, out); break;
+    case CKPT_DT_F32: add_floats(CKPT_DT_F32, 4, bytes, count, shift, out); break;
+    case CKPT_DT_F16: add_floats(CKPT_DT_F16, 2, bytes, count, shift, out); break;
+    default: add_floats(CKPT_DT_BF16, 2, bytes, count, shift, out);
     }
 }
 

@@ -35,14 +35,14 @@ static double load_bf16(const unsigned char *bytes) { return double_of((uint32_t
 static double load_f16(const unsigned char *bytes) { return double_of(f32_bits_of_half(load_u16le(bytes))); }
 static double decode_byte(ckpt_dtype dt, unsigned bits) { return double_of(f32_bits_of_byte(dt, bits)); }
 
-/* decode_small - decodes NBYTES numbers of at most eight bits of DT, packed without gaps, low bits first. */
-static void decode_small(ckpt_dtype dt, unsigned bits, const unsigned char *in, size_t nbytes, double *out)
+/* decode_small - decodes COUNT numbers of at most eight bits of DT, packed without gaps, low bits first. */
+static void decode_small(ckpt_dtype dt, unsigned bits, const unsigned char *in, size_t count, double *out)
 {
     double table[256];
-    const bool use_table = nbytes >= 256;
+    const bool use_table = count >= 256;
     for (unsigned b = 0; use_table && b < 1u << bits; b++)
         table[b] = decode_byte(dt, b);
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t at = i * bits;
         unsigned b = in[at / 8] >> at % 8;
         if (at % 8 + bits > 8)
@@ -52,12 +52,12 @@ static void decode_small(ckpt_dtype dt, unsigned bits, const unsigned char *in, 
     }
 }
 
-/* decode_blocks - decodes NBYTES elements in blocks of ggml, one block at a time. */
-static void decode_blocks(ckpt_dtype dt, const unsigned char *in, size_t nbytes, double *out)
+/* decode_blocks - decodes COUNT elements in blocks of ggml, one block at a time. */
+static void decode_blocks(ckpt_dtype dt, const unsigned char *in, size_t count, double *out)
 {
     const struct dtype_info *d = dtype_info(dt);
     unsigned char floats[4 * DEQUANTIZE_BLOCK];
-    for (size_t k = 0; dequantize_supports(dt) && k < nbytes / d->block_elems; k++, out += d->block_elems) {
+    for (size_t k = 0; dequantize_supports(dt) && k < count / d->block_elems; k++, out += d->block_elems) {
         dequantize(dt, in + k * d->block_bytes, 1, floats);
         for (size_t i = 0; i < d->block_elems; i++)
             out[i] = load_f32(floats + 4 * i);

@@ -337,16 +337,16 @@ static unsigned count_stripes(const struct scaled_codes *codes, const struct mat
     return 8u * dtype_info(matrix->dtype)->block_bytes / codes->bits;
 }
 
-/* unpack_stripe - unpacks NBYTES codes of stripe STRIPE from the elements at RAW. */
+/* unpack_stripe - unpacks COUNT codes of stripe STRIPE from the elements at RAW. */
 static void unpack_stripe(const struct scaled_codes *codes, const struct matrix *matrix, unsigned stripe,
-                          const unsigned char *raw, uint64_t nbytes, float *out)
+                          const unsigned char *raw, uint64_t count, float *out)
 {
     float number[256];
     unsigned width = dtype_info(matrix->dtype)->block_bytes, mask = (1u << codes->bits) - 1;
     unsigned shift = (codes->high_first ? count_stripes(codes, matrix) - 1 - stripe : stripe) * codes->bits;
     for (unsigned i = 0; i <= mask; i++)
         number[i] = number_of_code(codes, i);
-    for (uint64_t k = 0; k < nbytes; k++)
+    for (uint64_t k = 0; k < count; k++)
         out[k] = number[(width == 4 ? load_u32le(raw + 4 * k) : raw[k]) >> shift & mask];
 }
 

@@ -146,7 +146,7 @@ ckpt_status verify_records(const char *path, source *src, bool names_are_keys, u
     if (st == CKPT_EFORMAT) { /* opening the file reported this fault; the audit finds the others */
         return audit_zip(src, &(struct zip_report){.c = check, .path = path_copy, .err = err}, false, true);
     }
-    if (st != CKPT_OK)
+    if (st != CKPT_OK) /* opening the file reported any other */
         return st == CKPT_ENOMEM ? st : CKPT_OK;
     check->free_object = close_zip;
     CKPT_TRY(check_keep_object(check, z, err));
@@ -158,7 +158,7 @@ ckpt_status verify_records(const char *path, source *src, bool names_are_keys, u
     for (size_t i = 0; st == CKPT_OK && i < z->n; i++)
         st = add_record(z, i, crc_folders, path_copy, check, err);
     map_free(crc_folders);
-    if (st != CKPT_OK || check->result->findings != findings_before)
+    if (st != CKPT_OK || check->result->findings != findings_before) /* the audit could repeat a finding */
         return st;
     return audit_zip(src, &(struct zip_report){.c = check, .path = path_copy, .err = err}, names_are_keys,
                      false);

@@ -194,9 +194,9 @@ static bool is_same_element(size_t width, const unsigned char *bytes_a, const un
 
 /* try_kernel - compares by KERNEL. Returns false if it cannot: a number or a distance is not finite. */
 static bool try_kernel(struct batch_context *context, distance_kernel *kernel, ckpt_dtype dt,
-                       const void *bytes_a, const void *bytes_b, size_t nbytes)
+                       const void *bytes_a, const void *bytes_b, size_t count)
 {
-    kernel(dt, bytes_a, bytes_b, nbytes, &context->tolerance, &context->batch);
+    kernel(dt, bytes_a, bytes_b, count, &context->tolerance, &context->batch);
     if (isfinite(distance_sum(&context->batch)))
         return true;
     context->batch = (struct distance){0};
@@ -205,37 +205,37 @@ static bool try_kernel(struct batch_context *context, distance_kernel *kernel, c
 
 static void compare_decoded(struct batch_context *context, const struct compared_row *left,
                             const struct compared_row *right, const unsigned char *bytes_a,
-                            const unsigned char *bytes_b, size_t nbytes)
+                            const unsigned char *bytes_b, size_t count)
 {
     bool complex = number_is_complex(left->dtype) || number_is_complex(right->dtype);
     size_t width = left->dtype == right->dtype && left->block_elems == 1 ? left->block_bytes : 0;
-    for (size_t i = 0; complex && i < nbytes; i++)
+    for (size_t i = 0; complex && i < count; i++)
         if (!is_same_element(width, bytes_a, bytes_b, i))
             compare_complex(context, left, right, i);
-    for (size_t i = 0; !complex && i < nbytes; i++)
+    for (size_t i = 0; !complex && i < count; i++)
         if (!isnan(left->numbers[i]) || !is_same_element(width, bytes_a, bytes_b, i))
             compare_number(context, left, right, i);
 }
 
-static void decode_row(struct compared_row *row, const unsigned char *bytes, size_t nbytes, bool complex)
+static void decode_row(struct compared_row *row, const unsigned char *bytes, size_t count, bool complex)
 {
-    number_decode(row->dtype, bytes, nbytes, row->numbers);
+    number_decode(row->dtype, bytes, count, row->numbers);
     if (number_is_wide(row->dtype))
-        number_decode_low(row->dtype, bytes, nbytes, row->low);
+        number_decode_low(row->dtype, bytes, count, row->low);
     if (complex && !number_is_complex(row->dtype)) {
-        widen_to_complex(row->numbers, nbytes);
-        widen_to_complex(row->low, nbytes);
+        widen_to_complex(row->numbers, count);
+        widen_to_complex(row->low, count);
     }
 }
 
-/* add_norms - adds NBYTES <= BATCH elements to the norms, whether they differ or not. */
+/* add_norms - adds COUNT <= BATCH elements to the norms, whether they differ or not. */
 static void add_norms(struct batch_context *context, struct compared_row *left, struct compared_row *right,
-                      const unsigned char *bytes_a, const unsigned char *bytes_b, size_t nbytes)
+                      const unsigned char *bytes_a, const unsigned char *bytes_b, size_t count)
 {
     bool complex = number_is_complex(left->dtype) || number_is_complex(right->dtype);
-    decode_row(left, bytes_a, nbytes, complex); /* the kernel is not for these dtypes or numbers */
-    decode_row(right, bytes_b, nbytes, complex);
-    size_t nnumbers = nbytes * (complex ? 2 : numbers_per_element(left->dtype));
+    decode_row(left, bytes_a, count, complex); /* the kernel is not for these dtypes or numbers */
+    decode_row(right, bytes_b, count, complex);
+    size_t nnumbers = count * (complex ? 2 : numbers_per_element(left->dtype));
     double difference[2 * BATCH];
     bool wide = number_is_wide(left->dtype) || number_is_wide(right->dtype);
     for (size_t i = 0; wide && i < nnumbers; i++) {
@@ -246,26 +246,26 @@ static void add_norms(struct batch_context *context, struct compared_row *left, 
     norms_add(&context->result->norms, left->numbers, right->numbers, wide ? difference : NULL, nnumbers);
 }
 
-/* compare_batch - compares a batch of NBYTES elements. Its bytes differ in LEFT and RIGHT, or the dtypes
+/* compare_batch - compares a batch of COUNT elements. Its bytes differ in LEFT and RIGHT, or the dtypes
  * do. */
 static void compare_batch(struct batch_context *context, struct compared_row *left,
                           struct compared_row *right, const unsigned char *bytes_a,
-                          const unsigned char *bytes_b, size_t nbytes)
+                          const unsigned char *bytes_b, size_t count)
 {
     distance_kernel *kernel = distance_best_kernel();
     bool complex = number_is_complex(left->dtype) || number_is_complex(right->dtype);
     bool wide = number_is_wide(left->dtype) || number_is_wide(right->dtype);
     bool kernel_fits_dtype = left->dtype == right->dtype && kernel != distance_scalar &&
                              dtype_has_kernels(left->dtype);
-    if (kernel_fits_dtype && try_kernel(context, kernel, left->dtype, bytes_a, bytes_b, nbytes))
+    if (kernel_fits_dtype && try_kernel(context, kernel, left->dtype, bytes_a, bytes_b, count))
         return;
-    decode_row(left, bytes_a, nbytes, complex); /* the kernel is not for these dtypes or numbers */
-    decode_row(right, bytes_b, nbytes, complex);
+    decode_row(left, bytes_a, count, complex); /* the kernel is not for these dtypes or numbers */
+    decode_row(right, bytes_b, count, complex);
     if (numbers_per_element(left->dtype) == 2 && !complex)
-        compare_float4s(context, left, right, nbytes);
+        compare_float4s(context, left, right, count);
     else if (complex || wide || kernel_fits_dtype ||
-             !try_kernel(context, kernel, CKPT_DT_F64, left->numbers, right->numbers, nbytes))
-        compare_decoded(context, left, right, bytes_a, bytes_b, nbytes);
+             !try_kernel(context, kernel, CKPT_DT_F64, left->numbers, right->numbers, count))
+        compare_decoded(context, left, right, bytes_a, bytes_b, count);
 }
 
 /* compare_bytes - compares elements that are not numbers: counts bytes that differ. */

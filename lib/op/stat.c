@@ -51,26 +51,26 @@ MODULO static uint64_t sample_index(const struct tally *tally, uint64_t index)
     return index * tally->stretch_elements + (z ^ z >> 31) % tally->stretch_elements;
 }
 
-static void add_to_sample(struct tally *tally, const unsigned char *bytes, uint64_t nbytes)
+static void add_to_sample(struct tally *tally, const unsigned char *bytes, uint64_t count)
 {
     if (tally->stretch_elements == 1) {
-        tally->nsample += moments_decode(tally->dtype, bytes, (size_t)nbytes, tally->sample + tally->nsample);
+        tally->nsample += moments_decode(tally->dtype, bytes, (size_t)count, tally->sample + tally->nsample);
         return;
     }
     for (uint64_t j = tally->position / tally->stretch_elements;
-         j * tally->stretch_elements < tally->position + nbytes; j++) {
+         j * tally->stretch_elements < tally->position + count; j++) {
         uint64_t i = sample_index(tally, j);
-        if (i >= tally->position && i - tally->position < nbytes)
+        if (i >= tally->position && i - tally->position < count)
             tally->nsample += moments_decode(tally->dtype,
                                              bytes + (i - tally->position) * tally->element_bytes, 1,
                                              tally->sample + tally->nsample);
     }
 }
 
-static void add_int64_extremes(struct tally *tally, const unsigned char *bytes, size_t nbytes)
+static void add_int64_extremes(struct tally *tally, const unsigned char *bytes, size_t count)
 {
     uint64_t sign_bit = tally->dtype == CKPT_DT_I64 ? UINT64_C(1) << 63 : 0;
-    for (size_t i = 0; i < nbytes; i++) {
+    for (size_t i = 0; i < count; i++) {
         uint64_t x = load_u64le(bytes + 8 * i) ^ sign_bit;
         tally->int_min = x < tally->int_min ? x : tally->int_min;
         tally->int_max = x > tally->int_max ? x : tally->int_max;
@@ -83,14 +83,14 @@ static void end_chunk(struct tally *tally)
     tally->chunk_moments = (struct moments){0};
 }
 
-/* add_elements - adds NBYTES elements that are in one chunk. */
-static void add_elements(struct tally *tally, const unsigned char *bytes, size_t nbytes)
+/* add_elements - adds COUNT elements that are in one chunk. */
+static void add_elements(struct tally *tally, const unsigned char *bytes, size_t count)
 {
-    moments_add(&tally->chunk_moments, tally->dtype, bytes, nbytes);
+    moments_add(&tally->chunk_moments, tally->dtype, bytes, count);
     if (number_is_wide(tally->dtype))
-        add_int64_extremes(tally, bytes, nbytes);
-    add_to_sample(tally, bytes, nbytes);
-    tally->position += nbytes;
+        add_int64_extremes(tally, bytes, count);
+    add_to_sample(tally, bytes, count);
+    tally->position += count;
     if (tally->position % tally->chunk_elements == 0)
         end_chunk(tally);
 }

@@ -53,8 +53,8 @@ static bool is_harmless(ckpt_str module, ckpt_str name)
 /* has_internal_name - returns true if a component of PATH but the first begins with two underscores. */
 static bool has_internal_name(ckpt_str path) { return str_has(path, STR_LIT(".__")); }
 
-/* is_path - returns true if TEXT is identifiers of ASCII with dots between them, at least one. */
-static bool is_path(ckpt_str text)
+/* is_dotted_path - returns true if TEXT is identifiers of ASCII with dots between them, at least one. */
+static bool is_dotted_path(ckpt_str text)
 {
     bool begins = true;
     for (size_t i = 0; i < text.len; i++) {
@@ -68,8 +68,8 @@ static bool is_path(ckpt_str text)
     return !begins;
 }
 
-/* judge_path - returns what calling PATH does; .ptr NULL: it is not in the file. */
-static enum target_kind judge_path(ckpt_str path)
+/* judge_dotted_path - returns what calling PATH does; .ptr NULL: it is not in the file. */
+static enum target_kind judge_dotted_path(ckpt_str path)
 {
     ckpt_str name = str_after_last(path, '.');
     if (!path.ptr || path.len > TARGET_MAX)
@@ -80,13 +80,14 @@ static enum target_kind judge_path(ckpt_str path)
         return TARGET_RUNS_CODE;
     ckpt_str package = str_before(path, '.');
     bool is_private = str_starts(package, STR_LIT("_")) && !str_is(package, "__main__");
-    return !is_path(path) || is_private || str_matches_word(package, python_library, str_eq) ? TARGET_UNUSUAL
-                                                                                             : TARGET_FOREIGN;
+    return !is_dotted_path(path) || is_private || str_matches_word(package, python_library, str_eq)
+               ? TARGET_UNUSUAL
+               : TARGET_FOREIGN;
 }
 
 ckpt_status scan_config_target(const struct scanned *in, uint64_t at, ckpt_str target)
 {
-    enum target_kind kind = judge_path(target);
+    enum target_kind kind = judge_dotted_path(target);
     if (kind == TARGET_HARMLESS)
         return CKPT_OK;
     if (kind == TARGET_RUNS_CODE)
@@ -97,7 +98,7 @@ ckpt_status scan_config_target(const struct scanned *in, uint64_t at, ckpt_str t
 
 ckpt_status scan_stored_target(const struct scanned *in, uint64_t at, ckpt_str target)
 {
-    return judge_path(target) != TARGET_FOREIGN
+    return judge_dotted_path(target) != TARGET_FOREIGN
                ? scan_config_target(in, at, target)
                : SCAN_FOUND(in, SCAN_LOADER_CODE, at, "it names %.*s, for a program to import and call",
                             STR_ARG(target));
@@ -107,19 +108,19 @@ enum scan_key scan_target_key(ckpt_str key)
 {
     static const struct {
         const char *key;
-        enum scan_key counts;
+        enum scan_key names_target; /* when its value does */
     } keys[] = {
-#define TARGET_KEY(key, counts) {key, SCAN_KEY_##counts},
+#define TARGET_KEY(key, names_target) {key, SCAN_KEY_##names_target},
 #include "scan/config_keys.def"
 #undef TARGET_KEY
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (str_is(key, keys[i].key))
-            return keys[i].counts;
+            return keys[i].names_target;
     return SCAN_KEY_OTHER;
 }
 
-bool scan_key_names(enum scan_key key, ckpt_str text)
+bool scan_names_target(enum scan_key key, ckpt_str text)
 {
     return key == SCAN_KEY_ALWAYS || (key == SCAN_KEY_DOTTED && scan_may_be_target(text)) ||
            (key == SCAN_KEY_WITH_PARAMS && scan_may_be_target(text) && scan_target_runs_code(text)) ||
@@ -136,19 +137,20 @@ bool scan_target_runs_code(ckpt_str text)
 
 void scan_note_target(struct target_object *object, uint64_t at, ckpt_str target)
 {
-    object->has_target = !target.ptr || scan_may_be_target(target);
+    object->has_target = !target.ptr || scan_may_be_target(target); /* NULL: computed while loading */
     object->target = target;
     object->target_at = at;
 }
 
 ckpt_status scan_judge_object(const struct scanned *in, const struct target_object *object)
 {
+    /* an object with other keys, and no params among them, is no call */
     return object->has_target && (object->has_params || object->nkeys == 1)
                ? scan_config_target(in, object->target_at, object->target)
                : CKPT_OK;
 }
 
-bool scan_is_dotted_name(ckpt_str text) { return is_path(text) && str_has(text, STR_LIT(".")); }
+bool scan_is_dotted_name(ckpt_str text) { return is_dotted_path(text) && str_has(text, STR_LIT(".")); }
 
 bool scan_may_be_target(ckpt_str text)
 {

@@ -254,9 +254,9 @@ ckpt_status scan_stored_target(const struct scanned *in, uint64_t at, ckpt_str t
 /* How the value of a key of JSON or YAML names a target; see config_keys.def. */
 enum scan_key { SCAN_KEY_OTHER, SCAN_KEY_ALWAYS, SCAN_KEY_DOTTED, SCAN_KEY_WITH_PARAMS, SCAN_KEY_RUNS_CODE };
 enum scan_key scan_target_key(ckpt_str key);
-/* scan_key_names - returns true if TEXT, under a KEY of that kind, names a target. scan_target_runs_code - if
- * TEXT, which may be something else, is the name of a function that is known to run code. */
-bool scan_key_names(enum scan_key key, ckpt_str text);
+/* scan_names_target - returns true if TEXT, under a KEY of that kind, names a target. scan_target_runs_code -
+ * if TEXT, which may be something else, is the name of a function that is known to run code. */
+bool scan_names_target(enum scan_key key, ckpt_str text);
 bool scan_target_runs_code(ckpt_str text);
 /* scan_is_dotted_name - returns true if TEXT is identifiers with dots between them, at least two.
  * scan_may_be_target - does that if it does not end in a suffix of data files, either. */

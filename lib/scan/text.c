@@ -219,7 +219,7 @@ static ckpt_status judge_key(struct json_visit *visit, struct open_object *objec
     bool is_in_graph = str_is(visit->open[1].key, "graph_module"); /* judge_exported_text reports it */
     if (visit->is_yaml)
         return CKPT_OK;
-    if (scan_key_names(kind, text) && !(kind == SCAN_KEY_WITH_PARAMS && is_in_graph))
+    if (scan_names_target(kind, text) && !(kind == SCAN_KEY_WITH_PARAMS && is_in_graph))
         return scan_config_target(visit->in, visit->json.event_at, text);
     if (kind == SCAN_KEY_WITH_PARAMS)
         scan_note_target(&object->target, visit->json.event_at, text);

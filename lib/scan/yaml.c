@@ -274,10 +274,11 @@ static ckpt_status report_value(struct yaml_visit *visit, ckpt_str text)
         return report_location(visit, text);
     if (visit->key->names == NAMES_EXPRESSION)
         return report_activation(visit, text);
-    bool is_certain_target = text.ptr ? scan_key_names(visit->key->counts, text) : visit->state == AFTER_KEY;
+    bool is_certain_target = text.ptr ? scan_names_target(visit->key->counts, text)
+                                      : visit->state == AFTER_KEY;
     if (visit->key->counts == SCAN_KEY_WITH_PARAMS && !is_certain_target)
         return note_target(visit, text);
-    if (text.ptr ? !scan_key_names(visit->key->counts, text) : visit->key->counts == SCAN_KEY_RUNS_CODE)
+    if (text.ptr ? !scan_names_target(visit->key->counts, text) : visit->key->counts == SCAN_KEY_RUNS_CODE)
         return CKPT_OK;
     if (visit->reporting && visit->key->in_pipeline && !visit->has_pipeline)
         return CKPT_OK;

@@ -60,14 +60,14 @@ struct dcp_machine {
 
 /* ------------------------------------------------------------------------- memory */
 
-/* grow - makes room for MORE elements of SIZE bytes after the NBYTES of the array whose pointer is at
+/* grow - makes room for MORE elements of SIZE bytes after the COUNT of the array whose pointer is at
  * ARRAY. */
-static bool grow(struct dcp_machine *machine, void *array, size_t nbytes, size_t *cap, size_t more,
+static bool grow(struct dcp_machine *machine, void *array, size_t count, size_t *cap, size_t more,
                  size_t size)
 {
-    if (more > MAX_COUNT - nbytes)
+    if (more > MAX_COUNT - count)
         return unpickler_fail(&machine->u, CKPT_ELIMIT, "makes {more} than {=2^31 values}");
-    while (*cap - nbytes < more)
+    while (*cap - count < more)
         if (!unpickler_grow(&machine->u, array, cap, size))
             return false;
     return true;

@@ -201,11 +201,11 @@ void folder_hint(const source *archive, const char *path, bool (*match)(ckpt_str
     arena_free(a);
 }
 
-ckpt_status folder_fail_ambiguous(const source *archive, const char *path, unsigned nbytes,
+ckpt_status folder_fail_ambiguous(const source *archive, const char *path, unsigned count,
                                   bool (*match)(ckpt_str name), ckpt_error *err)
 {
-    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u checkpoint%s: it is not clear %s", nbytes,
-               nbytes == 1 ? "" : "s", nbytes == 1 ? "whether it is meant" : "which of them is meant");
+    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u checkpoint%s: it is not clear %s", count,
+               count == 1 ? "" : "s", count == 1 ? "whether it is meant" : "which of them is meant");
     folder_hint(archive, path, match, err);
     return CKPT_EUSAGE;
 }

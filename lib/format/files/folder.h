@@ -29,9 +29,9 @@ source *probe_open(const struct probe *probe, const char *name);
 /* probe_read_head - reads at most SIZE bytes from the beginning of the file NAME of the folder PROBE into
  * HEAD, and returns them. Empty: there is no such file, or it cannot be read. */
 ckpt_str probe_read_head(const struct probe *probe, const char *name, char *head, size_t size);
-/* folder_fail_ambiguous - fails with CKPT_EUSAGE because the folder PATH has NBYTES checkpoints and any could
+/* folder_fail_ambiguous - fails with CKPT_EUSAGE because the folder PATH has COUNT checkpoints and any could
  * be meant. The hint is that of folder_hint. */
-ckpt_status folder_fail_ambiguous(const source *archive, const char *path, unsigned nbytes,
+ckpt_status folder_fail_ambiguous(const source *archive, const char *path, unsigned count,
                                   bool (*match)(ckpt_str name), ckpt_error *err);
 /* folder_hint - sets the hint of ERR to the names in PATH that MATCH accepts, as many as fit. */
 void folder_hint(const source *archive, const char *path, bool (*match)(ckpt_str name), ckpt_error *err);

@@ -64,10 +64,10 @@ static bool read_mesh(const ckpt_value *spec, struct mesh *this_mesh)
     return true;
 }
 
-/* narrow_to_shard - replaces the range [*OFFSET, +*SIZE) with the shard NUMBER of its NBYTES shards. */
-static void narrow_to_shard(uint64_t nbytes, uint64_t number, uint64_t *offset, uint64_t *size)
+/* narrow_to_shard - replaces the range [*OFFSET, +*SIZE) with the shard NUMBER of its NSHARDS shards. */
+static void narrow_to_shard(uint64_t nshards, uint64_t number, uint64_t *offset, uint64_t *size)
 {
-    uint64_t shard_size = *size / nbytes + (*size % nbytes != 0);
+    uint64_t shard_size = *size / nshards + (*size % nshards != 0);
     bool is_past_end = shard_size && number > *size / shard_size;
     uint64_t start = is_past_end ? *size : number * shard_size;
     start = start < *size ? start : *size;

@@ -65,11 +65,13 @@ static struct storage *find_node_storage(struct torch_writer *writer, const ckpt
     return is_found_by_key(writer->p->file, node) ? find_storage_by_key(writer, writer->p->file, node) : NULL;
 }
 
-/* make_cast_storage_id - returns a persistent id of STORAGE for a call that make_cast_call makes, or NULL. */
-static ckpt_value *make_cast_storage_id(struct torch_writer *writer, struct storage *storage, uint64_t offset)
+/* make_cast_storage_id - returns a persistent id of STORAGE for a call that make_cast_call makes, at
+ * PICKLE_OFFSET; NULL: no memory. */
+static ckpt_value *make_cast_storage_id(struct torch_writer *writer, struct storage *storage,
+                                        uint64_t pickle_offset)
 {
     ckpt_error ignored;
-    ckpt_value *v = value_new(writer->p->a, CKPT_V_PERSID, offset);
+    ckpt_value *v = value_new(writer->p->a, CKPT_V_PERSID, pickle_offset);
     return v && map_node_storage(writer, v, storage, true, &ignored) == CKPT_OK ? v : NULL;
 }
 
@@ -79,8 +81,8 @@ static bool is_in_cast_call(const struct torch_writer *writer, const ckpt_value 
     return i != MAP_NONE && writer->node_storages[i].in_cast_call;
 }
 
-/* map_pickle_storages - maps the nodes of one pickle of F to their storages, except those whose storage
- * find_node_storage finds by its key. */
+/* map_pickle_storages - maps the nodes of one pickle of F, which may be a part of the plan's file, to their
+ * storages, except those whose storage find_node_storage finds by its key in the plan's file. */
 static ckpt_status map_pickle_storages(struct torch_writer *writer, ckpt_file *f,
                                        const struct pickle_facts *facts, ckpt_error *err)
 {

@@ -26,7 +26,7 @@ struct megatron_zarr {
     struct zarr_arrays arrays;
     struct store store;
     ckpt_value *root;
-    ckpt_str array; /* the folder of the last array that was read */
+    ckpt_str array_folder; /* of the last array that was read; empty: none */
 };
 
 static bool probe(const struct probe *this_probe)
@@ -67,7 +67,7 @@ static bool begins_array(const struct megatron_zarr *zarr, ckpt_str key, ckpt_st
 {
     if (str_ends(key, STR_LIT("/" ZARR_V2)))
         return true;
-    return is_chunk(key, folder) && !(zarr->array.len && str_starts(key, zarr->array));
+    return is_chunk(key, folder) && !(zarr->array_folder.len && str_starts(key, zarr->array_folder));
 }
 
 /* read_array - reads the array in FOLDER. */
@@ -76,7 +76,7 @@ static ckpt_status read_array(struct megatron_zarr *zarr, ckpt_str folder)
     ckpt_value *node = NULL;
     ckpt_str tensor = arena_str(zarr->arrays.f->a, str_of(folder.ptr, folder.len - 1));
     const struct zarr_source from = {&zarr->store, folder, tensor, MISSING_FAULT};
-    zarr->array = folder;
+    zarr->array_folder = folder;
     CKPT_TRY(tensor.ptr ? zarr_add_array(&zarr->arrays, &from, &node) : fail_memory(zarr->arrays.err));
     return put_node(zarr, tensor, node);
 }
@@ -84,15 +84,15 @@ static ckpt_status read_array(struct megatron_zarr *zarr, ckpt_str folder)
 /* read_entry - reads the file KEY, if it shows that there is an array, or is a value. */
 static ckpt_status read_entry(struct megatron_zarr *zarr, ckpt_str key)
 {
-    const ckpt_str value = STR_LIT(".pt");
+    const ckpt_str suffix = STR_LIT(".pt");
     ckpt_value *node = NULL;
     ckpt_str folder = str_folder(key), name = str_skip(key, folder.len);
     if (begins_array(zarr, key, folder))
         return read_array(zarr, folder);
-    if (!folder.len || !str_starts(name, STR_LIT("shard_")) || !str_ends(name, value))
+    if (!folder.len || !str_starts(name, STR_LIT("shard_")) || !str_ends(name, suffix))
         return CKPT_OK;
     CKPT_TRY(read_value(zarr, key, &node));
-    return put_node(zarr, str_of(key.ptr, key.len - value.len), node);
+    return put_node(zarr, str_of(key.ptr, key.len - suffix.len), node);
 }
 
 /* report_no_common - reports that common.pt, which Megatron-LM always writes, is missing: the tensors can be

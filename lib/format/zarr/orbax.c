@@ -222,17 +222,17 @@ static ckpt_status read_path(struct orbax *orbax, const ckpt_value *keys, ckpt_p
     return CKPT_OK;
 }
 
-/* read_entry - adds the value that VALUE, an entry of the tree, describes. */
-static ckpt_status read_entry(struct orbax *orbax, const ckpt_value *value)
+/* read_entry - adds the value that ENTRY of the tree describes. */
+static ckpt_status read_entry(struct orbax *orbax, const ckpt_value *entry)
 {
     ckpt_path_elem *path = NULL;
-    uint32_t n = 0, before = 1 + orbax->is_named;
+    uint32_t n = 0, nprefix = 1 + orbax->is_named; /* what paths have and names of arrays have not */
     ckpt_value *node = NULL;
     ckpt_str type;
-    CKPT_TRY(read_path(orbax, get_field(value, "key_metadata"), &path, &n));
-    if (!value_text(get_field(get_field(value, "value_metadata"), "value_type"), &type))
+    CKPT_TRY(read_path(orbax, get_field(entry, "key_metadata"), &path, &n));
+    if (!value_text(get_field(get_field(entry, "value_metadata"), "value_type"), &type))
         return fail(orbax->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a value without {a} {=value_type}");
-    ckpt_str name = path_join(orbax->f->a, path + before, n - before);
+    ckpt_str name = path_join(orbax->f->a, path + nprefix, n - nprefix);
     CKPT_TRY_ALLOC(name.ptr, orbax->err);
     CKPT_TRY(read_value(orbax, name, type, &node));
     return node ? nested_put(&orbax->tree, path, n, node, orbax->err) : CKPT_OK;
@@ -242,11 +242,12 @@ static ckpt_status read_tree(struct orbax *orbax, const ckpt_value *meta)
 {
     uint32_t n;
     const ckpt_value *tree = get_field(meta, "tree_metadata"),
-                     *all = get_field(meta, "store_array_data_equal_to_fill_value");
+                     *stores_fill = get_field(meta, "store_array_data_equal_to_fill_value");
     const value_pair *pairs = value_pairs(tree, &n);
     if (!tree || tree->type != CKPT_V_DICT)
         return fail(orbax->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no} {=tree_metadata}");
-    orbax->missing = all && all->type == CKPT_V_BOOL && all->u.b ? MISSING_FAULT : MISSING_ZERO;
+    bool stores_all = stores_fill && stores_fill->type == CKPT_V_BOOL && stores_fill->u.b;
+    orbax->missing = stores_all ? MISSING_FAULT : MISSING_ZERO; /* of a chunk that is not there */
     orbax->tree.max_items = n;
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str key = {"", 0};
