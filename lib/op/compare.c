@@ -19,7 +19,7 @@ struct compared_row {
     uint32_t crc;
     ckpt_dtype dtype;
     size_t block_elems, block_bytes;
-    double numbers[2 * BATCH]; /* the current batch, decoded; complex or float4: pairs */
+    double numbers[2 * BATCH]; /* the current batch, once it is decoded; complex or float4: pairs */
     double low[2 * BATCH];     /* what must be added to NUMBERS; 0 unless the dtype is wide */
 };
 
@@ -222,6 +222,8 @@ static void decode_row(struct compared_row *row, const unsigned char *bytes, siz
     number_decode(row->dtype, bytes, count, row->numbers);
     if (number_is_wide(row->dtype))
         number_decode_low(row->dtype, bytes, count, row->low);
+    else
+        memset(row->low, 0, count * numbers_per_element(row->dtype) * sizeof *row->low);
     if (complex && !number_is_complex(row->dtype)) {
         widen_to_complex(row->numbers, count);
         widen_to_complex(row->low, count);
@@ -369,10 +371,12 @@ ckpt_status compare_rows(const struct parallel_item *pair, struct parallel_chunk
                          const ckpt_diff_options *opts, struct parallel_context *run, struct comparison *out,
                          ckpt_error *err)
 {
-    struct compared_row *rows = calloc(2, sizeof *rows);
+    struct compared_row *rows = malloc(2 * sizeof *rows);
     struct batch_context t = {.opts = opts, .tolerance = {opts->atol, opts->rtol}, .result = out};
     CKPT_TRY_ALLOC(rows, err);
     struct compared_row *a = rows, *b = rows + 1;
+    memset(a, 0, offsetof(struct compared_row, numbers)); /* for a small tensor, more would take longest */
+    memset(b, 0, offsetof(struct compared_row, numbers));
     ckpt_status st = open_row(a, pair->file, pair->row, chunk, err);
     CKPT_THEN(st, open_row(b, pair->other, pair->other_row, chunk, err));
     *out = (struct comparison){.identical = a->dtype == b->dtype};
