@@ -393,7 +393,7 @@ static void failing_allocations_are_reported(void)
     }
     CU_ASSERT(failing_allocation > 6); /* at least nodes, text and four lists of facts */
     CU_ASSERT_EQUAL(g.status, CKPT_OK);
-    graph_read_limited(&g, BYTES("(((((]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]t."), 1024, 0);
+    graph_read_limited(&g, BYTES("(((((]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]t."), 512, 0);
     CU_ASSERT_EQUAL(g.status, CKPT_ELIMIT);
     CU_ASSERT(error_contains(&g, "needs more memory than is allowed"));
     graph_free(&g);
