@@ -51,6 +51,14 @@ static inline uint64_t load_u64le(const unsigned char *bytes)
 {
     return (uint64_t)load_u32le(bytes) | (uint64_t)load_u32le(bytes + 4) << 32;
 }
+/* find_byte8 - returns the index of the first of the eight bytes of WORD, little-endian, that is BYTE; 8:
+ * none is. */
+MODULO static inline size_t find_byte8(uint64_t word, unsigned char byte)
+{
+    uint64_t differ = word ^ byte * UINT64_C(0x0101010101010101); /* zero where it is BYTE */
+    uint64_t zeros = (differ - UINT64_C(0x0101010101010101)) & ~differ & UINT64_C(0x8080808080808080);
+    return zeros ? (size_t)__builtin_ctzll(zeros) / 8 : 8;
+}
 /* load_digits8 - sets *NUMBER to the decimal number that the eight bytes at BYTES begin with, 0 if none;
  * returns how many of them are its digits. */
 MODULO static inline size_t load_digits8(const unsigned char *bytes, uint64_t *number)

@@ -39,9 +39,9 @@ struct map {
 static uint64_t rotate_left(uint64_t number, int bits) { return number << bits | number >> (64 - bits); }
 
 /* calls would double the cost of a look-up */
-#define INLINE MODULO __attribute__((always_inline)) static inline
+#define INLINE __attribute__((always_inline)) static inline
 
-INLINE void sip_round(uint64_t numbers[4])
+MODULO INLINE void sip_round(uint64_t numbers[4])
 {
     numbers[0] += numbers[1];
     numbers[2] += numbers[3];
@@ -55,7 +55,7 @@ INLINE void sip_round(uint64_t numbers[4])
     numbers[2] = rotate_left(numbers[2], 32);
 }
 
-INLINE void sip_word(uint64_t numbers[4], uint64_t word)
+MODULO INLINE void sip_word(uint64_t numbers[4], uint64_t word)
 {
     numbers[3] ^= word;
     sip_round(numbers);
@@ -63,7 +63,7 @@ INLINE void sip_word(uint64_t numbers[4], uint64_t word)
 }
 
 /* sip_finish - adds LAST_WORD and returns the hash; never 0, which means a free slot. */
-INLINE uint32_t sip_finish(uint64_t numbers[4], uint64_t last_word)
+MODULO INLINE uint32_t sip_finish(uint64_t numbers[4], uint64_t last_word)
 {
     sip_word(numbers, last_word);
     numbers[2] ^= 0xff;
@@ -75,7 +75,7 @@ INLINE uint32_t sip_finish(uint64_t numbers[4], uint64_t last_word)
     return folded ? folded : 1;
 }
 
-INLINE void sip_start(const map *index, uint64_t numbers[4])
+MODULO INLINE void sip_start(const map *index, uint64_t numbers[4])
 {
     numbers[0] = index->seed[0] ^ 0x736f6d6570736575u;
     numbers[1] = index->seed[1] ^ 0x646f72616e646f6du;
@@ -171,7 +171,7 @@ static bool slot_has_key(const map *index, const struct map_slot *slot, const ch
 }
 
 /* find_slot - returns the slot of a key, or the free slot where it belongs. */
-static struct map_slot *find_slot(const map *index, const char *text, uint64_t key, uint32_t hash)
+INLINE struct map_slot *find_slot(const map *index, const char *text, uint64_t key, uint32_t hash)
 {
     for (size_t i = hash & (index->nslots - 1);; i = (i + 1) & (index->nslots - 1)) {
         struct map_slot *s = slot_at(index, i);
@@ -210,7 +210,7 @@ static bool grow_slots(map *index)
 }
 
 /* make_room - prepares INDEX for one more key, a TEXT or a number. */
-static bool make_room(map *index, bool text)
+__attribute__((noinline)) static bool make_room(map *index, bool text)
 {
     if (index->slots)
         return grow_slots(index);
@@ -219,7 +219,7 @@ static bool make_room(map *index, bool text)
     return index->slots != NULL;
 }
 
-static bool put_key(map *index, const char *text, uint64_t key, uint32_t hash, uint32_t value, uint32_t *old)
+INLINE bool put_key(map *index, const char *text, uint64_t key, uint32_t hash, uint32_t value, uint32_t *old)
 {
     if ((!index->slots || index->count >= index->nslots / 4 * 3) && !make_room(index, text != NULL))
         return false;

@@ -2,6 +2,7 @@
 #include "core/dtype.h"
 
 #include "base/checked.h"
+#include "base/cursor.h"
 
 const struct dtype_info dtype_lines[DTYPE_COUNT] = {
     [CKPT_DT_NONE] = {.name = ""},
@@ -47,13 +48,16 @@ ckpt_dtype dtype_by_name(ckpt_str name)
 
 ckpt_dtype dtype_by_safetensors(ckpt_str name)
 {
-    static const ckpt_str names[DTYPE_COUNT] = {
-#undef DTYPE
-#define DTYPE(id, name, safetensors, ...) [CKPT_DT_##id] = {safetensors, sizeof safetensors - 1},
-#include "core/dtype.def"
-    };
-    for (size_t i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++)
-        if (names[i].ptr && str_eq(name, names[i]))
+    for (size_t i = CKPT_DT_NONE + 1; name.len && i < DTYPE_COUNT; i++)
+        if (str_is(name, dtype_lines[i].safetensors))
+            return (ckpt_dtype)i;
+    return CKPT_DT_NONE;
+}
+
+ckpt_dtype dtype_by_safetensors8(uint64_t name)
+{
+    for (size_t i = CKPT_DT_NONE + 1; name && i < DTYPE_COUNT; i++)
+        if (load_u64le((const unsigned char *)dtype_lines[i].safetensors) == name)
             return (ckpt_dtype)i;
     return CKPT_DT_NONE;
 }

@@ -24,7 +24,7 @@ enum dtype_nan {
 
 struct dtype_info {
     const char *name;               /* torch's, without "torch." */
-    const char *safetensors;        /* NULL: safetensors has none */
+    char safetensors[12];           /* zeros after it; empty: safetensors has none */
     const char *storage;            /* torch's class for a storage of it ("FloatStorage"); NULL: none */
     bool torch_has;                 /* torch has the dtype */
     bool python_has_storage;        /* STORAGE is a class in Python; others are only written by C++ */
@@ -52,7 +52,10 @@ static inline const struct dtype_info *dtype_info(ckpt_dtype dt)
 }
 ckpt_dtype dtype_by_name(ckpt_str name);        /* torch's name or alias ("long"); optional "torch." */
 ckpt_dtype dtype_by_safetensors(ckpt_str name); /* exact */
-ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedStorage": U8 */
+/* dtype_by_safetensors8 - as dtype_by_safetensors, of a name of less than eight bytes: NAME has them, the
+ * first in its lowest bits, and zeros. */
+ckpt_dtype dtype_by_safetensors8(uint64_t name);
+ckpt_dtype dtype_by_storage(ckpt_str klass); /* "FloatStorage" …; "UntypedStorage": U8 */
 /* dtype_bytes - computes the bytes of ELEMS elements; false: overflow, an incomplete block, no fixed size. */
 static inline bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out)
 {
@@ -81,7 +84,7 @@ static inline bool dtype_is_number(ckpt_dtype dt)
 /* dtype_is_foreign - returns true if DT is of neither torch nor safetensors. */
 static inline bool dtype_is_foreign(ckpt_dtype dt)
 {
-    return dt != CKPT_DT_NONE && !dtype_info(dt)->torch_has && !dtype_info(dt)->safetensors;
+    return dt != CKPT_DT_NONE && !dtype_info(dt)->torch_has && !dtype_info(dt)->safetensors[0];
 }
 /* dtype_has_kernels - returns true if distance_kernel and moments_kernel read stored elements of DT. */
 static inline bool dtype_has_kernels(ckpt_dtype dt) { return dt >= CKPT_DT_F64 && dt <= CKPT_DT_BF16; }

@@ -104,7 +104,7 @@ static ckpt_status check_dtype(ckpt_builder *builder, uint32_t dtype)
 {
     const struct dtype_info *d = dtype < DTYPE_COUNT ? dtype_info((ckpt_dtype)dtype) : NULL;
     CKPT_REQUIRE(&builder->err, d && dtype != CKPT_DT_NONE);
-    if (d->klass != 'q' && (d->safetensors || d->storage))
+    if (d->klass != 'q' && (d->safetensors[0] || d->storage))
         return CKPT_OK;
     return fail(&builder->err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a tensor of {%s} cannot be written", d->name);
 }

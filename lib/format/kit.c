@@ -311,6 +311,17 @@ static ckpt_status make_row(struct kit *kit, const struct kit_tensor *tensor, ck
     return CKPT_OK;
 }
 
+/* new_node - returns a node for the tensor described at OFFSET. NULL: no memory. */
+static ckpt_value *new_node(struct kit *kit, uint64_t offset)
+{
+    if (kit->mapping->type == CKPT_V_TENSOR)
+        return kit->mapping;
+    if (!kit->nodes)
+        return value_new(kit->f->a, CKPT_V_TENSOR, offset);
+    value_init(kit->nodes, CKPT_V_TENSOR, offset);
+    return kit->nodes++;
+}
+
 ckpt_status kit_add_tensor(struct kit *kit, const struct kit_tensor *tensor)
 {
     struct row row;
@@ -319,8 +330,7 @@ ckpt_status kit_add_tensor(struct kit *kit, const struct kit_tensor *tensor)
         CKPT_TRY(register_name(kit, tensor->name, tensor->described_at, &new));
     if (!new)
         return CKPT_OK;
-    bool is_root = kit->mapping->type == CKPT_V_TENSOR;
-    ckpt_value *v = is_root ? kit->mapping : value_new(kit->f->a, CKPT_V_TENSOR, tensor->described_at);
+    ckpt_value *v = new_node(kit, tensor->described_at);
     CKPT_TRY(v ? make_row(kit, tensor, v, &row) : fail_memory(kit->err));
     CKPT_TRY(find_storage(kit, tensor, &row.t.storage));
     row.t.has_data = row.t.storage != CKPT_NO_STORAGE && kit->f->table.storages[row.t.storage].src;

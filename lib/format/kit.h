@@ -27,6 +27,7 @@ struct kit {
     uint32_t npath;
     map *names;        /* keys of the mapping */
     bool only_tensors; /* the caller adds nothing else and checks the names; an empty mapping is no value */
+    ckpt_value *nodes; /* zeroed, for all tensors that will be added; NULL: each is allocated alone */
 };
 
 #define KIT_AS_NEEDED UINT64_MAX

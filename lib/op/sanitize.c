@@ -720,7 +720,7 @@ static bool is_flat_tensor(const ckpt_tensor *tensor, has_dtype *holds)
 {
     return (tensor->kind == CKPT_DENSE || tensor->kind == CKPT_NDARRAY) && tensor->has_data &&
            tensor->has_shape &&
-           (dtype_info((ckpt_dtype)tensor->dtype)->safetensors || (holds && holds(tensor)));
+           (dtype_info((ckpt_dtype)tensor->dtype)->safetensors[0] || (holds && holds(tensor)));
 }
 
 static ckpt_status leave_out(ckpt_plan *p, const struct plan_entry *entry, const ckpt_tensor *tensor,

@@ -1,6 +1,7 @@
 /* The table of element types is consistent. */
 #include <stdio.h>
 
+#include "base/cursor.h"
 #include "core/dtype.h"
 #include "unit.h"
 
@@ -11,11 +12,11 @@ static void every_row_is_consistent(void)
         CU_ASSERT(d->name[0] && d->block_elems && d->swap_bytes && d->safetensors_dim_factor);
         CU_ASSERT_PTR_NOT_NULL(strchr("fiubcqpk", d->klass));
         CU_ASSERT(d->block_bytes % d->swap_bytes == 0);
-        CU_ASSERT_EQUAL(d->safetensors == NULL, d->safetensors_order == 99); /* 99: none */
+        CU_ASSERT_EQUAL(d->safetensors[0] == 0, d->safetensors_order == 99); /* 99: none */
         for (unsigned k = CKPT_DT_NONE + 1; k < i; k++) {
             const struct dtype_info *e = dtype_info((ckpt_dtype)k);
             CU_ASSERT_STRING_NOT_EQUAL(d->name, e->name);
-            CU_ASSERT(!d->safetensors || d->safetensors_order != e->safetensors_order);
+            CU_ASSERT(!d->safetensors[0] || d->safetensors_order != e->safetensors_order);
         }
     }
     CU_ASSERT_STRING_EQUAL(ckpt_dtype_name(CKPT_DT_NONE), "");
@@ -33,8 +34,10 @@ static void every_name_is_found(void)
         CU_ASSERT_EQUAL(ckpt_dtype_parse(str_c(d->name)), i);
         if (d->storage)
             CU_ASSERT_EQUAL(dtype_by_storage(str_c(d->storage)), i);
-        if (d->safetensors) {
+        if (d->safetensors[0]) {
             CU_ASSERT_EQUAL(dtype_by_safetensors(str_c(d->safetensors)), i);
+            uint64_t bytes = load_u64le((const unsigned char *)d->safetensors);
+            CU_ASSERT(strlen(d->safetensors) >= 8 || dtype_by_safetensors8(bytes) == i);
             CU_ASSERT_EQUAL(ckpt_dtype_parse(str_c(d->safetensors)), i);
         }
     }
@@ -115,7 +118,7 @@ static void errors_list_the_types_of_safetensors(void)
     snprintf(list, sizeof list, " %s,", err.allowed);
     for (unsigned i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++) {
         const char *name = dtype_info((ckpt_dtype)i)->safetensors;
-        CU_ASSERT(!name || is_listed(list, name));
+        CU_ASSERT(!*name || is_listed(list, name));
     }
     CU_ASSERT(!is_listed(list, "F31") && !is_listed(list, "C128") && !is_listed(list, "F9_E4M3"));
 }

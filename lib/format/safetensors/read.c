@@ -41,12 +41,11 @@
 #include "format/salvage.h"
 #include "format/ties.h"
 
-#define USUAL_DIMS    8u
-#define LONGEST_DTYPE 16u   /* with its quote */
-#define MAX_COPIED    4096u /* bytes of a text that is copied from the header */
-#define DISCARD       4096u /* entries after which the memory of their text is given back */
-#define R_KEY         "..r" /* of the metadata that R's torch writes */
-#define DTYPES        "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
+#define USUAL_DIMS 8u
+#define MAX_COPIED 4096u /* bytes of a text that is copied from the header */
+#define DISCARD    4096u /* entries after which the memory of their text is given back */
+#define R_KEY      "..r" /* of the metadata that R's torch writes */
+#define DTYPES     "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
 
 /* The entry of one tensor in a header. */
 struct header_entry {
@@ -258,13 +257,14 @@ static bool read_usual_numbers(ckpt_str *text, uint64_t *out, uint32_t max, uint
     return next == ']';
 }
 
-/* read_usual_dtype - reads a dtype and the quote after it from TEXT; CKPT_DT_NONE: TEXT has another form. */
+/* read_usual_dtype - reads a dtype of less than eight bytes and the quote after it from TEXT. CKPT_DT_NONE:
+ * TEXT has another form. */
 static ckpt_dtype read_usual_dtype(ckpt_str *text)
 {
-    const char *quote = memchr(text->ptr, '"', text->len < LONGEST_DTYPE ? text->len : LONGEST_DTYPE);
-    ckpt_str name = str_of(text->ptr, quote ? (size_t)(quote - text->ptr) : 0);
-    *text = str_skip(*text, name.len);
-    return str_take(text, STR_LIT("\"")) ? dtype_by_safetensors(name) : CKPT_DT_NONE;
+    uint64_t name = text->len < 8 ? 0 : load_u64le((const unsigned char *)text->ptr);
+    size_t n = find_byte8(name, '"');
+    *text = str_skip(*text, n + 1);
+    return n < 8 ? dtype_by_safetensors8(name & ((UINT64_C(1) << 8 * n) - 1)) : CKPT_DT_NONE;
 }
 
 /* read_usual_entry - reads ENTRY if it is written as the official library writes it: nearly all are, and it
@@ -704,7 +704,8 @@ static ckpt_status add_rows(struct header *header)
     struct kit k;
     CKPT_TRY(kit_begin(&k, header->f, value_new(header->f->a, CKPT_V_DICT, 0), header->err));
     k.only_tensors = true;
-    return kit_end(&k, add_tensors(&k, header));
+    k.nodes = arena_array(header->f->a, header->nentries, sizeof *k.nodes);
+    return kit_end(&k, k.nodes ? add_tensors(&k, header) : fail_memory(header->err));
 }
 
 /* has_offsets_of_zero - returns true if INFO, the text DCP_SHARDING_INFO of F, is well-formed and has no

@@ -32,7 +32,7 @@ struct header {
 static const char *find_unfit_reason(const struct flat_writer *writer, const struct flat_item *item)
 {
     const struct dtype_info *d = dtype_info(plan_dtype(writer->p, item->row));
-    if (!d->safetensors)
+    if (!d->safetensors[0])
         return "has a type that safetensors lacks";
     return d->safetensors_dim_factor > 1 && flat_get_tensor(writer, item).ndim == 0
                ? "has no dimension to count its packed values in"
