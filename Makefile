@@ -14,15 +14,21 @@ OBJCOPY  ?= $(or $(shell $(CC) -print-prog-name=objcopy),objcopy)
 ifeq ($(origin LIBARCHIVE),undefined)
 LIBARCHIVE := $(shell echo | $(CC) -include archive.h -E -x c - >/dev/null 2>&1 && echo yes)
 endif
+# "yes" if programs can be linked with libcurl. Without it, ckpt reads nothing from servers.
+ifeq ($(origin LIBCURL),undefined)
+LIBCURL := $(shell echo 'int main(void) { curl_easy_init(); return 0; }' | \
+    $(CC) $(CFLAGS) $(LDFLAGS) -include curl/curl.h -o /dev/null -x c - -lcurl >/dev/null 2>&1 && echo yes)
+endif
 # The names of the shared libraries that are loaded when they are needed, because to link them doubles the time that every
 # command takes to start. A library without a name here is linked: in static programs, and with "make ON_DEMAND=".
 ifeq ($(origin ON_DEMAND),undefined)
 ON_DEMAND := $(if $(SAN),,$(shell t=$$(mktemp) && echo 'int main(void) { return 0; }' | \
-    $(CC) $(CFLAGS) $(LDFLAGS) -Wl,--no-as-needed -o "$$t" -x c - -lzip -lcrypto 2>/dev/null && \
+    $(CC) $(CFLAGS) $(LDFLAGS) -Wl,--no-as-needed -o "$$t" -x c - -lzip -lcrypto $(if $(LIBCURL),-lcurl) 2>/dev/null && \
     $$($(CC) -print-prog-name=readelf) -d "$$t" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p'; rm -f "$$t"))
 endif
 LIBZIP    := $(filter libzip.%,$(ON_DEMAND))
 LIBCRYPTO := $(filter libcrypto.%,$(ON_DEMAND))
+CURL_SO   := $(filter libcurl.%,$(ON_DEMAND))
 CORPUS_PUBLIC ?= ../shared/corpus/public
 FUZZ_SECONDS  ?= 800
 
@@ -53,9 +59,10 @@ PIE       = $(if $(filter -static -static-pie -no-pie,$(CFLAGS) $(LDFLAGS)),,-pi
 
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror=implicit-function-declaration
 DEFINES   = -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 $(if $(LIBARCHIVE),-DHAVE_LIBARCHIVE) \
+    $(if $(LIBCURL),-DHAVE_LIBCURL $(if $(CURL_SO),-DLIBCURL_SONAME='"$(CURL_SO)"')) \
     $(if $(LIBZIP),-DLIBZIP_SONAME='"$(LIBZIP)"') $(if $(LIBCRYPTO),-DLIBCRYPTO_SONAME='"$(LIBCRYPTO)"')
 ALL_CFLAGS = -std=c11 $(WARN) $(DEFINES) $(SAME_BITS) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hidden -pthread
-LIB_LIBS  = $(if $(LIBZIP),,-lzip) -lz $(if $(LIBCRYPTO),,-lcrypto) -lm -ldl
+LIB_LIBS  = $(if $(LIBZIP),,-lzip) -lz $(if $(LIBCRYPTO),,-lcrypto) $(if $(LIBCURL),$(if $(CURL_SO),,-lcurl)) -lm -ldl
 CLI_LIBS  = -lcjson
 SHARE     = $(CC) $(CFLAGS) $(SAN) -Wl,--as-needed -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
 LINK      = $(SHARE) $(PIE)
@@ -135,7 +142,7 @@ $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(B)/libckpt.a $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
 # Unit tests call internal functions, so they link the objects.
-UNIT_CLI  = $(B)/obj/cli/text.o $(B)/obj/cli/print.o
+UNIT_CLI  = $(B)/obj/cli/text.o $(B)/obj/cli/print.o $(B)/obj/cli/relay.o
 $(B)/unit: $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ)
 	$(say) LD $@
 	$(Q)$(LINK) -Wl,--wrap=ioctl -o $@ $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -lcunit -pthread
@@ -171,7 +178,8 @@ $(B)/tests/fuzz/parts: $(FUZZ_PARTS) $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/f
 	$(Q)$(LINK) $(FUZZER) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(LIB_LIBS) -pthread
 PUB_OBJ += $(B)/obj/tests/bench/steps.o $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/threats/attacks.o \
     $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/each_call.o \
-    $(B)/obj/tests/fail/sets.o $(B)/obj/tests/schema.o
+    $(B)/obj/tests/fail/sets.o $(B)/obj/tests/schema.o \
+    $(patsubst %,$(B)/obj/tests/remote/%.o,server reply behaviours signature)
 
 -include $(DEPS)
 
@@ -225,16 +233,23 @@ $(B)/tests/threats/names $(B)/tests/threats/attacks: $(B)/tests/threats/%: $(B)/
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $<
 
+# A scripted server for the tests of remote reading.
+SERVER    = $(patsubst %,$(B)/obj/tests/remote/%.o,server reply behaviours signature)
+$(B)/tests/remote/server: $(SERVER)
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $(SERVER) $(LDFLAGS) -lcrypto -pthread
+
 $(B)/tests/schema: $(B)/obj/tests/schema.o
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $< $(LDFLAGS) -lcjson -lm
 
 $(B)/ckpt $(B)/unit $(PUBLIC:%=$(B)/tests/%) $(BENCH_PROGRAMS) $(B)/tests/fuzz/parts $(B)/tests/threats/names \
-    $(B)/tests/schema $(B)/tests/threats/attacks \
+    $(B)/tests/schema $(B)/tests/threats/attacks $(B)/tests/remote/server \
     $(patsubst %,$(B)/tests/fail/%,faults ckpt-oom each_call): $(B)/link.flags
 
-test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/threats/attacks \
+test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/threats/attacks $(B)/tests/remote/server \
     $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/each_call $(B)/tests/truth $(B)/tests/mem $(B)/tests/schema $(B)/tests/oracle/create $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \

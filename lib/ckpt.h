@@ -161,6 +161,28 @@ CKPT_API const char *ckpt_status_name(ckpt_status status);
  * NUL-terminated. The hint is not part of it. Returns OUT. */
 CKPT_API const char *ckpt_error_text(const ckpt_error *err, char *out, size_t cap);
 
+/* ----------------------------------------------------------------- servers */
+
+/* How to read from servers: paths that begin with https://, http://, hf:// or s3://, see ckpt-remote(7). Its
+ * texts, which may be NULL, must outlive the files that are opened with it. A secret is sent only to the
+ * server that it is for, and is never in an error. Proxies are those of the environment. */
+typedef struct {
+    uint32_t struct_size;
+    uint32_t max_requests;      /* at a time: 16 */
+    uint8_t offline;            /* nothing is requested: each URL is refused */
+    uint8_t netrc;              /* names and passwords are those of ~/.netrc */
+    uint8_t reserved[6];        /* 0 */
+    const char *ca_file;        /* certificates of the authorities to trust, in PEM; NULL: the system's */
+    const char *hub_endpoint;   /* what hf:// stands for; NULL: https://huggingface.co */
+    const char *hub_token;      /* sent to hub_endpoint; NULL: none */
+    const char *hub_token_from; /* what errors call the source of hub_token, such as "HF_TOKEN" */
+    const char *s3_endpoint;    /* NULL: https://s3.REGION.amazonaws.com */
+    const char *s3_region;      /* NULL: us-east-1 */
+    const char *s3_key_id;      /* with s3_secret, signs requests to s3_endpoint; NULL: they are not signed */
+    const char *s3_secret;
+    const char *s3_session; /* a temporary token; NULL: none */
+} ckpt_remote;
+
 /* ----------------------------------------------------------------- limits */
 
 /* How to name the tensors of tf.train.Checkpoint; other formats ignore it. */
@@ -189,6 +211,7 @@ typedef struct {
     const char *void_dtypes; /* not a limit: what elements without a dtype are in .npy and .npz, read while a
                                 file is opened, such as "V1=float8_e4m3fn,V2=bfloat16": a number of bytes and
                                 a dtype of that size; NULL: as described in ckpt-formats(7) */
+    const ckpt_remote *remote; /* how to read from servers; NULL: a path that is a URL is refused */
 } ckpt_limits;
 
 /* ----------------------------------------------------------------- dtypes */
@@ -464,6 +487,17 @@ typedef struct {
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_callbacks(const ckpt_callbacks *callbacks, const char *name,
                                                          const ckpt_limits *limits, ckpt_file **out,
                                                          ckpt_error *err);
+
+/* ckpt_remote_open - sets OUT to callbacks that read the file at URL, with the checks of ckpt_open, for a
+ * program that passes its bytes on, such as to a process without rights. It begins with https://, http://,
+ * hf:// or s3://; REMOTE must outlive OUT. The caller releases OUT by OUT->close(OUT->user), once, unless
+ * a file or builder took it over. After a read that failed, all others fail. Errors are as for ckpt_open.
+ * CKPT_EUNSUPPORTED: a folder. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_remote_open(const char *url, const ckpt_remote *remote,
+                                                      ckpt_callbacks *out, ckpt_error *err);
+/* ckpt_remote_failure - sets ERR to why a read by CALLBACKS, which ckpt_remote_open made and nothing has
+ * closed, failed, and returns its status; CKPT_OK: none did. */
+CKPT_API ckpt_status ckpt_remote_failure(const ckpt_callbacks *callbacks, ckpt_error *err);
 
 typedef struct {
     uint32_t struct_size;
@@ -1293,6 +1327,10 @@ typedef struct {
     /* opened - is called when the file is open and none of its bytes was read. No other file has to be opened
      * after that: the process can give up the right to open files. Nonzero: CKPT_ECANCELLED. May be NULL. */
     int (*opened)(void *user);
+    /* callbacks - read the bytes to be scanned; PATH is only their name, and nothing is looked for next to
+     * it. They stay the caller's: close is not called. A read that fails makes ckpt_scan fail with
+     * CKPT_EIO. NULL: the file at PATH is scanned. */
+    const ckpt_callbacks *callbacks;
 } ckpt_scan_options;
 
 typedef struct {

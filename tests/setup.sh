@@ -20,6 +20,9 @@ crypto    libssl-dev  openssl-devel   openssl-dev    openssl        openssl
 xxhash    libxxhash-dev xxhash-devel  xxhash-dev     xxhash         xxhash
 cunit     libcunit1-dev CUnit-devel   cunit-dev      cunit          cunit
 archive   libarchive-dev libarchive-devel libarchive-dev libarchive  libarchive
+curl      libcurl4-openssl-dev libcurl-devel curl-dev  curl           curl
+nginx     nginx-light nginx           nginx          nginx          nginx
+openssl   openssl     openssl         openssl        openssl        openssl
 pc        pkg-config  pkgconf         pkgconf        pkgconf        pkgconf
 git       git         git             git            git            git
 abigail   abigail-tools libabigail    -              -              -
@@ -91,6 +94,7 @@ find_missing()
     header_needed openssl/evp.h crypto
     header_needed xxhash.h xxhash
     header_wanted archive.h archive
+    header_wanted curl/curl.h curl
     [ "$what" = check ] || return 0
     header_needed CUnit/Basic.h cunit
     command_needed c++ c++
@@ -98,6 +102,8 @@ find_missing()
     command_needed git git
     command_needed mandoc mandoc
     command_wanted abidiff abigail
+    command_wanted openssl openssl
+    [ -x /usr/sbin/nginx ] || command_wanted nginx nginx
     echo 'int main(void) { return 0; }' | clang -fsanitize=address -o /dev/null -x c - 2>/dev/null ||
         wanted="$wanted clang"
 }

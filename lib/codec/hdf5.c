@@ -25,6 +25,8 @@
 
 #include "codec/hdf5_internal.h"
 
+#define MAX_REMOTE_BLOCK                                                                                     \
+    (UINT64_C(128) << 10) /* bytes before the signature on a server: they come with one request */
 #define SIGNATURE     "\x89HDF\r\n\x1a\n"
 #define MAX_STRUCTURE ((uint64_t)64 << 20)
 /* A data set may have many more bytes than are stored: those of chunks that were not written have the fill
@@ -165,7 +167,8 @@ MODULO uint32_t hdf5_checksum(const unsigned char *bytes, size_t nbytes)
 ckpt_status hdf5_find(source *src, uint64_t *base, ckpt_error *err)
 {
     char magic[8];
-    for (uint64_t at = 0; range_within(at, sizeof magic, src->size);
+    uint64_t end = src->is_remote && src->size > MAX_REMOTE_BLOCK ? MAX_REMOTE_BLOCK : src->size;
+    for (uint64_t at = 0; range_within(at, sizeof magic, end);
          at = at ? at * 2 : 512) { /* AT is in the file, below 2^63 */
         CKPT_TRY(source_read(src, at, magic, sizeof magic, err));
         if (memcmp(magic, SIGNATURE, sizeof magic) == 0) {

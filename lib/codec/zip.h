@@ -88,6 +88,8 @@ ckpt_status zip_locate_payload(zip *archive, size_t index, ckpt_error *err);
 /* zip_locate_all - locates the payload of every entry in file order, reading many headers at a time. Ignores
  * faults: zip_locate_payload reports them later. */
 void zip_locate_all(zip *archive);
+/* zip_will_read - announces that entry INDEX and its local header will be read, see source_will_read. */
+void zip_will_read(zip *archive, size_t index);
 /* zip_open_member - opens entry INDEX as a source: its bytes if stored, inflated on the fly (never beyond
  * usize) if deflated. Refuses encryption and most other methods, and names them. The local header is read
  * with the first byte, or by source_locate: listing many members reads none. The zip must outlive the

@@ -21,6 +21,7 @@
 #include "io/reader.h"
 #include "io/window.h"
 
+#define LAST_MEMBERS      (64u << 10) /* bytes before the directory that are fetched with it: small members */
 #define WINDOW            (256u * 1024u)
 #define MAX_HEADER_GAP    4096u /* if the next header is not farther, a full window is read */
 #define ALIGNMENT_EXTRA   128u  /* torch writes at most so many bytes after a name to align the payload */
@@ -299,6 +300,8 @@ static ckpt_status open_directory(zip *archive, ckpt_error *err)
     archive->archive_end = end.archive_end;
     archive->prefix_size = end.prefix_size;
     arena_expect(archive->a, end.entries, 1024); /* names, tensors, storages */
+    uint64_t before = end.directory_at < LAST_MEMBERS ? end.directory_at : LAST_MEMBERS;
+    source_will_read(archive->src, end.directory_at - before, before + end.directory_size);
     reader r;
     /* zip_end_find found the directory in the file */
     ckpt_status st = reader_init(&r, archive->src, end.directory_at, end.directory_at + end.directory_size,
@@ -680,6 +683,24 @@ static void member_close(source *src) { (void)src; }
 
 static void member_advise(source *src) { source_advise_sequential(((member_source *)src)->z->src); }
 
+void zip_will_read(zip *archive, size_t index)
+{
+    const struct zip_entry *e = &archive->entries[index];
+    uint64_t left = archive->src->size - e->next_at, more = left < ALIGNMENT_EXTRA ? left : ALIGNMENT_EXTRA;
+    source_will_read(archive->src, e->header_offset,
+                     e->next_at - e->header_offset + more); /* as its window */
+}
+
+static void member_will_read(source *src, uint64_t off, uint64_t nbytes)
+{
+    const member_source *m = (member_source *)src;
+    const struct zip_entry *e = &m->z->entries[m->entry];
+    if (e->is_located)
+        source_will_read(m->z->src, e->data_offset + off, nbytes);
+    else
+        zip_will_read(m->z, m->entry);
+}
+
 static bool member_extent(source *src, uint64_t off, int *fd, uint64_t *at)
 {
     ckpt_error ignored;
@@ -725,6 +746,7 @@ static const struct source_ops member_ops = {.read_at = member_read,
                                              .close = member_close,
                                              .locate = member_locate,
                                              .advise_sequential = member_advise,
+                                             .will_read = member_will_read,
                                              .extent = member_extent,
                                              .map = member_map};
 
@@ -804,6 +826,7 @@ ckpt_status zip_open_member(zip *archive, size_t index, source **out, ckpt_error
     CKPT_TRY_ALLOC(m, err);
     m->s = (source){.ops = &member_ops, .size = e->usize, .position = CKPT_NO_OFFSET, .refs = 1};
     m->s.serializes_reads = archive->src->serializes_reads;
+    m->s.is_remote = archive->src->is_remote;
     if (e->is_located)
         m->s.position = source_pos(archive->src, e->data_offset);
     m->z = archive;

@@ -7,7 +7,8 @@
 #include "core/tensor.h"
 #include "io/pool.h"
 
-#define MIN_PARALLEL_BYTES (8u << 20) /* for fewer bytes a thread costs more than it saves */
+#define ANNOUNCED_BYTES    ((uint64_t)48 << 20) /* that are announced to a server at a time */
+#define MIN_PARALLEL_BYTES (8u << 20)           /* for fewer bytes a thread costs more than it saves */
 
 /* An item that is a group of its own and is processed in chunks. */
 struct chunked_item {
@@ -35,7 +36,8 @@ struct parallel_state {
     size_t next_report;    /* the first item that is not reported */
     _Atomic uint64_t bytes_done;
     uint64_t total_bytes;
-    bool stopped; /* report or progress returned nonzero */
+    bool stopped;            /* report or progress returned nonzero */
+    uint32_t next_announced; /* place in the order of the groups: items before it were announced */
 };
 
 static struct parallel_item get_item(const struct parallel_state *state, size_t index)
@@ -365,12 +367,10 @@ static bool can_read_parallel(ckpt_file *f, bool locate)
     ckpt_error ignored;
     if (!f)
         return true;
-    if (f->ignore_crc || (locate && table_locate(&f->table, &ignored) != CKPT_OK))
-        return false;
     for (size_t i = 0; i < f->table.nstorages; i++)
         if (f->table.storages[i].src && f->table.storages[i].src->serializes_reads)
             return false;
-    return true;
+    return !f->ignore_crc && (!locate || table_locate(&f->table, &ignored) == CKPT_OK);
 }
 
 /* can_read_storages_parallel - returns true if several threads can read the storages that are items of
@@ -473,6 +473,42 @@ static ckpt_status run_chunk(struct parallel_state *state, const struct task *ta
     return CKPT_OK;
 }
 
+/* announce_storage - announces that all of STORAGE will be read. Returns its bytes, 0 if they are on no
+ * server. */
+static uint64_t announce_storage(const struct storage *storage)
+{
+    if (!storage->src || !storage->src->is_remote)
+        return 0;
+    source_will_read(storage->src, storage->off, storage->nbytes);
+    return storage->nbytes;
+}
+
+/* announce_row - announces that all of ROW of F (may be NULL) will be read. Returns its bytes, 0 if they
+ * are on no server. */
+static uint64_t announce_row(const ckpt_file *f, uint32_t row)
+{
+    uint32_t at = f ? table_storage_of(&f->table, row) : CKPT_NO_STORAGE;
+    const struct storage *s = at == CKPT_NO_STORAGE ? NULL : &f->table.storages[at];
+    return s ? announce_storage(s) : 0;
+}
+
+/* announce_items - announces to servers the items from number AT on, as many as may be announced at a time;
+ * those that were announced before are read by now. Only a single thread reads from servers. */
+static void announce_items(struct parallel_state *state, uint32_t at)
+{
+    uint64_t bytes = 0;
+    if (at < state->next_announced)
+        return;
+    for (; at < state->job->n && bytes < ANNOUNCED_BYTES; at++) {
+        struct parallel_item x = get_item(state, get_group_item(state, at));
+        uint64_t n = x.storage ? announce_storage(x.storage) : announce_row(x.file, x.row);
+        bytes = size_add(bytes, x.storage ? n : size_add(n, announce_row(x.other, x.other_row)));
+        if (bytes == 0)
+            return;
+    }
+    state->next_announced = at;
+}
+
 static ckpt_status run_task(void *user, struct pool *pool, size_t number, unsigned worker, ckpt_error *err)
 {
     struct parallel_state *state = user;
@@ -484,6 +520,7 @@ static ckpt_status run_task(void *user, struct pool *pool, size_t number, unsign
         size_t i = get_group_item(state, at);
         if (pool_task_stopped(pool, number))
             return CKPT_ECANCELLED;
+        announce_items(state, at);
         CKPT_TRY(state->job->process(state->job->user, i, &run, err));
         set_item_ready(state, i, &run);
     }

@@ -874,7 +874,7 @@ static ckpt_status assemble_pieces(struct pieces_builder *builder, struct assemb
         !box_index_init(&assembled->index, builder->a, assembled->ndim, assembled->index.box[0],
                         assembled->index.count[0]))
         return fail_memory(builder->err);
-    assembled->as_source.block_size = compute_read_block(assembled) & 0x7fffffff;
+    assembled->as_source.block_size = compute_read_block(assembled) & 0x3fffffff;
     return CKPT_OK;
 }
 

@@ -291,7 +291,7 @@ static void set_file_offset(const struct table *table, ckpt_tensor *tensor)
 ckpt_status table_locate(const struct table *table, ckpt_error *err)
 {
     for (size_t i = 0; i < table->nstorages; i++)
-        if (table->storages[i].src)
+        if (table->storages[i].src && !table->storages[i].src->is_remote)
             CKPT_TRY(source_locate(table->storages[i].src, err));
     return CKPT_OK;
 }

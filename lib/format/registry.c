@@ -8,6 +8,7 @@
 #include "format/files/folder.h"
 #include "format/files/members.h"
 #include "format/files/path.h"
+#include "format/files/server.h"
 #include "format/foreign.h"
 #include "format/hub/listed_names.h"
 #include "format/hub/merge.h"
@@ -18,6 +19,7 @@
 #include "format/registry.h"
 #include "format/salvage.h"
 #include "format/verify.h"
+#include "io/address.h"
 
 static const struct format *const formats[] = {
 #define FORMAT(id) &format_##id,
@@ -149,7 +151,8 @@ static ckpt_status fill_probe(ckpt_file *f, ckpt_error *err)
     if (p->is_folder)
         return folder_list_all(f, f->path, &p->names, &p->nnames, err);
     CKPT_TRY(recognize_fill(p, f->path, f->src, err));
-    if (recognize_archive(p)) {
+    if (!recognize_safetensors(p) &&
+        recognize_archive(p)) { /* the end of a safetensors file is not looked at */
         ckpt_status st = f->salvage ? zip_salvage(f->src, f->a, &p->zip, &p->zip_err)
                                     : zip_open(f->src, f->a, &p->zip, &p->zip_err);
         if (st != CKPT_OK)
@@ -215,6 +218,21 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 
+/* check_server - returns ST, the result of reading F, or why the server did not answer whether it has a
+ * file. */
+static ckpt_status check_server(const ckpt_file *f, ckpt_status st, ckpt_error *err)
+{
+    const ckpt_error *failure = server_failure(f->archive);
+    if (st != CKPT_OK && f->archive && !f->src && !server_lists_folders(f->archive))
+        error_replace_hint(err,
+                           "a web server does not list its files, as the Hub does: name a file in it, or "
+                           "download the folder");
+    if (!failure)
+        return st;
+    *err = *failure;
+    return err->status;
+}
+
 /* check_journal - returns ST, the result of reading F, or a failure if F was edited meanwhile. */
 static ckpt_status check_journal(const ckpt_file *f, ckpt_status st, ckpt_error *err)
 {
@@ -246,7 +264,8 @@ static ckpt_status read_open_source(ckpt_file *f, struct opening *opening, ckpt_
     f->salvage = opening->how != OPEN_WHOLE;
     if (opening->watch)
         source_watch(f->src, opening->watch);
-    ckpt_status st = check_journal(f, file_explain_full_arena(f, read_file(f, err), err), err);
+    ckpt_status st = check_server(f, read_file(f, err), err);
+    st = check_journal(f, file_explain_full_arena(f, st, err), err);
     st = end_watch(f, st, err);
     if (opening->recognized)
         *opening->recognized = f->format;
@@ -312,11 +331,19 @@ ckpt_status format_open_merged(const struct merging *merging, const ckpt_limits 
     return st;
 }
 
-ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err)
+ckpt_status format_open_source(const char *path, const ckpt_limits *limits, struct journal_note *note,
+                               source **out, ckpt_error *err)
 {
     ckpt_error of_member;
     *out = NULL;
     *note = (struct journal_note){.judge = format_journal_judge(path)};
+    if (address_is_url(path)) {
+        char *shown = path_to_show(path);
+        ckpt_status st = server_open(path, limits ? limits->remote : NULL, out, err);
+        (void)name_file_if_failed(st, shown ? shown : "URL", err);
+        free(shown);
+        return st;
+    }
     ckpt_status st = source_is_folder(path) ? CKPT_OK : journal_open(path, note, out, err);
     char *file = st == CKPT_ENOTFOUND ? path_find_prefix(NULL, path) : NULL;
     if (file)
@@ -372,8 +399,15 @@ ckpt_status format_open_path(const struct opening *given, bool names, ckpt_file 
 {
     struct opening o = *given;
     struct journal_note note;
-    CKPT_TRY(format_open_source(o.path, &note, &o.src, err));
-    ckpt_status st = names ? format_open_or_names(&o, out, err) : format_open(&o, out, err);
+    CKPT_TRY(format_open_source(o.path, o.limits, &note, &o.src, err));
+    char *shown = path_to_show(o.path);
+    o.path = shown;
+    ckpt_status st = !shown  ? fail_memory(err)
+                     : names ? format_open_or_names(&o, out, err)
+                             : format_open(&o, out, err);
+    if (!shown)
+        source_unref(o.src);
+    free(shown);
     return format_note_journal(&note, *out, st, err);
 }
 

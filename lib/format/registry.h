@@ -26,10 +26,11 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
 /* format_open - opens a checkpoint, for api.c and for formats that contain checkpoints. The errors
  * CKPT_EUNKNOWN and CKPT_EUNSUPPORTED name what the file is instead. */
 ckpt_status format_open(const struct opening *opening, ckpt_file **out, ckpt_error *err);
-/* format_open_source - opens the file PATH. Fails if its undo journal shows an unfinished edit; sets NOTE if
- * there is a journal that is not of this file. Sets *OUT to NULL if PATH is a folder, and to the archive
- * (members.h) if PATH is a folder in one. */
-ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err);
+/* format_open_source - opens the file PATH; a URL as `remote` of LIMITS (may be NULL) has it. Fails if its
+ * undo journal shows an unfinished edit; sets NOTE if there is a journal that is not of this file. Sets
+ * *OUT to NULL if PATH is a folder, and to the archive (members.h) or server if PATH is a folder in one. */
+ckpt_status format_open_source(const char *path, const ckpt_limits *limits, struct journal_note *note,
+                               source **out, ckpt_error *err);
 /* format_note_journal - returns ST, the result of reading F (may be NULL). Adds the text of NOTE to F as a
  * notice or, if ST is a fault, to ERR as the hint. */
 ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, ckpt_status st,

@@ -1,5 +1,8 @@
 /* verify.c - checks the zip container of a file beyond what reading its tensors needs. */
+#include <stdlib.h>
+
 #include "codec/zip_audit.h"
+#include "format/files/path.h"
 #include "format/recognize.h"
 #include "format/registry.h"
 #include "format/verify.h"
@@ -169,14 +172,19 @@ ckpt_status format_verify(const char *path, struct check *check, ckpt_file **out
     struct journal_note note;
     source *src;
     *out = NULL;
-    CKPT_TRY(format_open_source(path, &note, &src, err));
+    CKPT_TRY(format_open_source(path, check->opts->limits, &note, &src, err));
     check->result->bytes = src ? src->size : 0;
     ckpt_status st = check_set_hint(check, note.text, err);
     if (st != CKPT_OK) {
         source_unref(src);
         return st;
     }
-    CKPT_TRY(format_check(path, src, check->opts->limits, check, out, err));
+    char *shown = path_to_show(path);
+    if (!shown)
+        source_unref(src);
+    st = shown ? format_check(shown, src, check->opts->limits, check, out, err) : fail_memory(err);
+    free(shown);
+    CKPT_TRY(st);
     if (*out) {
         check->result->format = (*out)->format->name;
         check->result->tensors = (*out)->table.nrows;

@@ -76,6 +76,12 @@ ckpt_status source_check(source *src, ckpt_error *err)
     return src->ops->check ? src->ops->check(src, err) : CKPT_OK;
 }
 
+void source_will_read(source *src, uint64_t off, uint64_t nbytes)
+{
+    if (src->ops->will_read && nbytes && range_within(off, nbytes, src->size))
+        src->ops->will_read(src, off, nbytes);
+}
+
 bool source_extent(source *src, uint64_t off, int *fd, uint64_t *at)
 {
     return src->ops->extent && off <= src->size && src->ops->extent(src, off, fd, at);
@@ -87,6 +93,12 @@ ckpt_status source_map(source *src, uint64_t off, size_t nbytes, const unsigned 
     return src->ops->map ? src->ops->map(src, off, out, err)
                          : fail(err, CKPT_EUNSUPPORTED, source_pos(src, off),
                                 "its bytes are compressed, kept as text, or in several pieces");
+}
+
+void source_prefetch(source *archive, const char *const *paths, size_t count)
+{
+    if (archive && archive->ops->prefetch)
+        archive->ops->prefetch(archive, paths, count);
 }
 
 void source_watch(source *src, struct source_watch *watch)

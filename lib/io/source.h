@@ -41,8 +41,15 @@ struct source_ops {
     source *(*origin)(const source *s);
     /* check - see source_check; NULL: there is no checksum of all bytes, or reading compares it. */
     ckpt_status (*check)(source *s, ckpt_error *err);
-    /* open_file - of a source that stands for an archive: see source_open_in; NULL: S is none. */
+    /* open_file - of a source that stands for an archive or a server: see source_open_in; NULL: S is none. */
     ckpt_status (*open_file)(source *s, const char *path, source **out, ckpt_error *err);
+    /* find, list - what members_find and members_list do, of such a source. */
+    int (*find)(const source *s, const char *path);
+    ckpt_status (*list)(const source *s, const char *path, arena *a, bool (*match)(ckpt_str name),
+                        ckpt_str **out, size_t *count, ckpt_error *err);
+    void (*will_read)(source *s, uint64_t off, uint64_t nbytes); /* see source_will_read; may be NULL */
+    /* prefetch - see source_prefetch; NULL: nothing is gained. */
+    void (*prefetch)(source *s, const char *const *paths, size_t count);
 };
 
 struct source {
@@ -53,7 +60,8 @@ struct source {
     _Atomic uint64_t position;
     int refs;
     uint32_t serializes_reads : 1; /* a read locks it: several threads are no faster than one */
-    uint32_t block_size : 31; /* if not 0: reads of this many bytes, at multiples of it, are much cheaper */
+    uint32_t block_size : 30; /* if not 0: reads of this many bytes, at multiples of it, are much cheaper */
+    uint32_t is_remote : 1;   /* a read may take a request to a server: nothing is read on suspicion */
 };
 
 /* source_read - reads NBYTES bytes at OFF; CKPT_ETRUNCATED if they are not all there. */
@@ -84,6 +92,9 @@ static inline uint64_t source_pos(const source *src, uint64_t off)
 }
 /* source_advise_sequential - hints that much of SRC will be read, front to back. */
 void source_advise_sequential(source *src);
+/* source_will_read - announces that the NBYTES bytes at OFF will be read, so that a server sends them, and
+ * all others that were announced, when the first of them are read. */
+void source_will_read(source *src, uint64_t off, uint64_t nbytes);
 /* source_extent - returns true if the bytes from OFF on are stored unchanged in a file: at *AT of *FD. */
 bool source_extent(source *src, uint64_t off, int *fd, uint64_t *at);
 /* source_map - sets *OUT to the NBYTES >= 1 bytes at OFF without a copy, valid as long as SRC. A file is
@@ -106,6 +117,9 @@ bool source_is_folder(const char *path);
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err);
 /* source_open_in - opens the file PATH in ARCHIVE (format/files/members.h) or, if that is NULL, on disk. */
 ckpt_status source_open_in(source *archive, const char *path, source **out, ckpt_error *err);
+/* source_prefetch - begins to read the COUNT files PATHS in ARCHIVE (may be NULL) at once, if it is a
+ * server. */
+void source_prefetch(source *archive, const char *const *paths, size_t count);
 /* source_read_whole - reads SRC, of at most MAX bytes, to *OUT in A, and releases SRC. */
 ckpt_status source_read_whole(source *src, uint64_t max, arena *a, ckpt_str *out, ckpt_error *err);
 /* source_read_whole_file - reads the file PATH, of at most MAX bytes, to *OUT in A. Errors name the file. */

@@ -24,6 +24,12 @@ static void slice_close(source *src)
 
 static void slice_advise(source *src) { source_advise_sequential(((struct slice_source *)src)->parent); }
 
+static void slice_will_read(source *src, uint64_t off, uint64_t nbytes)
+{
+    const struct slice_source *sl = (const struct slice_source *)src;
+    source_will_read(sl->parent, sl->off + off, nbytes);
+}
+
 static ckpt_status slice_locate(source *src, struct window *window, ckpt_error *err)
 {
     const struct slice_source *sl = (const struct slice_source *)src;
@@ -49,6 +55,7 @@ static const struct source_ops slice_ops = {.read_at = slice_read,
                                             .close = slice_close,
                                             .locate = slice_locate,
                                             .advise_sequential = slice_advise,
+                                            .will_read = slice_will_read,
                                             .extent = slice_extent,
                                             .map = slice_map};
 
@@ -66,7 +73,8 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
     }
     struct slice_source *sl = malloc(sizeof *sl);
     CKPT_TRY_ALLOC(sl, err);
-    sl->source = (source){&slice_ops, size, base, 1, parent->serializes_reads, parent->block_size};
+    sl->source = (source){&slice_ops,       size, base, 1, parent->serializes_reads, parent->block_size,
+                          parent->is_remote};
     sl->parent = source_ref(parent);
     sl->off = off;
     *out = &sl->source;

@@ -31,6 +31,7 @@
 #include "core/convert.h"
 #include "core/parallel_rows.h"
 #include "core/tensor.h"
+#include "io/address.h"
 #include "io/journal.h"
 #include "op/digest.h"
 #include "op/hash_xxh3.h"
@@ -336,6 +337,9 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
     memset(out, 0, CKPT_DIGEST_MAX);
     CKPT_REQUIRE(err, path && alg <= CKPT_XXH3);
     CKPT_TRY(sized_struct_copy_in(how, &work, sizeof work, err));
+    if (address_is_url(path))
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "the digest of a file's bytes is not computed from a URL\ndownload the file");
     ckpt_status st = journal_open(path, NULL, &src, err);
     if (st == CKPT_OK) {
         st = hash_begin(&h, alg, err);

@@ -665,6 +665,40 @@ static ckpt_status find_out_if_chunk(const char *path, source *archive, bool *is
     return st;
 }
 
+/* open_callbacks - sets *OUT to the source of the bytes that CALLBACKS, which are not closed with it,
+ * read. */
+static ckpt_status open_callbacks(const ckpt_callbacks *callbacks, source **out, ckpt_error *err)
+{
+    ckpt_callbacks own;
+    CKPT_TRY(sized_struct_copy_in(callbacks, &own, sizeof own, err));
+    own.close = NULL;
+    return source_callbacks(&own, out, err);
+}
+
+/* open_file - sets *OUT to the file PATH on disk, or in an archive. */
+static ckpt_status open_file(const char *path, source **out, ckpt_error *err)
+{
+    ckpt_error of_member;
+    ckpt_status st = source_file_open(path, out, err);
+    if (st == CKPT_ENOTFOUND && container_open_path(path, out, &of_member) == CKPT_OK)
+        st = CKPT_OK;
+    if (st == CKPT_OK && members_is_archive(*out))
+        st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                  "{a folder} in an archive, not {=a file}\nscan the archive itself");
+    return st;
+}
+
+/* open_around - finds out what the file PATH, opened as SRC, is by the files around it. SIBLINGS is filled
+ * if NAMES, from which they are allocated, is not NULL. */
+static ckpt_status open_around(const char *path, source *src, arena *names, struct scan_siblings *siblings,
+                               bool *is_chunk, ckpt_error *err)
+{
+    source *archive = members_archive_of(src);
+    if (names)
+        CKPT_TRY(open_siblings(names, path, archive, siblings, err));
+    return find_out_if_chunk(path, archive, is_chunk, err);
+}
+
 ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
                       int (*report)(void *user, const ckpt_scan_record *), void *user,
                       ckpt_scan_result *result, ckpt_error *err)
@@ -682,18 +716,14 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     o.max_depth = o.max_depth ? o.max_depth : 4;
     o.max_unpacked = o.max_unpacked ? o.max_unpacked : (uint64_t)4 << 30;
     ckpt_error edit_error;
-    ckpt_status unfinished_edit = journal_check(path, NULL, &edit_error);
-    bool has_siblings = scan_has_siblings(str_c(path));
-    arena *names = has_siblings ? arena_new((uint64_t)256 << 20) : NULL;
-    ckpt_status st = source_file_open(path, &src, err);
-    if (st == CKPT_ENOTFOUND && container_open_path(path, &src, err) == CKPT_OK)
-        st = CKPT_OK;
-    if (st == CKPT_OK && members_is_archive(src))
-        st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                  "{a folder} in an archive, not {=a file}\nscan the archive itself");
-    if (st == CKPT_OK && has_siblings)
-        st = names ? open_siblings(names, path, members_archive_of(src), &siblings, err) : fail_memory(err);
-    CKPT_THEN(st, find_out_if_chunk(path, members_archive_of(src), &s.file_is_chunk, err));
+    bool is_file = !o.callbacks;
+    ckpt_status unfinished_edit = is_file ? journal_check(path, NULL, &edit_error) : CKPT_OK;
+    bool has_siblings = scan_has_siblings(str_c(path)); /* of callbacks, none of them is there */
+    arena *names = is_file && has_siblings ? arena_new((uint64_t)256 << 20) : NULL;
+    ckpt_status st = is_file ? open_file(path, &src, err) : open_callbacks(o.callbacks, &src, err);
+    if (st == CKPT_OK && is_file)
+        st = has_siblings && !names ? fail_memory(err)
+                                    : open_around(path, src, names, &siblings, &s.file_is_chunk, err);
     CKPT_THEN(st, judge_new(&s, &judge, err));
     if (st == CKPT_OK && o.opened && o.opened(user) != 0)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
@@ -709,6 +739,9 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
         st = s.failure.status;
         *err = s.failure;
     }
+    if (src && !is_file &&
+        st != CKPT_ENOMEM) /* a read that failed may have looked like the end of something */
+        st = source_finish_opening(src, st, false, err);
     sized_struct_copy_out(result, &found, sizeof found);
     judge_free(judge);
     scan_siblings_close(&siblings);

@@ -62,6 +62,13 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(open_callbacks_name, &opened, ckpt_open_callbacks(&callbacks, NULL, NULL, &opened, err))            \
     CALL(open_callbacks_out, NULL, ckpt_open_callbacks(&callbacks, "c", NULL, NULL, err))                    \
     CALL(open_callbacks_read, &opened, ckpt_open_callbacks(&no_read_at, "c", NULL, &opened, err))            \
+    CALL(remote_open, &remote_bytes, ckpt_remote_open(NULL, &remote, &remote_bytes, err))                    \
+    CALL(remote_open_path, &remote_bytes, ckpt_remote_open("Makefile", &remote, &remote_bytes, err))         \
+    CALL(remote_open_remote, &remote_bytes, ckpt_remote_open("https://h/f", NULL, &remote_bytes, err))       \
+    CALL(remote_open_size, &remote_bytes, ckpt_remote_open("https://h/f", &no_remote, &remote_bytes, err))   \
+    CALL(remote_open_out, NULL, ckpt_remote_open("https://h/f", &remote, NULL, err))                         \
+    CALL(remote_failure, NULL, ckpt_remote_failure(NULL, err))                                               \
+    CALL(remote_failure_of_others, NULL, ckpt_remote_failure(&callbacks, err))                               \
     CALL(open_with, &opened, ckpt_open_with(NULL, NULL, &opened, err))                                       \
     CALL(open_with_out, NULL, ckpt_open_with("/", NULL, NULL, err))                                          \
     CALL(open_with_data_and_callbacks, &opened, ckpt_open_with("/", &data_and_callbacks, &opened, err))      \
@@ -205,6 +212,7 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(mem_batch_out, NULL, ckpt_mem_largest_batch(valid.mem, NULL, 1, NULL, err))                         \
     CALL(scan_lists, NULL, ckpt_scan_lists(NULL, err))                                                       \
     CALL(scan, &scanned, ckpt_scan(NULL, NULL, NULL, NULL, &scanned, err))                                   \
+    CALL(scan_callbacks, &scanned, ckpt_scan("s", &scan_no_read_at, NULL, NULL, &scanned, err))              \
     CALL(scan_out, NULL, ckpt_scan("/dev/null", NULL, NULL, NULL, NULL, err))                                \
     CALL(verify, &verified, ckpt_verify(NULL, NULL, NULL, NULL, &verified, err))                             \
     CALL(verify_out, NULL, ckpt_verify("/dev/null", NULL, NULL, NULL, NULL, err))                            \
@@ -228,6 +236,8 @@ static ckpt_write_result written;
 static ckpt_diff_totals totals;
 static ckpt_diff_value_totals values;
 static ckpt_scan_result scanned;
+static ckpt_callbacks remote_bytes;
+static const ckpt_remote remote = {.struct_size = sizeof remote, .offline = 1}, no_remote = {.offline = 1};
 static ckpt_verify_result verified;
 static ckpt_doctor_result diagnosed;
 static ckpt_recovered recovered;
@@ -260,6 +270,8 @@ static const ckpt_open_options data_and_callbacks = {.struct_size = sizeof data_
                                                      .callbacks = &callbacks},
                                salvage_and_names = {
                                    .struct_size = sizeof data_and_callbacks, .salvage = 1, .names = 1};
+static const ckpt_scan_options scan_no_read_at = {.struct_size = sizeof scan_no_read_at,
+                                                  .callbacks = &no_read_at};
 static const uint32_t row = 0, out_of_range_row = OUT_OF_RANGE;
 static const ckpt_table_json_options null_rows = {.struct_size = sizeof null_rows, .nrows = 1},
                                      out_of_range_rows = {.struct_size = sizeof null_rows,
@@ -295,25 +307,16 @@ static struct result {
     size_t size;
     bool has_struct_size; /* the result begins with struct_size */
 } results[] = {
-    {&opened, sizeof opened, false},
-    {&planned, sizeof planned, false},
-    {&builder, sizeof builder, false},
-    {&info, sizeof info, true},
-    {&stats, sizeof stats, true},
-    {&written, sizeof written, true},
-    {&totals, sizeof totals, true},
-    {&values, sizeof values, true},
-    {&scanned, sizeof scanned, true},
-    {&verified, sizeof verified, true},
-    {&diagnosed, sizeof diagnosed, true},
-    {&recovered, sizeof recovered, false},
-    {&mem, sizeof mem, false},
-    {&estimated, sizeof estimated, true},
-    {&bytes, sizeof bytes, false},
-    {&borrowed, sizeof borrowed, false},
-    {&json, sizeof json, false},
-    {&memory, sizeof memory, false},
-    {digest, sizeof digest, false},
+    {&opened, sizeof opened, false},       {&planned, sizeof planned, false},
+    {&builder, sizeof builder, false},     {&info, sizeof info, true},
+    {&stats, sizeof stats, true},          {&written, sizeof written, true},
+    {&totals, sizeof totals, true},        {&values, sizeof values, true},
+    {&scanned, sizeof scanned, true},      {&remote_bytes, sizeof remote_bytes, true},
+    {&verified, sizeof verified, true},    {&diagnosed, sizeof diagnosed, true},
+    {&recovered, sizeof recovered, false}, {&mem, sizeof mem, false},
+    {&estimated, sizeof estimated, true},  {&bytes, sizeof bytes, false},
+    {&borrowed, sizeof borrowed, false},   {&json, sizeof json, false},
+    {&memory, sizeof memory, false},       {digest, sizeof digest, false},
 };
 #define NRESULTS (sizeof results / sizeof *results)
 

@@ -264,6 +264,74 @@ static void callbacks_are_closed_with_the_last_plan(void)
     free(b.data);
 }
 
+/* --------------------------------------------------------------------- scanning */
+
+static struct callback_file *scanned_file;
+
+/* check_unread - is called when the file is open: nothing was read of it. */
+static int check_unread(void *user)
+{
+    (void)user;
+    CU_ASSERT_EQUAL(scanned_file->ncalls, 0);
+    return 0;
+}
+
+/* check_scan - checks that PATH gives the same result by its name and by callbacks, which are not closed;
+ * and that the scan fails, with CKPT_EIO, whichever read does. */
+static void check_scan(const char *path)
+{
+    struct callback_file b;
+    ckpt_error err;
+    ckpt_scan_result by_path = CKPT_INIT(ckpt_scan_result), result = by_path;
+    ckpt_scan_options o = {.struct_size = sizeof o, .sha256 = 1};
+    CU_ASSERT_FATAL(load_callback_file(&b, path));
+    CU_ASSERT_EQUAL(ckpt_scan(path, &o, NULL, NULL, &by_path, &err), CKPT_OK);
+    ckpt_callbacks callbacks = callbacks_of(&b);
+    o.callbacks = &callbacks;
+    o.opened = check_unread;
+    scanned_file = &b;
+    CU_ASSERT_EQUAL(ckpt_scan(path, &o, NULL, NULL, &result, &err), CKPT_OK);
+    CU_ASSERT(memcmp(&by_path, &result, sizeof result) == 0);
+    b.failure = -ENETDOWN;
+    for (uint64_t ncalls = b.ncalls, i = 1; i <= ncalls; i++) {
+        b.ncalls = 0;
+        b.fail_at = i;
+        ckpt_status st = ckpt_scan("name", &o, NULL, NULL, &result, &err);
+        if (st != CKPT_EIO)
+            fprintf(stderr, "%s, call %llu: %s\n", path, (unsigned long long)i, ckpt_status_name(st));
+        CU_ASSERT_EQUAL(st, CKPT_EIO);
+        CU_ASSERT(strncmp(err.file, "name", 4) == 0); /* or "name!MEMBER" */
+    }
+    CU_ASSERT_EQUAL(b.ncloses, 0);
+    free(b.data);
+}
+
+static void scans_read_by_callbacks(void)
+{
+    static const char *const more[] = {"containers/macos.zip", "compressed/tiny.safetensors.bz2",
+                                       "keras/hdf5/array_pages.h5", "gguf/align128.gguf"};
+    for (size_t i = 0; i < NSAMPLES; i++)
+        check_scan(unit_corpus_path(samples[i]));
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        check_scan(unit_corpus_path(more[i]));
+}
+
+/* What a .metadata lists is next to it, where nothing is looked for: so not all was scanned. */
+static void scans_of_callbacks_need_what_is_next_to_them(void)
+{
+    struct callback_file b;
+    ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
+    const char *path = unit_corpus_path("torch/t215/dist/dcp_multi/.metadata");
+    CU_ASSERT_FATAL(load_callback_file(&b, path));
+    CU_ASSERT_EQUAL(ckpt_scan(path, NULL, NULL, NULL, &result, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(result.found[CKPT_SCAN_INCOMPLETE], 0);
+    ckpt_callbacks callbacks = callbacks_of(&b);
+    const ckpt_scan_options o = {.struct_size = sizeof o, .callbacks = &callbacks};
+    CU_ASSERT_EQUAL(ckpt_scan(path, &o, NULL, NULL, &result, NULL), CKPT_OK);
+    CU_ASSERT(result.found[CKPT_SCAN_INCOMPLETE] > 0);
+    free(b.data);
+}
+
 /* ------------------------------------------------------- progress and cancelling */
 
 struct watcher {
@@ -396,6 +464,8 @@ void suite_open(void)
     UNIT(callbacks_are_compared_and_written);
     UNIT(each_failing_read_is_reported);
     UNIT(callbacks_are_closed_with_the_last_plan);
+    UNIT(scans_read_by_callbacks);
+    UNIT(scans_of_callbacks_need_what_is_next_to_them);
     UNIT(opening_can_be_cancelled);
     UNIT(salvage_reports_all_bytes_as_the_first_total);
     UNIT(opening_a_set_of_shards_can_be_cancelled);

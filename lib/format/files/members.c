@@ -67,6 +67,16 @@ static void member_close(source *src)
 
 static void member_advise(source *src) { source_advise_sequential(((struct member_source *)src)->bytes); }
 
+static void member_watch(source *src, struct source_watch *watch)
+{
+    source_watch(((struct member_source *)src)->bytes, watch);
+}
+
+static void member_will_read(source *src, uint64_t off, uint64_t nbytes)
+{
+    source_will_read(((struct member_source *)src)->bytes, off, nbytes);
+}
+
 static bool member_extent(source *src, uint64_t off, int *fd, uint64_t *at)
 {
     return source_extent(((struct member_source *)src)->bytes, off, fd, at);
@@ -83,6 +93,8 @@ static source *member_origin(const source *src) { return ((const struct member_s
 static const struct source_ops member_ops = {.read_at = member_read,
                                              .close = member_close,
                                              .advise_sequential = member_advise,
+                                             .will_read = member_will_read,
+                                             .watch = member_watch,
                                              .extent = member_extent,
                                              .map = member_map,
                                              .origin = member_origin};
@@ -115,11 +127,12 @@ static ckpt_status archive_check(source *src, ckpt_error *err)
 
 static source *archive_origin(const source *src) { return ((const struct archive_source *)src)->bytes; }
 
-/* without read_at, because there are no bytes */
-static const struct source_ops archive_ops = {
-    .close = archive_close, .check = archive_check, .origin = archive_origin, .open_file = members_open_file};
+static const struct source_ops archive_ops;
 
-bool members_is_archive(const source *src) { return src && src->ops == &archive_ops; }
+/* has_members - returns true if members_open made SRC, not a server. */
+static bool has_members(const source *src) { return src->ops == &archive_ops; }
+
+bool members_is_archive(const source *src) { return src && src->ops->open_file; }
 
 source *members_archive_of(source *src)
 {
@@ -274,7 +287,8 @@ ckpt_str members_name(const source *archive, size_t index)
 
 ckpt_str members_folder_of(const source *archive, const char *path)
 {
-    ckpt_str prefix = ((const struct archive_source *)archive)->prefix, folder = str_folder(str_c(path));
+    ckpt_str prefix = has_members(archive) ? ((const struct archive_source *)archive)->prefix : str_of("", 0),
+             folder = str_folder(str_c(path));
     return folder.len > prefix.len ? folder : str_of(path, prefix.len);
 }
 
@@ -364,12 +378,12 @@ static enum member_kind find(const struct archive_source *archive, ckpt_str name
     return kind != MEMBER_NONE && is_in_other(archive, name) ? MEMBER_OTHER : kind;
 }
 
-enum member_kind members_find(const source *archive, const char *path)
+static int archive_find(const source *archive, const char *path)
 {
     const struct archive_source *c = (const struct archive_source *)archive;
     size_t at, n;
     ckpt_str name;
-    return get_name(c, path, &name) && name.ptr ? find(c, name, &at, &n) : MEMBER_NONE;
+    return (int)(get_name(c, path, &name) && name.ptr ? find(c, name, &at, &n) : MEMBER_NONE);
 }
 
 /* fail_other - fails because NAME, the name of COUNT members, is MEMBER_OTHER. */
@@ -445,7 +459,7 @@ void members_skip_check(source *archive) { ((struct archive_source *)archive)->s
 
 bool members_have_checksums(const source *archive)
 {
-    const zip *z = ((const struct archive_source *)archive)->z;
+    const zip *z = has_members(archive) ? ((const struct archive_source *)archive)->z : NULL;
     return z && !z->crc_none;
 }
 
@@ -479,8 +493,7 @@ static ckpt_status open_zip_member(struct archive_source *archive, size_t index,
     return st;
 }
 
-/* wrap_member - sets *OUT to a source of BYTES (taken over), a member of ARCHIVE. */
-static ckpt_status wrap_member(struct archive_source *archive, source *bytes, source **out, ckpt_error *err)
+ckpt_status members_wrap(source *archive, source *bytes, source **out, ckpt_error *err)
 {
     struct member_source *s = malloc(sizeof *s);
     if (!s) {
@@ -491,9 +504,10 @@ static ckpt_status wrap_member(struct archive_source *archive, source *bytes, so
                             .size = bytes->size,
                             .refs = 1,
                             .serializes_reads = bytes->serializes_reads,
-                            .block_size = bytes->block_size};
+                            .block_size = bytes->block_size,
+                            .is_remote = bytes->is_remote};
     s->bytes = bytes;
-    s->archive = source_ref(&archive->as_source);
+    s->archive = source_ref(archive);
     *out = &s->as_source;
     return CKPT_OK;
 }
@@ -516,10 +530,11 @@ static ckpt_status open_name(struct archive_source *archive, ckpt_str name, sour
     ckpt_status st = archive->z ? open_zip_member(archive, entry, &bytes, err)
                                 : source_slice(archive->bytes, archive->tar[entry].data,
                                                archive->tar[entry].size, &bytes, err);
-    return st == CKPT_OK ? wrap_member(archive, bytes, out, err) : prefix_where_if_failed(st, name, err);
+    return st == CKPT_OK ? members_wrap(&archive->as_source, bytes, out, err)
+                         : prefix_where_if_failed(st, name, err);
 }
 
-ckpt_status members_open_file(source *archive, const char *path, source **out, ckpt_error *err)
+static ckpt_status archive_open_file(source *archive, const char *path, source **out, ckpt_error *err)
 {
     struct archive_source *c = (struct archive_source *)archive;
     ckpt_str name;
@@ -553,8 +568,8 @@ static void remove_duplicates(ckpt_str *list, size_t *count)
     *count = kept;
 }
 
-ckpt_status members_list(const source *archive, const char *path, arena *a, bool (*match)(ckpt_str name),
-                         ckpt_str **out, size_t *count, ckpt_error *err)
+static ckpt_status archive_list(const source *archive, const char *path, arena *a,
+                                bool (*match)(ckpt_str name), ckpt_str **out, size_t *count, ckpt_error *err)
 {
     const struct archive_source *c = (const struct archive_source *)archive;
     ckpt_str folder, below, name;
@@ -576,14 +591,48 @@ ckpt_status members_list(const source *archive, const char *path, arena *a, bool
     return CKPT_OK;
 }
 
+/* ---------------------------------------------------------- of archives and servers */
+
+enum member_kind members_find(const source *archive, const char *path)
+{
+    return (enum member_kind)archive->ops->find(archive, path);
+}
+
+ckpt_status members_open_file(source *archive, const char *path, source **out, ckpt_error *err)
+{
+    return archive->ops->open_file(archive, path, out, err);
+}
+
+ckpt_status members_list(const source *archive, const char *path, arena *a, bool (*match)(ckpt_str name),
+                         ckpt_str **out, size_t *count, ckpt_error *err)
+{
+    return archive->ops->list(archive, path, a, match, out, count, err);
+}
+
+static bool is_any_name(ckpt_str name)
+{
+    (void)name;
+    return true;
+}
+
 bool members_folder_has(const source *archive, const char *path, const char *glob)
 {
-    const struct archive_source *c = (const struct archive_source *)archive;
-    ckpt_str folder, below;
+    ckpt_error ignored;
+    ckpt_str *names;
+    size_t n = 0;
     bool found = false;
-    if (members_find(archive, path) != MEMBER_FOLDER || !get_name(c, path, &folder) || !folder.ptr)
-        return false;
-    for (size_t i = find_first(c, folder, true); !found && is_below(c, i, folder, &below); i++)
-        found = ckpt_glob_match(str_c(glob), take_word(&below));
+    arena *a = arena_new(MAX_INDEX);
+    bool listed = a && members_list(archive, path, a, is_any_name, &names, &n, &ignored) == CKPT_OK;
+    for (size_t i = 0; listed && !found && i < n; i++)
+        found = ckpt_glob_match(str_c(glob), names[i]);
+    arena_free(a);
     return found;
 }
+
+/* without read_at, because there are no bytes */
+static const struct source_ops archive_ops = {.close = archive_close,
+                                              .check = archive_check,
+                                              .origin = archive_origin,
+                                              .open_file = archive_open_file,
+                                              .find = archive_find,
+                                              .list = archive_list};

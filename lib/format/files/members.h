@@ -1,6 +1,8 @@
-/* members.h - the members of a zip or tar archive as files in folders. The path of a file or folder in an
- * archive is FILE!NAME; the names of members have no "./" or "//" in it, and ".." is resolved. Of an open
- * ckpt_file, `archive` is the archive that its path is in, and NULL for a path on disk. */
+/* members.h - the members of a zip or tar archive as files in folders; members_find, members_open_file,
+ * members_list, members_folder_has and members_folder_of also take a server (server.h). The path of a file
+ * or folder in an archive is FILE!NAME; the names of members have no "./" or "//" in it, and ".." is
+ * resolved. Of an open ckpt_file, `archive` is the archive that its path is in, and NULL for a path on
+ * disk. */
 #pragma once
 
 #include "io/source.h"
@@ -19,7 +21,9 @@ ckpt_status members_open(source *bytes, const char *path, uint64_t max_unpacked,
                          ckpt_error *err);
 /* members_unpacked - returns how many bytes the members that were opened have unpacked to. */
 uint64_t members_unpacked(const source *archive);
-/* members_is_archive - returns true if members_open made SRC, which may be NULL. */
+/* members_wrap - sets *OUT to BYTES (taken over) as a file of ARCHIVE, which it refers to. */
+ckpt_status members_wrap(source *archive, source *bytes, source **out, ckpt_error *err);
+/* members_is_archive - returns true if SRC, which may be NULL, stands for an archive or a server. */
 bool members_is_archive(const source *src);
 /* members_archive_of - returns the archive that SRC (may be NULL) is a member of, or SRC if it is an archive
  * itself, without a new reference; NULL: neither. */

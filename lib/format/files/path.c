@@ -1,5 +1,6 @@
 /* path.c - paths of files and folders, on disk or in an archive. */
 #include "format/files/path.h"
+#include "io/address.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,12 @@ bool path_is_unsafe(ckpt_str name)
         from = end + 1;
     }
     return false;
+}
+
+char *path_to_show(const char *path)
+{
+    ckpt_str shown = address_is_url(path) ? str_trim_end(url_show(path), "/") : str_c(path);
+    return strndup(shown.ptr, shown.len);
 }
 
 bool path_exists(const source *archive, const char *path)

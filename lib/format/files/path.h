@@ -5,6 +5,9 @@
 
 /* path_make - returns FOLDER/NAME, which the caller frees. NULL: no memory. */
 char *path_make(ckpt_str folder, ckpt_str name);
+/* path_to_show - returns what may be shown of PATH, which the caller frees: of a URL, not its query, nor a
+ * '/' at its end. NULL: no memory. */
+char *path_to_show(const char *path);
 /* path_check_regular - refuses PATH if it exists and is no regular file: opening a pipe could block. */
 ckpt_status path_check_regular(const char *path, ckpt_error *err);
 /* path_is_unsafe - returns true if NAME is empty, absolute or has ".." or a zero byte in it. */

@@ -110,6 +110,21 @@ static char *make_path(const struct index *index, const struct shard *shard)
     return shard->path ? strdup(shard->path) : path_make(folder_of(index->f), shard->name);
 }
 
+/* prefetch_shards - lets a server send the first bytes of all wanted shards at once. */
+static void prefetch_shards(const struct index *index)
+{
+    size_t n = 0;
+    char **paths = index->f->archive ? calloc(index->nshards, sizeof *paths) : NULL;
+    for (size_t i = 0; paths && i < index->nshards; i++)
+        if (!index->shards[i].is_unwanted && (paths[n] = make_path(index, &index->shards[i])))
+            n++;
+    if (paths)
+        source_prefetch(index->f->archive, (const char *const *)paths, n);
+    while (n)
+        free(paths[--n]);
+    free(paths);
+}
+
 /* check_present - marks the shards that are missing, and fails if a wanted one is. */
 static ckpt_status check_present(struct index *index)
 {
@@ -898,8 +913,10 @@ static uint64_t count_findings(const struct index *index)
 
 ckpt_status shards_merge(struct index *index)
 {
-    if (!index->merging) /* of those that are missing, opening says why */
+    if (!index->merging) { /* of those that are missing, opening says why */
+        prefetch_shards(index);
         CKPT_TRY(check_present(index));
+    }
     index->f->has_typed_keys = index->nshards > 0;
     index->f->loading.by = index->nshards ? "torch.load" : NULL; /* unless a shard is of another kind */
     for (size_t i = 0; i < index->nshards; i++) {

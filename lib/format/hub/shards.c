@@ -300,7 +300,10 @@ ckpt_status shards_merge_files(ckpt_file *f, const struct merging *merging, ckpt
     ckpt_status st = CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < merging->n; i++) {
         ckpt_str path = arena_str(f->a, str_c(merging->paths[i]));
-        st = add_file(&x, path, path.ptr);
+        char *shown = path_to_show(merging->paths[i]);
+        ckpt_str name = shown ? arena_str(f->a, str_c(shown)) : str_of(NULL, 0);
+        free(shown);
+        st = name.ptr ? add_file(&x, name, path.ptr) : fail_memory(err);
     }
     return merge_files(&x, st);
 }

@@ -182,7 +182,7 @@ ckpt_status part_file_open(const ckpt_file *f, const char *path, struct journal_
     if (f->archive)
         return open_member(f->archive, path, out, err);
     CKPT_TRY(path_check_regular(file_path, err));
-    CKPT_TRY(format_open_source(file_path, note, out, err));
+    CKPT_TRY(format_open_source(file_path, &f->limits, note, out, err));
     if (members_is_archive(*out)) {
         source_unref(*out);
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{a folder} in an archive; {=a file} was expected");

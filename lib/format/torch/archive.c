@@ -199,7 +199,11 @@ ckpt_status torch_archive_read_text(struct torch_archive *ta, const char *name, 
 ckpt_status torch_archive_read_byteorder(struct torch_archive *ta, ckpt_error *err)
 {
     ckpt_str s;
-    int64_t i = torch_archive_find(ta, "byteorder");
+    int64_t i = torch_archive_find(ta, "byteorder"), pickle = torch_archive_find(ta, "data.pkl");
+    if (i >= 0)
+        zip_will_read(ta->z, (size_t)i);
+    if (pickle >= 0) /* next to it */
+        zip_will_read(ta->z, (size_t)pickle);
     CKPT_TRY(torch_archive_read_text(ta, "byteorder", 16, &s, err));
     uint64_t length = i >= 0 ? ta->z->entries[i].usize : 0;
     if (ta->f->salvage && (length == 6 || length == 3) && !str_is(s, "little") && !str_is(s, "big")) {

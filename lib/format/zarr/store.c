@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "format/files/folder.h"
 #include "format/files/members.h"
+#include "format/files/server.h"
 #include "format/files/path.h"
 #include "format/kit.h"
 #include "format/parts/part_files.h"
@@ -163,6 +164,10 @@ static int compare_keys(const void *left, const void *right)
 static ckpt_status open_folder(struct store *store)
 {
     struct folder_walk w = {.n = 0};
+    if (store->f->archive && !server_lists_folders(store->f->archive))
+        return fail(store->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "{a Zarr store} on a server that does not list its files, as {=the Hub} does\n"
+                    "download the folder");
     CKPT_TRY(add_folder(store, &w, STR_LIT("")));
     while (w.n) {
         ckpt_str folder = w.names[--w.n], *names;
