@@ -21,12 +21,25 @@ static struct sigaction old_actions[N_FATAL_SIGNALS];
 static sigset_t old_mask;                   /* signals that were blocked before the fork */
 static volatile sig_atomic_t child_pid;     /* the child's process id, or 0 */
 static volatile sig_atomic_t passed_signal; /* the last signal passed on to the child, or 0 */
+static volatile sig_atomic_t ends_at_once;  /* a signal also ends this process at once */
+
+/* raise_again - sets the handler of SIG back to the one that it had, and raises it: that handler is called as
+ * soon as this one returns. */
+static void raise_again(int sig)
+{
+    for (size_t i = 0; i < N_FATAL_SIGNALS; i++)
+        if (fatal_signals[i] == sig)
+            (void)sigaction(sig, &old_actions[i], NULL);
+    (void)raise(sig);
+}
 
 static void pass_signal_on(int sig)
 {
     passed_signal = sig;
     if (child_pid)
         (void)kill((pid_t)child_pid, sig);
+    if (ends_at_once)
+        raise_again(sig);
 }
 
 /* die_with_parent - makes the kernel end this process when PARENT ends. */
@@ -64,7 +77,7 @@ static void pass_signals_to_child(void)
 
 /* child_start - blocks fatal_signals before the fork. The parent unblocks them after it has set its handlers,
  * so that no signal is lost. */
-pid_t child_start(void)
+pid_t child_start(bool at_once)
 {
     sigset_t block;
     pid_t parent = getpid();
@@ -74,6 +87,7 @@ pid_t child_start(void)
     (void)sigprocmask(SIG_BLOCK, &block, &old_mask);
     pid_t child = fork();
     passed_signal = 0;
+    ends_at_once = at_once;
     child_pid = child > 0 ? child : 0;
     if (child == 0) {
         die_with_parent(parent);

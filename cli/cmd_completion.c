@@ -108,7 +108,7 @@ static void print_operand_words(const struct cmd *cmd)
         print_words(cmd->operands);
     } else {
         print_command_names();
-        fputs(" formats json", stdout);
+        fputs(" formats json remote", stdout);
     }
 }
 
@@ -154,12 +154,13 @@ static void print_bash_option(const struct opt *option)
 
 static void print_bash_command(const struct cmd *cmd)
 {
+    const struct opt *o;
     printf("    %s)\n        case \"$prev\" in\n", cmd->name);
-    for (const struct opt *o = cmd->opts; o->help; o++)
+    for (size_t i = 0; (o = opt_at(cmd, i)); i++)
         if (o->arg)
             print_bash_option(o);
     fputs("        esac\n        opts='--help", stdout);
-    for (const struct opt *o = cmd->opts; o->help; o++)
+    for (size_t i = 0; (o = opt_at(cmd, i)); i++)
         printf(" --%s", o->name);
     fputs("'\n", stdout);
     if (takes_words(cmd)) {
@@ -239,6 +240,7 @@ static void print_zsh_option(const struct opt *option)
 
 static void print_zsh(void)
 {
+    const struct opt *o;
     fputs("#compdef ckpt\n# zsh completion of ckpt: ckpt completion zsh > ${fpath[1]}/_ckpt\n"
           "_ckpt_names()\n{\n    local word\n    local -a names\n"
           "    for word in ${(Q)words[2,-1]}; do\n"
@@ -264,7 +266,7 @@ static void print_zsh(void)
     for (size_t i = 0; cmd_list[i]; i++) {
         const struct cmd *cmd = cmd_list[i];
         printf("    %s)\n        _arguments -s -S '(-h --help)'{-h,--help}'[help]' \\\n", cmd->name);
-        for (const struct opt *o = cmd->opts; o->help; o++)
+        for (size_t k = 0; (o = opt_at(cmd, k)); k++)
             print_zsh_option(o);
         fputs("            '*:", stdout);
         if (takes_words(cmd)) {
@@ -310,6 +312,7 @@ static void print_fish_option(const struct cmd *cmd, const struct opt *option)
 
 static void print_fish(void)
 {
+    const struct opt *o;
     fputs(
         "# fish completion of ckpt: ckpt completion fish > ~/.config/fish/completions/ckpt.fish\n"
         "function __ckpt_names\n    for word in (commandline -opc)[2..-1]\n"
@@ -331,7 +334,7 @@ static void print_fish(void)
             fputs("complete -c ckpt -n '__fish_seen_subcommand_from show; "
                   "and test (count (__ckpt_names)) -gt 0' -f -a '(__ckpt_names)'\n",
                   stdout);
-        for (const struct opt *o = cmd->opts; o->help; o++)
+        for (size_t k = 0; (o = opt_at(cmd, k)); k++)
             print_fish_option(cmd, o);
     }
 }

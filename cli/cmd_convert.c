@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "outputs.h"
+#include "remote.h"
 
 static struct {
     struct list casts;
@@ -222,9 +223,9 @@ static int fail_many_files(int count, char **operand)
         text_add(&hint, i == count - 1 ? " -o " : " ");
         text_operand(&hint, operand[i]);
     }
-    bool fits = hint.len < 400 && access(operand[count - 1], F_OK) != 0;
+    bool fits = hint.len < 400 && !remote_may_exist(operand[count - 1]);
     for (int i = 0; i < count - 1; i++)
-        fits = fits && access(operand[i], F_OK) == 0;
+        fits = fits && remote_may_exist(operand[i]);
     int status = usage_error_suggest(fits ? hint.ptr : "ckpt convert --help",
                                      "%d files, and no -o OUT: a file gets the tensors of all of them, a "
                                      "folder (DIR/) an output for each",
@@ -239,6 +240,8 @@ int run_convert(int count, char **operand)
         writing.output = operand[--count];
     if (count > 1 && !writing.output)
         return fail_many_files(count, operand);
+    if (writing.output && remote_is_url(writing.output))
+        return remote_fail_output(writing.output);
     if (!writing.output || !*writing.output)
         return usage_error("convert", "no output given: ckpt convert IN OUT, or -o OUT");
     const char *slash = strrchr(writing.output, '/');

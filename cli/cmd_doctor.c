@@ -4,6 +4,7 @@
 #include "outputs.h"
 #include "files.h"
 #include "progress.h"
+#include "remote.h"
 
 static struct {
     bool quick, finite;
@@ -261,7 +262,7 @@ static int diagnose_file(const char *path)
         job.diagnoses = json_add_array(job.document, "diagnoses");
     }
     progress_begin("examining");
-    ckpt_status st = ckpt_doctor(path, &o, collect_diagnosis, &job, &r, &err);
+    ckpt_status st = ckpt_doctor(remote_typed(path), &o, collect_diagnosis, &job, &r, &err);
     progress_wipe();
     int status = st != CKPT_OK ? report_error(&err, path) : r.problems ? EXIT_NO : EXIT_OK;
     if (status == EXIT_TROUBLE)

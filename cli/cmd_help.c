@@ -9,8 +9,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_help = {"help",  "[COMMAND|formats|json]", "show the manual of a command", options, 0, 1,
-                             run_help};
+const struct cmd cmd_help = {
+    "help", "[COMMAND|formats|json|remote]", "show the manual of a command", options, 0, 1, run_help};
 
 /* man_has_page - returns true if man(1) finds PAGE. No shell is involved. */
 static bool man_has_page(const char *section, const char *page)
@@ -85,6 +85,12 @@ static void exec_page_viewer(const char *section, const char *page, struct text 
     execlp("nroff", "nroff", "-mandoc", path->ptr, (char *)NULL);
 }
 
+/* is_topic - returns true if NAME is a topic that has a page. */
+static bool is_topic(const char *name)
+{
+    return strcmp(name, "formats") == 0 || strcmp(name, "json") == 0 || strcmp(name, "remote") == 0;
+}
+
 int run_help(int count, char **operand)
 {
     struct text path = {0};
@@ -95,7 +101,7 @@ int run_help(int count, char **operand)
         return EXIT_OK;
     }
     const struct cmd *cmd = cmd_find(operand[0]);
-    if (!cmd && strcmp(operand[0], "formats") != 0 && strcmp(operand[0], "json") != 0)
+    if (!cmd && !is_topic(operand[0]))
         return report_unknown_command(1, operand);
     snprintf(page, sizeof page, "ckpt-%s", operand[0]);
     exec_page_viewer(cmd ? "1" : "7", page, &path);

@@ -6,6 +6,7 @@
 
 #include "json.h"
 #include "cmd.h"
+#include "remote.h"
 
 static struct {
     const char *optimizer, *image, *config, *checkpoint_as;
@@ -38,6 +39,7 @@ static const struct opt options[] = {
     {0, "config", "FILE", OPT_TEXT, &opts.config,
      "config.json of the network (default: next to the file); '' for none"},
     UI_ROOT_OPTION,
+    UI_REMOTE_OPTIONS,
     UI_JSON_OPTION,
     UI_QUIET_OPTION,
     {0},
@@ -201,7 +203,7 @@ static int open_network(struct job *job)
         o.config = job->path;
     else if (opts.config)
         o.config = *opts.config ? opts.config : NULL;
-    else if (strcmp(job->path, "-") != 0 && find_config(job->path, &config_path))
+    else if (strcmp(job->path, "-") != 0 && !remote_is_url(job->path) && find_config(job->path, &config_path))
         o.config = config_path.ptr;
     if (!is_config(job->path)) {
         job->f = open_input(job->path, false);

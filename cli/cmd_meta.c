@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "outputs.h"
+#include "remote.h"
 
 static struct {
     struct list unset;
@@ -16,6 +17,7 @@ static const struct opt options[] = {
     {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 if something would change"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if a KEY to remove is not there"},
     OVERWRITE_OPTIONS,
+    UI_REMOTE_OPTIONS,
     UI_JSON_OPTION,
     UI_QUIET_OPTION,
     {0},
@@ -83,8 +85,8 @@ static int fail_file_last(int count, char **operand)
 /* check_operands - checks that the COUNT operands are FILE and KEY=VALUE…. */
 static int check_operands(int count, char **operand)
 {
-    bool begins_with_pair = strchr(operand[0], '=') && access(operand[0], F_OK) != 0;
-    if (count > 1 && begins_with_pair && access(operand[count - 1], F_OK) == 0)
+    bool begins_with_pair = strchr(operand[0], '=') && !remote_may_exist(operand[0]);
+    if (count > 1 && begins_with_pair && remote_may_exist(operand[count - 1]))
         return fail_file_last(count, operand);
     for (int i = 1; i < count; i++) {
         const char *eq = strchr(operand[i], '=');

@@ -1,6 +1,7 @@
 #include <inttypes.h>
 
 #include "edit.h"
+#include "remote.h"
 
 static const struct opt options[] = {
     OUTPUT_OPTION,    TO_OPTION,      ROOT_OPTION,     OVERWRITE_OPTIONS,
@@ -99,7 +100,7 @@ int run_salvage(int count, char **operand)
     (void)count;
     if (!writing.output || !*writing.output)
         return usage_error("salvage", "no output given: use -o OUT");
-    if (ckpt_salvage(operand[0], &ui.limits, &salvaged, &err) != CKPT_OK)
+    if (ckpt_salvage(remote_typed(operand[0]), &ui.limits, &salvaged, &err) != CKPT_OK)
         return report_error(&err, operand[0]);
     for (size_t i = 0; ckpt_notice_at(salvaged, i); i++)
         print_notice(operand[0], "%s", ckpt_notice_at(salvaged, i));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@
 #include "child.h"
 #include "files.h"
 #include "json.h"
+#include "relay.h"
+#include "remote.h"
 #include "sandbox.h"
 #include "scan.h"
 
@@ -30,6 +33,7 @@ static const struct opt options[] = {
     {0, "sha256", NULL, OPT_FLAG, &scan_sha256,
      "with --json: SHA-256 of each file and member; reads every byte"},
     {0, "sarif", NULL, OPT_FLAG, &opts.sarif, "print SARIF 2.1.0, one document for all files"},
+    UI_REMOTE_OPTIONS,
     FILES_NAME_OPTIONS,
     UI_JSON_OPTION,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about files that are fine"},
@@ -92,21 +96,53 @@ static int enter_sandbox(void *user)
     return 1;
 }
 
-static int scan_one(const struct scan_report *report, const char *path, bool sandboxed, int *verdict)
-{
-    ckpt_scan_options how = {.struct_size = sizeof how,
-                             .all_calls = scan_all_calls || report->calls,
-                             .sha256 = scan_sha256,
-                             .opened = sandboxed ? enter_sandbox : NULL};
-    ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
+/* The scan of one file. */
+struct scan_run {
+    ckpt_scan_options how;
+    ckpt_scan_result result;
     ckpt_error err;
-    report->begin_file(path);
-    ckpt_status st = ckpt_scan(path, &how, report_record, (void *)(uintptr_t)report, &result, &err);
-    int code = exit_code_of(&result, st);
-    *verdict = scan_verdict(&result, code);
-    report->end_file(path, &result, st == CKPT_OK ? NULL : &err, code);
+};
+
+/* scan_url - scans the bytes of PATH, a URL, as ckpt_scan does. PARENT reads them; NULL: this process. */
+static ckpt_status scan_url(struct scan_run *run, const char *path, struct relay *parent,
+                            const struct scan_report *report)
+{
+    ckpt_error why;
+    ckpt_callbacks bytes = CKPT_INIT(ckpt_callbacks);
+    ckpt_status st = parent ? relay_open(parent, &bytes, &run->err)
+                            : ckpt_remote_open(remote_typed(path), ui.limits.remote, &bytes, &run->err);
     if (st != CKPT_OK)
-        (void)report_error(&err, path);
+        return st;
+    run->how.callbacks = &bytes;
+    st = ckpt_scan(path, &run->how, report_record, (void *)(uintptr_t)report, &run->result, &run->err);
+    ckpt_status failed = parent ? relay_open(parent, &bytes, &why) : ckpt_remote_failure(&bytes, &why);
+    if (bytes.close)
+        bytes.close(bytes.user);
+    if (failed == CKPT_OK || st == CKPT_ENOMEM)
+        return st;
+    run->err = why; /* the other error is only that a callback failed */
+    return failed;
+}
+
+/* scan_one - scans PATH and reports on it. PARENT: the process that reads it, if it is a URL that this
+ * process does not read; else NULL. Returns the exit code for it. */
+static int scan_one(const struct scan_report *report, const char *path, bool sandboxed, struct relay *parent,
+                    int *verdict)
+{
+    struct scan_run run = {.how = {.struct_size = sizeof run.how,
+                                   .all_calls = scan_all_calls || report->calls,
+                                   .sha256 = scan_sha256,
+                                   .opened = sandboxed ? enter_sandbox : NULL},
+                           .result = CKPT_INIT(ckpt_scan_result)};
+    report->begin_file(path);
+    ckpt_status st = remote_is_url(path) ? scan_url(&run, path, parent, report)
+                                         : ckpt_scan(path, &run.how, report_record, (void *)(uintptr_t)report,
+                                                     &run.result, &run.err);
+    int code = exit_code_of(&run.result, st);
+    *verdict = scan_verdict(&run.result, code);
+    report->end_file(path, &run.result, st == CKPT_OK ? NULL : &run.err, code);
+    if (st != CKPT_OK)
+        (void)report_error(&run.err, path);
     return code;
 }
 
@@ -163,22 +199,34 @@ static void print_spool(int spool)
     }
 }
 
-/* cpu_seconds_for - returns the limit of processor time for PATH. Only a file that was made to exceed it
- * needs more. */
-static unsigned long cpu_seconds_for(const char *path)
+/* size_of - returns the size of the file PATH; 0: it is not known. */
+static uint64_t size_of(const char *path)
 {
     struct stat st;
-    bool has_size = stat(path, &st) == 0 && S_ISREG(st.st_mode);
-    return BASE_SECONDS + (has_size ? (unsigned long)(st.st_size / BYTES_PER_SECOND) : 0);
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
 }
 
-static void scan_in_child(const struct job *job, const char *path)
+/* cpu_seconds_for - returns the limit of processor time for a file of SIZE bytes. Only a file that was
+ * made to exceed it needs more. */
+static unsigned long cpu_seconds_for(uint64_t size)
+{
+    return BASE_SECONDS + (unsigned long)(size / BYTES_PER_SECOND);
+}
+
+/* scan_in_child - scans PATH; if that is a URL, the parent serves it at SOCKET. */
+static void scan_in_child(const struct job *job, const char *path, int socket)
 {
     struct child_result *result = job->child;
-    result->cpu_seconds = child_limit_cpu(cpu_seconds_for(path));
+    struct relay parent;
+    bool is_url = remote_is_url(path);
+    if (is_url) {
+        remote_forget();
+        relay_begin(&parent, socket);
+    }
+    result->cpu_seconds = child_limit_cpu(cpu_seconds_for(is_url ? parent.size : size_of(path)));
     if (job->spool >= 0 && dup2(job->spool, STDOUT_FILENO) < 0)
         _exit(EXIT_TROUBLE);
-    result->code = scan_one(job->report, path, true, &result->verdict);
+    result->code = scan_one(job->report, path, true, is_url ? &parent : NULL, &result->verdict);
     result->has_rows = json_merge_rows(false);
     errno = 0;
     if (job->spool < 0)
@@ -189,25 +237,70 @@ static void scan_in_child(const struct job *job, const char *path)
     _exit(0);
 }
 
+/* serve_url - opens PATH, a URL, and passes the bytes that CHILD asks for to the SOCKET of that process,
+ * until it ends. Returns false if not all that it asked for was read. Ends a process that asks for other
+ * bytes. */
+static bool serve_url(const char *path, int socket, pid_t child)
+{
+    ckpt_error err;
+    ckpt_callbacks bytes = CKPT_INIT(ckpt_callbacks);
+    if (ckpt_remote_open(remote_typed(path), ui.limits.remote, &bytes, &err) != CKPT_OK) {
+        ui.last_error = (ckpt_status)err.status; /* the child reports it */
+        relay_fail(socket, &err);
+        return false;
+    }
+    bool served = relay_serve(socket, &bytes);
+    if (!served)
+        (void)kill(child, SIGKILL);
+    served = served && ckpt_remote_failure(&bytes, &err) == CKPT_OK;
+    bytes.close(bytes.user);
+    return served;
+}
+
+/* run_child - scans PATH in a child process, and sets *STATUS to its status as that of waitpid(). It is
+ * started before a server is asked, so that it has neither a connection nor what was sent. Returns false
+ * if it could not be started; errno is set. */
+static bool run_child(const struct job *job, const char *path, int *status)
+{
+    int ends[2] = {-1, -1};
+    bool is_url = remote_is_url(path);
+    if (is_url && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return false;
+    pid_t child = child_start(is_url);
+    if (child == 0) {
+        if (is_url)
+            (void)close(ends[0]);
+        scan_in_child(job, path, ends[1]);
+    }
+    int saved_errno = errno;
+    if (is_url)
+        (void)close(ends[1]);
+    bool served = child > 0 && is_url && serve_url(path, ends[0], child);
+    if (is_url)
+        (void)close(ends[0]);
+    if (child > 0)
+        *status = child_wait(child);
+    if (is_url && !served && job->child->code == EXIT_OK) /* whatever the child made of that */
+        job->child->code = EXIT_TROUBLE;
+    errno = saved_errno;
+    return child > 0;
+}
+
 /* scan_in_sandbox - scans PATH in a child process, which opens the file and then gives up its rights. A JSON
  * report is printed when it is complete, because half a record would make the document invalid. */
 static int scan_in_sandbox(const struct job *job, const char *path)
 {
     struct child_result *result = job->child;
-    int status;
+    int status = 0;
     *result = (struct child_result){.code = EXIT_TROUBLE, .verdict = SCAN_INCOMPLETE};
     if (finish_output(EXIT_OK) != EXIT_OK) /* so that the child does not print the same error */
         exit(EXIT_TROUBLE);
     if (job->spool >= 0 && (ftruncate(job->spool, 0) || lseek(job->spool, 0, SEEK_SET)))
         return report_failure(CKPT_EIO, path, "--sandbox=off scans without a sandbox",
                               "cannot empty the temporary file for its report: %s", strerror(errno));
-    pid_t child = child_start();
-    if (child < 0)
+    if (!run_child(job, path, &status))
         return report_failure(CKPT_ENOMEM, path, "--sandbox=off scans without a sandbox",
                               "cannot start a process for it: %s", strerror(errno));
-    if (child == 0)
-        scan_in_child(job, path);
-    status = child_wait(child);
     if (result->output_failed)
         _exit(EXIT_TROUBLE);
     if (!result->done)
@@ -218,23 +311,32 @@ static int scan_in_sandbox(const struct job *job, const char *path)
     return result->code;
 }
 
+/* is_missing - returns true if there is no file PATH, whose scan has ended with EXIT_TROUBLE. */
+static bool is_missing(const char *path)
+{
+    if (remote_is_url(path))
+        return ui.last_error == CKPT_ENOTFOUND;
+    bool is_file_name = strcmp(path, "-") != 0 && !strchr(path, '!'); /* and not a member of an archive */
+    return is_file_name && access(path, F_OK) != 0;
+}
+
 static void scan_path(void *user, const char *path)
 {
     struct job *job = user;
     int verdict = SCAN_INCOMPLETE, code;
     struct text name = {0};
+    ui.last_error = CKPT_OK;
     files_prefix_lines(path, FILES_LINES, job->several, &name);
     if (job->child) {
         code = scan_in_sandbox(job, path);
         verdict = job->child->done ? job->child->verdict : verdict;
     } else {
-        code = scan_one(job->report, path, false, &verdict);
+        code = scan_one(job->report, path, false, NULL, &verdict);
     }
     files_unprefix_lines(&name);
     job->files++;
     job->by_verdict[verdict >= 0 && verdict < SCAN_VERDICTS ? verdict : SCAN_INCOMPLETE]++;
-    bool is_file_name = strcmp(path, "-") != 0 && !strchr(path, '!'); /* and not a member of an archive */
-    job->nmissing += code == EXIT_TROUBLE && is_file_name && access(path, F_OK) != 0;
+    job->nmissing += code == EXIT_TROUBLE && is_missing(path);
     job->has_findings = job->has_findings || code == EXIT_NO;
     job->has_unscanned = job->has_unscanned || code == EXIT_TROUBLE;
 }

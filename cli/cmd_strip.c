@@ -1,7 +1,7 @@
 #include <string.h>
-#include <unistd.h>
 
 #include "outputs.h"
+#include "remote.h"
 
 static struct {
     bool automatic, anywhere;
@@ -34,7 +34,7 @@ static ckpt_status strip_prefix(ckpt_plan *p, ckpt_error *err)
 
 static bool is_input(const char *operand)
 {
-    return access(operand, F_OK) == 0 || strchr(operand, '!') || strcmp(operand, "-") == 0;
+    return remote_may_exist(operand) || strchr(operand, '!') || strcmp(operand, "-") == 0;
 }
 
 /* fail_stray - reports that one of two OPERANDS of --auto is no input: a PREFIX if it is the FIRST. */

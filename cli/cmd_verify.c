@@ -4,6 +4,7 @@
 #include "files.h"
 #include "find.h"
 #include "progress.h"
+#include "remote.h"
 
 static struct {
     bool finite, force, xxh3;
@@ -109,7 +110,8 @@ static bool check_names(const char *path)
 {
     ckpt_file *f = NULL;
     ckpt_error err;
-    if (!opts.globs.n || strcmp(path, "-") == 0 || ckpt_open(path, &ui.limits, &f, &err) != CKPT_OK)
+    if (!opts.globs.n || strcmp(path, "-") == 0 ||
+        ckpt_open(remote_typed(path), &ui.limits, &f, &err) != CKPT_OK)
         return true;
     bool is_narrowed = !opts.root || ckpt_file_narrow(f, opts.root, NULL, 0, &err) == CKPT_OK;
     bool ok = !is_narrowed || check_globs(f, opts.globs.items, opts.globs.n, false);
@@ -144,7 +146,7 @@ static int verify_file(const char *path)
         job.findings = json_add_array(job.document, "findings");
     }
     progress_begin("verifying");
-    ckpt_status st = ckpt_verify(path, &o, print_finding, &job, &r, &err);
+    ckpt_status st = ckpt_verify(remote_typed(path), &o, print_finding, &job, &r, &err);
     progress_wipe();
     if (st != CKPT_OK) {
         json_free(job.document);

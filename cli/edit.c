@@ -1,10 +1,12 @@
 #include "edit.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "outputs.h"
 #include "progress.h"
+#include "remote.h"
 
 struct writing writing;
 
@@ -20,9 +22,13 @@ static struct {
 
 static ckpt_status open_merged(const char *path, const ckpt_limits *limits, ckpt_file **file, ckpt_error *err)
 {
+    const char **typed = mem_new((size_t)merged.n, sizeof *typed);
     (void)path;
-    return ckpt_open_merged((const char *const *)merged.paths, (size_t)merged.n, merged.root, limits, file,
-                            err);
+    for (int i = 0; i < merged.n; i++)
+        typed[i] = remote_typed(merged.paths[i]);
+    ckpt_status st = ckpt_open_merged(typed, (size_t)merged.n, merged.root, limits, file, err);
+    free(typed);
+    return st;
 }
 
 bool edit_open_plan(const char *input, const char *root, ckpt_file **file, ckpt_plan **plan)
@@ -318,6 +324,8 @@ static int check_in_place(const char *cmd, const char *input)
         return usage_error(cmd, "--in-place changes names and nothing else; %s goes with -o OUT", refused);
     if (strcmp(input, "-") == 0)
         return usage_error(cmd, "standard input cannot be edited in place; give -o OUT");
+    if (remote_is_url(input))
+        return usage_error(cmd, "a file on a server cannot be edited in place; give -o OUT");
     return EXIT_OK;
 }
 
@@ -420,7 +428,7 @@ static int run_one(const char *cmd, const char *input, ckpt_status (*apply)(ckpt
     ckpt_file *f;
     ckpt_plan *p;
     ckpt_error err;
-    if (prefix && access(prefix, F_OK) == 0 && access(input, F_OK) != 0)
+    if (prefix && remote_may_exist(prefix) && !remote_may_exist(input))
         return fail_swapped(input, prefix);
     int status = edit_check_options(cmd, input);
     if (status != EXIT_OK)
@@ -473,7 +481,7 @@ int edit_run(const char *cmd, int count, char **inputs, ckpt_status (*apply)(ckp
              const char *prefix)
 {
     int status = EXIT_OK;
-    if (count > 1 && !writing.output && !writing.in_place && access(inputs[count - 1], F_OK) != 0)
+    if (count > 1 && !writing.output && !writing.in_place && !remote_may_exist(inputs[count - 1]))
         return opt_fail_output(prefix, count - 1, inputs, inputs[count - 1]);
     if (count > 1 && writing.output && !output_is_folder_path(writing.output))
         return usage_error(cmd,

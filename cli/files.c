@@ -9,6 +9,7 @@
 
 #include "find.h"
 #include "records.h"
+#include "remote.h"
 
 struct files_options files;
 
@@ -98,7 +99,7 @@ static void visit_entries(struct folder_walk *walk, const char *root, const char
 bool is_folder(const char *path)
 {
     struct stat st;
-    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    return strcmp(path, "-") != 0 && !remote_is_url(path) && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 void print_skipped(const struct folder_walk *walk, const char *path)
@@ -200,7 +201,7 @@ static bool is_checkpoint(const char *path)
     ckpt_file *f;
     if (has_checkpoint_suffix(path))
         return true;
-    ckpt_status st = ckpt_open(path, &ui.limits, &f, &err);
+    ckpt_status st = ckpt_open(remote_typed(path), &ui.limits, &f, &err);
     if (st == CKPT_OK)
         ckpt_close(f);
     return st != CKPT_EUNKNOWN && st != CKPT_EUNSUPPORTED;

@@ -2,10 +2,12 @@
 
 #include <dirent.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "files.h"
 #include "outputs.h"
+#include "remote.h"
 
 /* Damerau-Levenshtein distance, where two swapped neighbours count once. Keeps three rows of the matrix. */
 int guess_distance(const char *typed, const char *meant)
@@ -89,8 +91,9 @@ static const struct cmd *find_command(const char *line)
 
 static const struct opt *find_option(const struct cmd *cmd, const char *option)
 {
+    const struct opt *o;
     const char *name = option + 2;
-    for (const struct opt *o = cmd ? cmd->opts : NULL; o && o->help; o++)
+    for (size_t i = 0; cmd && (o = opt_at(cmd, i)); i++)
         if (option[1] != '-' ? o->letter == option[1]
                              : o->name && strlen(o->name) == strcspn(name, "=") &&
                                    strncmp(o->name, name, strlen(o->name)) == 0)
@@ -131,7 +134,7 @@ static bool takes_file(const struct suggestion *suggestion, const char *word)
     if (suggestion->given.nfiles == COUNT(suggestion->given.files) ||
         (suggestion->given.word && !is_path(word)))
         return false;
-    return suggestion->given.nfiles == 0 || (takes_many && (!has_output || access(word, F_OK) == 0));
+    return suggestion->given.nfiles == 0 || (takes_many && (!has_output || remote_may_exist(word)));
 }
 
 /* sort_word_option - if the option ARGV[0] of another tool, as in `cast --to bf16` or `split --size=5GB`, has
@@ -314,7 +317,7 @@ static void keep_existing_files(struct given *this_given)
 {
     size_t n = 0;
     for (size_t i = 0; i < this_given->nfiles; i++)
-        if (access(this_given->files[i], F_OK) == 0)
+        if (remote_may_exist(this_given->files[i]))
             this_given->files[n++] = this_given->files[i];
     this_given->nfiles = n;
     this_given->word = this_given->output = NULL;
@@ -386,9 +389,10 @@ static bool is_command_listed(const char *commands, const struct cmd *cmd)
 /* answer_fits - returns true if ANSWER is a command line, or an option of CMD. */
 static bool answer_fits(const struct cmd *cmd, const char *answer)
 {
+    const struct opt *o;
     if (answer[0] != '-')
         return true;
-    for (const struct opt *o = cmd->opts; o->help; o++) {
+    for (size_t i = 0; (o = opt_at(cmd, i)); i++) {
         size_t n = o->name ? strlen(o->name) : 0;
         if (answer[1] != '-' ? answer[1] == o->letter
                              : n && strncmp(answer + 2, o->name, n) == 0 && strchr("= ;", answer[2 + n]))
@@ -399,13 +403,14 @@ static bool answer_fits(const struct cmd *cmd, const char *answer)
 
 int report_unknown_option(const struct cmd *cmd, const char *word)
 {
+    const struct opt *o;
     size_t n = strcspn(word, "=");
     char name[64], shown[256];
     snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
     ckpt_text_escape(str_c(name), shown, sizeof shown);
     struct nearest best = {.typed = name};
     const char *meant = NULL, *answer = NULL;
-    for (const struct opt *o = cmd->opts; o->help; o++)
+    for (size_t i = 0; (o = opt_at(cmd, i)); i++)
         if (o->name && replace_if_nearer(&best, o->name))
             meant = o->name;
     if (replace_if_nearer(&best, "help"))
@@ -484,22 +489,37 @@ static bool is_name(const char *path)
     return dot && (strcmp(dot, ".weight") == 0 || strcmp(dot, ".bias") == 0) && answer_fits(ui.cmd, "-g");
 }
 
+/* guess_address - writes a hint how to get the file at PATH, an address that is not read. */
+static void guess_address(const char *path, char *hint, size_t cap)
+{
+    struct text word = {0};
+    text_shell(&word, path);
+    if (strncasecmp(path, "ftp", 3) == 0)
+        snprintf(hint, cap, "fetch it first: curl -fLO %s", word.ptr);
+    else
+        snprintf(hint, cap, "URLs that are read begin with https://, http://, hf:// or s3://");
+    text_free(&word);
+}
+
 bool guess_file(const char *path, char *hint, size_t cap)
 {
     struct text folder = {0};
     char name[NAME_MAX + 1];
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+    if (strstr(path, "://")) {
+        guess_address(path, hint, cap);
+        return true;
+    }
     text_bytes(&folder, path, n);
-    bool is_glob = strpbrk(path, "*?[") && answer_fits(ui.cmd, "-g"), is_url = strstr(path, "://") != NULL;
+    bool is_glob = strpbrk(path, "*?[") && answer_fits(ui.cmd, "-g");
     bool is_missing = access(path, F_OK) != 0;
     bool is_near = is_missing && !is_glob && find_nearest_file(n ? folder.ptr : ".", path + n, name);
-    bool found = is_missing && (is_glob || is_url || is_near || is_name(path));
+    bool found = is_missing && (is_glob || is_near || is_name(path));
     if (found && !is_near) {
         text_clear(&folder);
         text_shell(&folder, path);
-        snprintf(hint, cap, is_url ? "fetch it first: curl -fLO %s" : "to select tensors by name, use -g %s",
-                 folder.ptr);
+        snprintf(hint, cap, "to select tensors by name, use -g %s", folder.ptr);
     } else if (found) {
         text_add(&folder, name);
         snprintf(hint, cap, "did you mean '%s'?", escape_name(str_c(folder.ptr)));

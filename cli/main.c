@@ -11,6 +11,7 @@
 #include "edit.h"
 #include "guess.h"
 #include "progress.h"
+#include "remote.h"
 
 const struct cmd *const cmd_list[] = {
 #define CMD(name) &cmd_##name,
@@ -105,7 +106,12 @@ static int run_command(int argc, char **argv)
     if (!cmd)
         return report_unknown_command(argc - 1, argv + 1);
     int n, code = opt_parse(cmd, argc - 2, argv + 2, &n);
-    return code != OPT_PARSED ? code : cmd->run(n, argv + 2);
+    if (code != OPT_PARSED)
+        return code;
+    code = remote_begin(n, argv + 2);
+    if (code == EXIT_OK && writing.output && remote_is_url(writing.output))
+        return remote_fail_output(writing.output);
+    return code == EXIT_OK ? cmd->run(n, argv + 2) : code;
 }
 
 /* open_closed_streams - opens /dev/null for each standard stream that is closed: otherwise the next file

@@ -145,6 +145,7 @@ static int fail_second_output(const struct opt *option, const char *value)
 static bool set_option(const struct opt *option, const char *value)
 {
     switch (option->type) {
+    case OPT_GROUP: return false; /* opt_at() returns none */
     case OPT_FLAG: *(bool *)option->variable = true; return true;
     case OPT_TEXT: *(const char **)option->variable = value; return true;
     case OPT_LIST: append_value(option->variable, value); return true;
@@ -185,12 +186,26 @@ static int parse_value(const struct opt *option, const char *value)
     return set_option(option, value) ? OPT_PARSED : fail_bad_value(option, value);
 }
 
+const struct opt *opt_at(const struct cmd *cmd, size_t index)
+{
+    for (const struct opt *o = cmd->opts; o->help; o++) {
+        const struct opt *inner = o->type == OPT_GROUP ? o->variable : NULL;
+        if (!inner && index-- == 0)
+            return o;
+        for (; inner && inner->help; inner++)
+            if (index-- == 0)
+                return inner;
+    }
+    return NULL;
+}
+
 const struct opt *opt_find(const struct cmd *cmd, const char *word)
 {
+    const struct opt *o;
     size_t n = strcspn(word, "=");
     if (n == 4 && memcmp(word, "help", 4) == 0)
         return &help_opt;
-    for (const struct opt *o = cmd->opts; o->help; o++)
+    for (size_t i = 0; (o = opt_at(cmd, i)); i++)
         if (o->name && strlen(o->name) == n && memcmp(o->name, word, n) == 0)
             return o;
     return NULL;
@@ -198,9 +213,10 @@ const struct opt *opt_find(const struct cmd *cmd, const char *word)
 
 static const struct opt *find_letter(const struct cmd *cmd, char character)
 {
+    const struct opt *o;
     if (character == 'h')
         return &help_opt;
-    for (const struct opt *o = cmd->opts; o->help; o++)
+    for (size_t i = 0; (o = opt_at(cmd, i)); i++)
         if (o->letter == character)
             return o;
     return NULL;
@@ -361,8 +377,9 @@ static void print_option(const struct opt *option, FILE *stream)
 
 void opt_usage(const struct cmd *cmd, FILE *stream)
 {
+    const struct opt *o;
     print_text(stream, "usage: ckpt %s [options] %s\n%s\n\n", cmd->name, cmd->operands, cmd->about);
-    for (const struct opt *o = cmd->opts; o->help; o++)
+    for (size_t i = 0; (o = opt_at(cmd, i)); i++)
         print_option(o, stream);
     print_option(&help_opt, stream);
     print_text(stream, "\n`ckpt help %s` shows the manual with examples.\n", cmd->name);

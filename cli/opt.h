@@ -20,6 +20,7 @@ enum opt_type {
     OPT_SIZE,   /* uint64_t, bytes: 5GB, 512MiB */
     OPT_REAL,   /* double, finite and >= 0 */
     OPT_CHOICE, /* int: the index of the word in arg, whose words are separated by | */
+    OPT_GROUP,  /* no option: an array of options, which are none of this type, in its place */
 };
 
 struct list {
@@ -50,6 +51,8 @@ void opt_command_line(struct text *out, const char *word, int count, char *const
 /* opt_fail_output - reports that OUTPUT, an operand after the COUNT operands, goes after -o, and suggests
  * that command line. WORD: as for opt_command_line(). Returns EXIT_TROUBLE. */
 int opt_fail_output(const char *word, int count, char *const *operand, const char *output);
+/* opt_at - returns option INDEX of CMD, with those of groups in their places; NULL: there are fewer. */
+const struct opt *opt_at(const struct cmd *cmd, size_t index);
 /* opt_find - returns the option of CMD that WORD, "NAME" or "NAME=VALUE", gives; NULL: there is none. */
 const struct opt *opt_find(const struct cmd *cmd, const char *word);
 /* opt_bad_value - reports that VALUE, "[GLOB=]WORD", is wrong for the option --NAME: what was probably meant,

@@ -13,10 +13,41 @@
 #include "guess.h"
 #include "json.h"
 #include "progress.h"
+#include "remote.h"
 
 #define TABLE_BLOCK 4096u /* bytes of a table that are written at once */
 
 struct ui ui = {.prefix = "", .limits = CKPT_INIT(ckpt_limits)};
+
+/* clang-format off */
+#define REMOTE_OPTIONS \
+    {0, "cacert", "FILE", OPT_TEXT, &remote_options.ca_file, \
+     "for URLs: certificate authorities to trust, in PEM"}, \
+    {0, "netrc", NULL, OPT_FLAG, &remote_options.netrc, "… names and passwords are those of ~/.netrc"}, \
+    {0, "offline", NULL, OPT_FLAG, &remote_options.offline, "… refuse them: nothing is requested"}
+#define READER_OPTIONS \
+    {0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, \
+     "rules by which tensor-parallel ranks divide tensors"}, \
+    {0, "names", "stored|object|variable", OPT_CHOICE, &ui.limits.names, \
+     "how the tensors of a tf.train.Checkpoint are named"}, \
+    {0, "as", "Vn=DTYPE", OPT_JOINED, &ui.limits.void_dtypes, \
+     "the dtype of n-byte elements in .npy and .npz: V2=bfloat16"}, \
+    REMOTE_OPTIONS
+#define INPUT_OPTIONS \
+    {0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded, \
+     "limit for tensors made with expand() (64MiB or 8 x file)"}, \
+    READER_OPTIONS
+
+const struct opt ui_remote_options[] = {REMOTE_OPTIONS, {0}};
+const struct opt ui_reader_options[] = {READER_OPTIONS, {0}};
+const struct opt ui_input_options[] = {INPUT_OPTIONS, {0}};
+const struct opt ui_work_options[] = {
+    INPUT_OPTIONS,
+    {'j', "jobs", "N", OPT_COUNT, &ui.jobs, "use N threads; the result is the same for any N"},
+    UI_JSON_OPTION,
+    {0},
+};
+/* clang-format on */
 
 static unsigned terminal_width(void)
 {
@@ -294,7 +325,7 @@ ckpt_file *open_input(const char *path, bool ignore_crc)
 static ckpt_file *open_at_root(opener *open_path, const char *path, bool ignore_crc, ckpt_error *err)
 {
     ckpt_file *f;
-    if (open_path(path, &ui.limits, &f, err) != CKPT_OK)
+    if (open_path(remote_typed(path), &ui.limits, &f, err) != CKPT_OK)
         return NULL;
     ckpt_file_ignore_crc(f, ignore_crc);
     if (!ui.root || ckpt_file_narrow(f, ui.root, NULL, 0, err) == CKPT_OK)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "opt.h"
 #include "print.h"
 
 struct ui {
@@ -22,25 +23,26 @@ struct ui {
 };
 extern struct ui ui;
 
+/* The values of UI_REMOTE_OPTIONS. */
+struct remote_options {
+    const char *ca_file;
+    bool netrc, offline;
+};
+extern struct remote_options remote_options;
+
+/* Options of many commands. One table for all makes the program start faster than a copy for each. */
+extern const struct opt ui_remote_options[], ui_reader_options[], ui_input_options[], ui_work_options[];
+
 /* clang-format off */
+#define UI_OPTIONS(table) {0, NULL, NULL, OPT_GROUP, (void *)(table), ""}
+/* For commands that open files, which may be on a server. */
+#define UI_REMOTE_OPTIONS UI_OPTIONS(ui_remote_options)
 /* For commands that open checkpoints of tensor-parallel ranks or of tf.train.Checkpoint. */
-#define UI_READER_OPTIONS \
-    {0, "parallel", "FILE", OPT_TEXT, &ui.limits.parallel, \
-     "rules by which tensor-parallel ranks divide tensors"}, \
-    {0, "names", "stored|object|variable", OPT_CHOICE, &ui.limits.names, \
-     "how the tensors of a tf.train.Checkpoint are named"}, \
-    {0, "as", "Vn=DTYPE", OPT_JOINED, &ui.limits.void_dtypes, \
-     "the dtype of n-byte elements in .npy and .npz: V2=bfloat16"}
-#define UI_INPUT_OPTIONS \
-    {0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded, \
-     "limit for tensors made with expand() (64MiB or 8 x file)"}, \
-    UI_READER_OPTIONS
-#define UI_JSON_OPTION {0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"}
+#define UI_READER_OPTIONS UI_OPTIONS(ui_reader_options)
+#define UI_INPUT_OPTIONS  UI_OPTIONS(ui_input_options)
 /* For commands that read the data of all tensors. */
-#define UI_WORK_OPTIONS \
-    UI_INPUT_OPTIONS, \
-    {'j', "jobs", "N", OPT_COUNT, &ui.jobs, "use N threads; the result is the same for any N"}, \
-    UI_JSON_OPTION
+#define UI_WORK_OPTIONS   UI_OPTIONS(ui_work_options)
+#define UI_JSON_OPTION {0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"}
 #define UI_ROOT_OPTION \
     {0, "root", "PATH", OPT_TEXT, &ui.root, "only what is below PATH, named from there; auto: the weights"}
 #define UI_CASE_OPTION \

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "files.h"
+#include "remote.h"
 
 static const char index_suffix[] = ".index.json";
 
@@ -179,7 +180,7 @@ static int name_by_content(const char *input, bool keeps_folders, struct text *p
     ckpt_error ignored; /* is reported when the output is to be written */
     ckpt_file *f;
     int status = EXIT_OK;
-    if (ckpt_open(input, &ui.limits, &f, &ignored) != CKPT_OK)
+    if (ckpt_open(remote_typed(input), &ui.limits, &f, &ignored) != CKPT_OK)
         return EXIT_OK;
     if (output_names_set(f) || !output_is_folder(keeps_folders ? ckpt_file_format(f) : NULL))
         status = fail_own_folder(input);
@@ -252,7 +253,7 @@ static int check_input(const struct outputs *outputs, int index)
     ckpt_file *f;
     int status = EXIT_OK;
     if (strcmp(outputs->inputs[index], "-") == 0 ||
-        ckpt_open(outputs->inputs[index], &ui.limits, &f, &ignored) != CKPT_OK)
+        ckpt_open(remote_typed(outputs->inputs[index]), &ui.limits, &f, &ignored) != CKPT_OK)
         return EXIT_OK;
     for (int k = 0; status == EXIT_OK && k < outputs->n; k++)
         if (k != index && outputs->real[k] && ckpt_file_contains_path(f, outputs->paths[k].ptr))

@@ -2,9 +2,11 @@
  * bytes are in the file uncompressed. */
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "files.h"
 #include "json.h"
+#include "remote.h"
 #include "scan.h"
 
 static const char *current_path;
@@ -29,12 +31,17 @@ static void add_rules(json *driver)
     }
 }
 
-/* add_uri - adds PATH as a URI reference: bytes other than unreserved characters and '/' become %XX. */
+/* add_uri - adds PATH as a URI reference: bytes other than unreserved characters and '/' become %XX. In a
+ * URL, reserved characters are as they are, and in one of the web so is '%'. */
 static void add_uri(struct text *text, const char *path)
 {
+    bool is_web = strncasecmp(path, "http", 4) == 0;
+    const char *kept = !remote_is_url(path) ? "-._~/"
+                       : is_web             ? "-._~/%:@!$&'()*+,;=[]"
+                                            : "-._~/:@!$&'()*+,;=";
     for (const char *c = path; *c; c++) {
         unsigned char b = (unsigned char)*c;
-        if ((b < 0x80 && isalnum(b)) || strchr("-._~/", b))
+        if ((b < 0x80 && isalnum(b)) || strchr(kept, b))
             text_bytes(text, c, 1);
         else
             text_addf(text, "%%%02X", b);

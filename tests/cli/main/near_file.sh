@@ -20,4 +20,4 @@ for glob in 'model?pt' "it's [ab]"; do ckpt ls "$glob" 2>&1; done
 # not a file: the name of a tensor, an address
 ckpt ls data/train.pt fc.weight 2>&1 | tail -n 2
 ckpt info fc.weight 2>&1
-ckpt ls 'https://example.org/a b.pt' 2>&1
+for url in 'ftp://example.org/a b.pt' gs://bucket/model.pt; do ckpt scan "$url" 2>&1; done

@@ -1,0 +1,22 @@
+/* remote.h - operands that are URLs: what they may show, and how servers are asked, by options and the
+ * environment. */
+#pragma once
+
+#include "cmd.h"
+
+/* remote_begin - sets ui.limits.remote from the options and the environment for a command with the COUNT
+ * operands. Cuts a query, a user and a password from each operand that is a URL, so that they are in no
+ * output and not in /proc; remote_typed() returns what was typed. The file with the Hub's token is read only
+ * if there is a hf:// URL. Returns EXIT_OK, or EXIT_TROUBLE after printing an error. */
+int remote_begin(int count, char **operand);
+/* remote_typed - returns the URL that was typed for PATH, an operand; PATH itself if nothing was cut. */
+const char *remote_typed(const char *path);
+/* remote_is_url - returns true if PATH begins with https://, http://, hf:// or s3://, in any case. */
+bool remote_is_url(const char *path);
+/* remote_may_exist - returns true if the file PATH exists or is a URL. */
+bool remote_may_exist(const char *path);
+/* remote_fail_output - reports that PATH, which is to be written, is a URL. Returns EXIT_TROUBLE. */
+int remote_fail_output(const char *path);
+/* remote_forget - overwrites the secrets that this process has: those of the options, what was typed, and
+ * all of the environment but TMPDIR and TZ. For a child process, which then can read no URL. */
+void remote_forget(void);
