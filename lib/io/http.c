@@ -49,6 +49,7 @@ ckpt_status http_fetch(http_client *client, struct http_range *ranges, size_t co
 #define SILENT_TIME      60L    /* s without a byte after which a request ends */
 #define MAX_ERROR_BODY                                                                                       \
     65536u /* bytes of a reply that is not what was asked for: read so that its connection can be used */
+#define MAX_HEADER   8192u /* bytes of one header that is sent: tokens may have thousands */
 #define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 #define FUNCTIONS(X)                                                                                         \
@@ -138,7 +139,7 @@ static struct http_span get_asked(const struct http_range *range)
 
 static bool add_header(struct transfer *transfer, const char *name, const char *value)
 {
-    char line[4096];
+    char line[MAX_HEADER];
     const struct libcurl *curl = transfer->client->curl;
     int n = snprintf(line, sizeof line, "%s: %s", name, value);
     struct curl_slist *longer = n > 0 && (size_t)n < sizeof line
@@ -151,7 +152,7 @@ static bool add_header(struct transfer *transfer, const char *name, const char *
 /* add_credentials - adds what shows the server at URL who asks, if that is the server that it is for. */
 static bool add_credentials(struct transfer *transfer, const char *url)
 {
-    char text[512];
+    char text[MAX_HEADER];
     const struct libcurl *curl = transfer->client->curl;
     const ckpt_remote *remote = transfer->client->remote;
     const struct address *address = &transfer->range->file->address;
