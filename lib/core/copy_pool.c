@@ -72,7 +72,8 @@ static struct parallel_item get_parallel_item(void *user, size_t index)
 {
     struct copy_pool *p = user;
     struct copy_item x = get_item(p, index);
-    return (struct parallel_item){.file = p->job->file, .row = x.row, .storage = x.storage};
+    return (struct parallel_item){
+        .file = p->job->file, .row = x.row, .storage = x.storage, .first = x.first, .count = x.count};
 }
 
 static uint64_t converted_size(const struct copy_range *range, uint64_t count)
@@ -343,6 +344,15 @@ static ckpt_status copy_elements(struct copy_range *range, size_t index, const s
     return range->item.storage ? copy_storage(range, err) : copy_row(range, chunk, err);
 }
 
+/* record_stored_crc - records CRC, that of the stored bytes of the item of RANGE, if the item has a COUNT:
+ * its storage is checked by the caller. Returns false for another item. */
+static bool record_stored_crc(const struct copy_range *range, uint32_t crc)
+{
+    if (range->item.count && range->pool->job->stored_crcs)
+        range->pool->job->stored_crcs[range->number] = crc;
+    return range->item.count != 0;
+}
+
 /* finish_item - records the results of the item of RANGE, which was copied, and writes its CRC-32 by
  * WRITER. */
 static ckpt_status finish_item(const struct copy_range *range, struct buffered_writer *writer,
@@ -363,8 +373,12 @@ static ckpt_status finish_item(const struct copy_range *range, struct buffered_w
 static ckpt_status copy_one_item(void *user, size_t index, struct parallel_context *run, ckpt_error *err)
 {
     struct copy_range r = {.pool = user, .run = run};
-    CKPT_TRY(copy_elements(&r, index, NULL, err));
+    struct copy_item x = get_item(user, index);
+    const struct parallel_chunk elements = {.first = x.first, .count = x.count};
+    CKPT_TRY(copy_elements(&r, index, x.count ? &elements : NULL, err));
     CKPT_TRY(finish_item(&r, &r.worker->out, err));
+    if (record_stored_crc(&r, r.stored_crc))
+        return CKPT_OK;
     return r.item.storage ? storage_compare_crc(r.item.storage, r.stored_crc, &r.pool->job->read_options, err)
                           : CKPT_OK;
 }
@@ -397,9 +411,12 @@ static ckpt_status join_item_chunks(void *user, size_t index, const struct paral
         r.result.tally.overflowed += chunk->tally.overflowed;
     }
     CKPT_TRY(finish_item(&r, &(struct buffered_writer){.to = p->job->out}, err));
+    enum crc_kind kind = s ? storage_crc_kind(s) : CRC_32;
+    if (record_stored_crc(&r, parallel_combine_crc(kind, &item, chunks, count, 0)))
+        return CKPT_OK;
     if (!r.item.storage && (!s->has_crc || s->crc_checked))
         return CKPT_OK;
-    uint32_t crc = parallel_combine_crc(storage_crc_kind(s), &item, chunks, count, 0);
+    uint32_t crc = parallel_combine_crc(kind, &item, chunks, count, 0);
     return prefix_where_if_failed(storage_compare_crc(s, crc, &p->job->read_options, err), r.item.name, err);
 }
 

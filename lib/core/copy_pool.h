@@ -13,8 +13,10 @@
 struct copy_item {
     struct storage *storage; /* the storage to copy, which no other item has; NULL: ROW is copied */
     uint32_t row;
+    uint64_t first,
+        count; /* if COUNT is not 0: only these elements (of a storage: bytes), as in parallel_item */
     ckpt_dtype from, to; /* differ if elements are converted, by conversion_init_float_or_q8_0 */
-    uint64_t offset;     /* in the sink, of the written bytes; sink_skip has skipped their range */
+    uint64_t offset;     /* in the sink, of element 0 as written; sink_skip has skipped the range */
     uint64_t crc_offset; /* sink offset of the CRC-32 of the written bytes; 0: none; needs .crcs of the job */
     ckpt_str name;       /* named in errors of reading the item; .len 0: none */
 };
@@ -30,6 +32,8 @@ struct copy_job {
     ckpt_status (*put_header)(const void *user, size_t i, buf *header, ckpt_error *err);
     const void *user;
     uint32_t *crcs;                    /* by item: CRC-32 of the written bytes; NULL: not needed */
+    uint32_t *stored_crcs;             /* by item with a COUNT: CRC of its stored bytes, of the kind of its
+                                        * storage, if that has one to check; NULL: not needed */
     struct convert_tally *tallies;     /* by item: results of its conversion; NULL: not needed */
     uint64_t nbytes;                   /* bytes of all items as written, for progress */
     const ckpt_write_options *options; /* threads, progress and its user */

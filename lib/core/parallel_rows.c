@@ -139,17 +139,6 @@ static ckpt_status list_groups(struct parallel_state *state, uint32_t *parent, c
     return CKPT_OK;
 }
 
-static uint64_t get_item_bytes(const struct parallel_item *item)
-{
-    if (item->storage)
-        return item->storage->nbytes;
-    uint64_t a = table_nbytes_of(&item->file->table, item->row);
-    uint64_t b = item->other ? table_nbytes_of(&item->other->table, item->other_row) : 0;
-    return size_add(a, b);
-}
-
-/* -------------------------------------------------------------------- chunks */
-
 /* get_element_width - returns the bytes of an element of ITEM's tensor, or of the other one if SIDE is 1; 0:
  * they are no whole number. */
 static uint64_t get_element_width(const struct parallel_item *item, int side)
@@ -161,8 +150,23 @@ static uint64_t get_element_width(const struct parallel_item *item, int side)
     return d->block_elems == 1 ? d->block_bytes : 0;
 }
 
+static uint64_t get_item_bytes(const struct parallel_item *item)
+{
+    if (item->count) /* a range of one tensor, whose size fits */
+        return item->count * get_element_width(item, 0);
+    if (item->storage)
+        return item->storage->nbytes;
+    uint64_t a = table_nbytes_of(&item->file->table, item->row);
+    uint64_t b = item->other ? table_nbytes_of(&item->other->table, item->other_row) : 0;
+    return size_add(a, b);
+}
+
+/* -------------------------------------------------------------------- chunks */
+
 static uint64_t count_item_elements(const struct parallel_item *item)
 {
+    if (item->count)
+        return item->count;
     return item->storage ? item->storage->nbytes : table_elements_of(&item->file->table, item->row);
 }
 
@@ -213,7 +217,7 @@ static ckpt_status split_item(struct parallel_state *state, uint32_t group, uint
     atomic_init(&c->chunks_left, c->nchunks);
     for (uint32_t i = 0; i < c->nchunks; i++) {
         uint64_t begin = i * per_chunk;
-        c->chunks[i].first = begin;
+        c->chunks[i].first = x.first + begin;
         c->chunks[i].count = elements - begin < per_chunk ? elements - begin : per_chunk;
     }
     state->nchunked++;

@@ -10,6 +10,10 @@ struct parallel_item {
     uint32_t row, other_row;
     uint32_t tag;            /* a number that only the caller uses */
     struct storage *storage; /* a storage instead of tensors, read as bytes; no other item has it */
+    /* The elements (of a storage: bytes) to process, if COUNT is not 0: of one tensor for which
+     * stream_can_split is true, or of a storage. Its chunks begin at FIRST, and the CRC of the storage is the
+     * caller's to check. */
+    uint64_t first, count;
 };
 
 struct parallel_context;

@@ -325,6 +325,67 @@ static void wrong_checksums_are_reported(void)
     close_open_files();
 }
 
+/* copy_ranges - copies elements [0, CUT) of row X->row to OUT, then the others, with THREADS threads; sets
+ * CRCS to the checksums of the stored bytes of both. */
+static void copy_ranges(ckpt_file *f, struct copy_item x, uint64_t cut, unsigned threads, sink *out,
+                        uint32_t crcs[2])
+{
+    ckpt_write_options o = {.threads = threads};
+    uint64_t elements = x.storage ? x.storage->nbytes : table_elements_of(&f->table, x.row);
+    for (size_t half = 0; half < 2; half++) {
+        x.first = half ? cut : 0;
+        x.count = half ? elements - cut : cut;
+        const struct copy_job job = {.file = f,
+                                     .out = out,
+                                     .n = 1,
+                                     .get_item = get_only_item,
+                                     .user = &x,
+                                     .stored_crcs = &crcs[half],
+                                     .nbytes = 1,
+                                     .options = &o};
+        CU_ASSERT_EQUAL(copy_items(&job, NULL), CKPT_OK);
+    }
+}
+
+/* A tensor, as it is and cast, and a storage, each as two ranges: the second begins in a chunk, and has
+ * another chunk's end in it. */
+static void ranges_of_items_are_copied(void)
+{
+    static const uint64_t cuts[] = {1, 3000, LARGE_FLOATS - 3001, LARGE_FLOATS - 1};
+    ckpt_file *f = open_many_tensors();
+    const uint32_t row = SMALL_TENSORS / 2;
+    struct storage *s = &f->table.storages[table_storage_of(&f->table, row)];
+    const size_t n = (size_t)s->nbytes;
+    unsigned char *want[2] = {malloc(n), malloc(n)};
+    struct conversion c;
+    struct convert_tally tally = {0};
+    CU_ASSERT_EQUAL(stream_read(&f->table, row, 0, LARGE_FLOATS, want[0], NULL), CKPT_OK);
+    CU_ASSERT(conversion_init(&c, CKPT_DT_F32, CKPT_DT_BF16));
+    convert_run(&c, want[0], LARGE_FLOATS, want[1], &tally);
+    s->has_crc = true;
+    s->crc = crc32_update(0, want[0], n) ^ 1; /* wrong, but for the caller to compare */
+    for (size_t i = 0; i < 12; i++) {
+        sink *out = NULL;
+        uint32_t crcs[2] = {0, 0};
+        bool cast = i < 4;
+        const struct copy_item x = {.row = row,
+                                    .storage = i < 8 ? NULL : s,
+                                    .from = CKPT_DT_F32,
+                                    .to = cast ? CKPT_DT_BF16 : CKPT_DT_F32};
+        uint64_t cut = cuts[i % 4] * (x.storage ? 4 : 1);
+        CU_ASSERT_EQUAL_FATAL(sink_mem(n, NULL, &out, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(sink_skip(out, cast ? n / 2 : n, NULL), CKPT_OK);
+        copy_ranges(f, x, cut, thread_counts[i % 4], out, crcs);
+        CU_ASSERT_EQUAL(memcmp(sink_mem_view(out).ptr, want[cast], cast ? n / 2 : n), 0);
+        uint64_t second = n - cut * (x.storage ? 1 : 4);
+        CU_ASSERT_EQUAL(crc_combine(CRC_32, crcs[0], crcs[1], second), s->crc ^ 1);
+        sink_abort(out);
+    }
+    free(want[0]);
+    free(want[1]);
+    close_open_files();
+}
+
 static void the_end_of_a_file_is_copied(void)
 {
     ckpt_file *f = open_many_tensors();
@@ -353,6 +414,7 @@ void suite_copy_pool(void)
     UNIT(buffered_writers_write_one_file);
     UNIT(items_are_copied_with_headers_and_checksums);
     UNIT(wrong_checksums_are_reported);
+    UNIT(ranges_of_items_are_copied);
     UNIT(the_end_of_a_file_is_copied);
     UNIT(any_number_of_threads_writes_the_same_bytes);
     UNIT(progress_never_decreases);
