@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/file.h"
+#include "core/output_layout.h"
 #include "core/stream.h"
 #include "io/sink.h"
 
@@ -124,6 +125,9 @@ struct write_job {
         uint64_t tensors; /* tensors of all files */
     } shard;
     bool layout_only; /* make the checks that need no data, and write nothing */
+    struct output_layout
+        *layout; /* receives the files that would be written; then `dry_run` is set, too, and no
+                                   * data is read. NULL: they are written. Only formats with `lays_out` */
 };
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);

@@ -302,6 +302,23 @@ static ckpt_status write_output(struct flat_writer *writer, ckpt_error *err)
     return sink_end(out, put_output(writer, out, err), err);
 }
 
+/* describe_output - adds the file to the layout of the job. */
+static ckpt_status describe_output(const struct flat_writer *writer, ckpt_error *err)
+{
+    struct layout_file out = {.path = writer->job->path, .size = writer->size};
+    writer->rules->describe(writer, &out);
+    if (!out.is_copy) {
+        out.items = calloc(writer->n + 1, sizeof *out.items);
+        CKPT_TRY_ALLOC(out.items, err);
+        out.n = writer->n;
+    }
+    for (size_t i = 0; i < out.n; i++) {
+        const struct flat_item *x = &writer->items[i];
+        out.items[i] = (struct layout_item){.name = x->name, .begin = x->begin, .row = x->row};
+    }
+    return writer->job->layout->add_file(writer->job->layout, &out, err);
+}
+
 static ckpt_status write_plan(struct flat_writer *writer, ckpt_error *err)
 {
     const struct write_job *job = writer->job;
@@ -309,7 +326,9 @@ static ckpt_status write_plan(struct flat_writer *writer, ckpt_error *err)
     arena_trim(writer->p->a);
     CKPT_TRY(choose_items(writer, err));
     CKPT_TRY(writer->rules->lay_out(writer, err));
-    if (!job->layout_only)
+    if (job->layout)
+        CKPT_TRY(describe_output(writer, err));
+    else if (!job->layout_only)
         CKPT_TRY(write_output(writer, err));
     if (job->path)
         CKPT_TRY(plan_note_output(writer->p, job->path, err));

@@ -49,6 +49,7 @@ struct format {
     ckpt_status (*read)(ckpt_file *f, ckpt_error *err); /* ERR is never NULL */
     /* write - NULL: the format is read-only. */
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
+    bool lays_out;       /* write supports job->layout */
     bool compresses;     /* write supports the option `compress` */
     bool flat;           /* the format holds named tensors and texts, no graph */
     bool is_folder;      /* write makes a folder, which torch.load does not read */

@@ -139,6 +139,16 @@ ckpt_status format_target(const ckpt_plan *p, const char *path, const char *aske
     return check_block_casts(p, *out, err);
 }
 
+ckpt_status format_check_lays_out(const struct format *format, ckpt_error *err)
+{
+    if (format->lays_out)
+        return CKPT_OK;
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "{%s} is not written by several processes, only {=safetensors} is\n"
+                "use --to=safetensors, or leave out --part",
+                format->name);
+}
+
 static void close_zip(void *data) { zip_close(data); }
 
 static ckpt_status fill_probe(ckpt_file *f, ckpt_error *err)

@@ -23,6 +23,8 @@ void format_hint_leave_out(const ckpt_file *f, const ckpt_tensor *tensor, ckpt_s
  * NULL, *OUT is the format named ASKED or that of the input. */
 ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
                           ckpt_error *err);
+/* format_check_lays_out - refuses FORMAT for an output that several processes write, unless it lays_out. */
+ckpt_status format_check_lays_out(const struct format *format, ckpt_error *err);
 /* format_open - opens a checkpoint, for api.c and for formats that contain checkpoints. The errors
  * CKPT_EUNKNOWN and CKPT_EUNSUPPORTED name what the file is instead. */
 ckpt_status format_open(const struct opening *opening, ckpt_file **out, ckpt_error *err);

@@ -218,6 +218,13 @@ static ckpt_status write_weight_map(const struct shard_set *set, buf *out, ckpt_
     return buf_ok(out) ? CKPT_OK : fail_memory(err);
 }
 
+static ckpt_status describe_index(const struct shard_set *set, const char *path, ckpt_str text,
+                                  ckpt_error *err)
+{
+    const struct layout_file index = {.path = path, .header = text, .size = text.len};
+    return set->job->layout->add_file(set->job->layout, &index, err);
+}
+
 static ckpt_status write_index(struct shard_set *set, size_t first_alias, ckpt_error *err)
 {
     struct sink_options sink_opts = plan_sink_options(set->p, set->job->opts);
@@ -228,7 +235,9 @@ static ckpt_status write_index(struct shard_set *set, size_t first_alias, ckpt_e
     ckpt_status st = write_metadata(set, &b, first_alias, err);
     if (st == CKPT_OK)
         st = write_weight_map(set, &b, err);
-    if (st == CKPT_OK && !set->job->opts->dry_run)
+    if (st == CKPT_OK && set->job->layout)
+        st = describe_index(set, path, buf_view(&b), err);
+    else if (st == CKPT_OK && !set->job->opts->dry_run)
         st = sink_write_whole_file(path, &sink_opts, buf_view(&b), err);
     set->job->result->bytes += b.len;
     buf_free(&b);
@@ -366,8 +375,12 @@ static ckpt_status write_shard(struct shard_set *set, uint32_t index, ckpt_error
 {
     ckpt_write_options opts = *set->job->opts;
     ckpt_write_result result = {0};
-    struct write_job job = {
-        .path = set->paths[index], .opts = &opts, .result = &result, .batch = &set->batch, .has_index = true};
+    struct write_job job = {.path = set->paths[index],
+                            .opts = &opts,
+                            .result = &result,
+                            .batch = &set->batch,
+                            .has_index = true,
+                            .layout = set->job->layout};
     size_t dropped = set->p->report.ndropped;
     opts.max_shard = 0;
     opts.keep_shards = 0;
@@ -517,8 +530,11 @@ static ckpt_status remove_index(struct shard_set *set, ckpt_error *err)
 static ckpt_status write_single_shard(struct shard_set *set, ckpt_error *err)
 {
     ckpt_write_options o = *set->job->opts;
-    struct write_job job = {
-        .path = set->paths[0], .opts = &o, .result = set->job->result, .batch = &set->batch};
+    struct write_job job = {.path = set->paths[0],
+                            .opts = &o,
+                            .result = set->job->result,
+                            .batch = &set->batch,
+                            .layout = set->job->layout};
     size_t outputs = set->p->report.noutputs;
     o.max_shard = 0;
     o.keep_shards = 0;
@@ -578,6 +594,8 @@ ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct
     struct shard_set s = {.p = p, .job = job};
     s.kind = get_kind(p, &format);
     s.format = format;
+    if (job->layout)
+        CKPT_TRY(format_check_lays_out(format, err));
     buf_init(&s.folder, 1u << 16);
     buf_init(&s.stem, 1u << 16);
     buf_init(&s.ext, 1u << 16);

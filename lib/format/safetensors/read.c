@@ -831,6 +831,7 @@ const struct format format_safetensors = {
     .probe = recognize_safetensors,
     .read = read_file,
     .write = safetensors_write,
+    .lays_out = true,
     .in_place = safetensors_in_place,
     .undoes = safetensors_undoes,
     .write_metadata = safetensors_write_metadata,

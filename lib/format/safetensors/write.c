@@ -256,6 +256,14 @@ static ckpt_status put_contents(struct flat_writer *writer, sink *out, ckpt_erro
     return flat_copy_items(writer, out, err);
 }
 
+static void describe(const struct flat_writer *writer, struct layout_file *out)
+{
+    const struct header *h = writer->user;
+    out->is_copy = is_byte_copy(writer->p);
+    if (!out->is_copy)
+        out->header = buf_view(&h->bytes);
+}
+
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
     static const struct flat_rules rules = {.format_name = "safetensors",
@@ -263,7 +271,8 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
                                             .records_ties = true,
                                             .find_unfit_reason = find_unfit_reason,
                                             .lay_out = lay_out,
-                                            .put_contents = put_contents};
+                                            .put_contents = put_contents,
+                                            .describe = describe};
     struct header h = {0};
     struct flat_writer w = {.p = p, .job = job, .rules = &rules, .user = &h};
     buf_init(&h.bytes, SAFETENSORS_MAX_HEADER + 8);
