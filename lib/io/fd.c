@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* A transfer above SSIZE_MAX is undefined; 1 GiB is far from any limit. */
@@ -93,4 +95,38 @@ int fd_temp(const char **dir)
         *dir = at;
     int fd = open(at, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     return fd >= 0 ? fd : open_named_temp(at);
+}
+
+/* has_free_space - checks for room without reserving it; true if it is enough now, or is not known. */
+static bool has_free_space(int fd, uint64_t size)
+{
+    struct statvfs v;
+    if (fstatvfs(fd, &v) != 0 || v.f_blocks == 0 || v.f_frsize == 0 || size / v.f_frsize < v.f_bavail)
+        return true;
+    errno = ENOSPC;
+    return false;
+}
+
+bool fd_reserve(int fd, uint64_t size)
+{
+    if (size > INT64_MAX) {
+        errno = EFBIG;
+        return false;
+    }
+    /* Some file systems allocate all they have before they notice that it is not enough. */
+    struct statvfs v;
+    struct stat st;
+    if (fstatvfs(fd, &v) == 0 && v.f_blocks && v.f_frsize && fstat(fd, &st) == 0 &&
+        size / v.f_frsize > v.f_bfree + (uint64_t)st.st_blocks * 512 / v.f_frsize) {
+        errno = ENOSPC;
+        return false;
+    }
+    for (;;) {
+        if (size == 0 || fallocate(fd, 0, 0, (off_t)size) == 0)
+            return true;
+        if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT || errno == EIO)
+            return false;
+        if (errno != EINTR)
+            return has_free_space(fd, size);
+    }
 }

@@ -67,45 +67,11 @@ static ckpt_status fail_write(struct file_sink *file, const char *doing, ckpt_er
     return hint_free_space(file, file->reserved > file->sink.len ? file->reserved : file->sink.len, st, err);
 }
 
-/* has_free_space - checks for room without reserving it; true if it is enough now, or is not known. */
-static bool has_free_space(int fd, uint64_t size)
-{
-    struct statvfs v;
-    if (fstatvfs(fd, &v) != 0 || v.f_blocks == 0 || v.f_frsize == 0 || size / v.f_frsize < v.f_bavail)
-        return true;
-    errno = ENOSPC;
-    return false;
-}
-
-static bool reserve_space(int fd, uint64_t size)
-{
-    if (size > INT64_MAX) {
-        errno = EFBIG;
-        return false;
-    }
-    /* Some file systems allocate all they have before they notice that it is not enough. */
-    struct statvfs v;
-    struct stat st;
-    if (fstatvfs(fd, &v) == 0 && v.f_blocks && v.f_frsize && fstat(fd, &st) == 0 &&
-        size / v.f_frsize > v.f_bfree + (uint64_t)st.st_blocks * 512 / v.f_frsize) {
-        errno = ENOSPC;
-        return false;
-    }
-    for (;;) {
-        if (size == 0 || fallocate(fd, 0, 0, (off_t)size) == 0)
-            return true;
-        if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT || errno == EIO)
-            return false;
-        if (errno != EINTR)
-            return has_free_space(fd, size);
-    }
-}
-
 static ckpt_status file_reserve(sink *out, uint64_t size, ckpt_error *err)
 {
     struct file_sink *f = file_of(out);
     f->reserved = size > f->reserved ? size : f->reserved;
-    if (reserve_space(f->fd, size))
+    if (fd_reserve(f->fd, size))
         return CKPT_OK;
     int saved_errno = errno;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot reserve %" PRIu64 " bytes for the output", size);
