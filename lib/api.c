@@ -10,6 +10,8 @@
 #include "format/hub/write.h"
 #include "format/salvage.h"
 #include "format/verify.h"
+#include "op/part_record.h"
+#include "op/parts.h"
 #include "op/root.h"
 #include "op/sanitize.h"
 #include "op/table_json.h"
@@ -258,6 +260,8 @@ static ckpt_status write_one_file(ckpt_plan *p, const struct format *format, con
         CKPT_TRY(plan_update_entries(p, err));
         CKPT_TRY(shards_check_index(p, job->path, err));
     }
+    if (job->layout)
+        CKPT_TRY(format_check_lays_out(format, err));
     CKPT_TRY(format->write(p, job, err));
     if (job->path)
         shards_warn_if_incomplete(p, job->path);
@@ -294,11 +298,59 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *format, const s
     return name_file_if_failed(st, p->file->path, err);
 }
 
+/* check_part_options - refuses options that do not go with a part of an output. */
+static ckpt_status check_part_options(const ckpt_plan *p, const struct write_job *job, ckpt_error *err)
+{
+    const ckpt_write_options *o = job->opts;
+    CKPT_REQUIRE(err, o->part < o->parts && o->parts <= PART_MAX);
+    if (!job->path || strcmp(job->path, "-") == 0)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a part is written to a path");
+    if (o->force)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "a part cannot replace an output\nremove the output before, and leave out -f");
+    if (p->file->src && !p->file->archive && !source_is_named_file(p->file->src))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "each part reads the input, which must be a file\nsave standard input to a file first");
+    return CKPT_OK;
+}
+
+/* lay_out_parts - has the writer of FORMAT lay out the output of JOB for PLAN. */
+static ckpt_status lay_out_parts(struct part_plan *plan, ckpt_plan *p, const struct format *format,
+                                 const struct write_job *job, ckpt_error *err)
+{
+    ckpt_write_options o = *job->opts;
+    struct write_job layout_job = *job;
+    o.dry_run = 1;
+    layout_job.opts = &o;
+    layout_job.layout = part_plan_layout(plan);
+    CKPT_TRY(write_plan(p, format, &layout_job, err));
+    return own_files_visit(p->file, part_plan_add_input, plan, err);
+}
+
+/* write_part - writes one part of the output of JOB. */
+static ckpt_status write_part(ckpt_plan *p, const struct format *format, const struct write_job *job,
+                              ckpt_error *err)
+{
+    struct part_plan *plan = NULL;
+    CKPT_TRY(check_part_options(p, job, err));
+    ckpt_status st = part_plan_new(p, job->opts, &plan, err);
+    CKPT_THEN(st, lay_out_parts(plan, p, format, job, err));
+    if (st == CKPT_EEXIST && strcmp(err->hint, "use -f to replace it") == 0)
+        error_replace_hint(err, "parts replace no output: remove it first");
+    CKPT_THEN(st, part_plan_write(plan, job->result, err));
+    part_plan_free(plan);
+    if (st != CKPT_OK)
+        st = file_status_after_read(p->file, st, err);
+    return name_file_if_failed(st, p->file->path, err);
+}
+
 /* write_with_options - writes P to the output of JOB, with the options GIVEN. OUT is empty, or NULL. */
-static ckpt_status write_with_options(ckpt_plan *p, struct write_job *job, const ckpt_write_options *given,
-                                      ckpt_write_result *out, ckpt_error *err)
+static ckpt_status write_with_options(ckpt_plan *p, const struct write_job *given_job,
+                                      const ckpt_write_options *given, ckpt_write_result *out,
+                                      ckpt_error *err)
 {
     ckpt_write_options o;
+    struct write_job own_job = *given_job, *job = &own_job;
     const struct format *f;
     ckpt_write_result result = {0};
     CKPT_TRY(sized_struct_copy_in(given, &o, sizeof o, err));
@@ -311,7 +363,7 @@ static ckpt_status write_with_options(ckpt_plan *p, struct write_job *job, const
                     f->name);
     job->opts = &o;
     job->result = &result;
-    CKPT_TRY(write_plan(p, f, job, err));
+    CKPT_TRY(o.parts ? write_part(p, f, job, err) : write_plan(p, f, job, err));
     result.format = f->name;
     result.outputs = p->report.outputs;
     result.noutputs = p->report.noutputs;

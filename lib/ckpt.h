@@ -1028,6 +1028,10 @@ typedef struct {
     const char *architecture; /* GGUF: general.architecture; NULL: that of the input, which must have one */
     uint32_t compress;        /* npz: deflate its members */
     uint32_t keep_shards;     /* of a set of shards: writes a set with the same shards, if max_shard is 0 */
+    uint32_t part, parts;  /* PARTS not 0: writes only part PART of the output, of that many, to a path; see
+                               * ckpt_parts_open. At most 65,536. No `force` */
+    uint32_t part_by_file; /* a part has files of a set, not ranges of bytes */
+    uint32_t reserved;
 } ckpt_write_options;
 
 /* A value that a write left out, and why. */
@@ -1060,6 +1064,9 @@ typedef struct {
     size_t ndropped;         /* how many ckpt_plan_dropped_at returns */
     size_t naliases;         /* how many ckpt_plan_alias_at returns */
     size_t ncasts;           /* how many ckpt_plan_cast_at returns */
+    const char *plan_id;     /* of an output in parts, else NULL: equal for all of its parts */
+    uint64_t part_bytes;     /* the bytes of the part; OUTPUTS, TENSORS and BYTES are those of all parts */
+    uint64_t part_found;     /* how many of them an earlier run of the part has written */
 } ckpt_write_result;
 
 /* ckpt_plan_write - writes PLAN to PATH ("-": standard output). The output
@@ -1156,6 +1163,65 @@ CKPT_API bool ckpt_write_format_is_folder(const char *name);
 /* ckpt_emergency_cleanup - removes the temporary files of all writes that are in progress, which can only
  * fail afterwards. Async-signal-safe: for a signal handler that ends the process. */
 CKPT_API void ckpt_emergency_cleanup(void);
+
+/* ------------------------------------------------------------------ parts */
+
+/* An output that several processes write, each by ckpt_plan_write with another `part` in its options, and
+ * that appears when all are done, by ckpt_parts_merge. Until then its bytes and a record of each part are
+ * in a folder .ckpt-ID next to it, where ID is the plan id. They are the same bytes as one process writes,
+ * whatever the number of parts. ckpt-scale(7) describes files, failures and limits. */
+typedef struct ckpt_parts ckpt_parts;
+
+typedef enum {
+    CKPT_PART_MISSING, /* nothing is recorded of it */
+    CKPT_PART_BEGUN,   /* it runs, or was interrupted */
+    CKPT_PART_FAILED,
+    CKPT_PART_DONE
+} ckpt_part_state;
+
+typedef struct {
+    uint32_t struct_size;
+    uint32_t state;       /* ckpt_part_state */
+    uint64_t bytes, done; /* what it has to write; what is recorded as written */
+    int64_t updated;      /* when that was recorded, in seconds since 1970; 0: never */
+    ckpt_str failure;     /* why it failed; empty: it did not */
+    uint64_t overflowed;  /* values that overflowed in casts */
+} ckpt_part;
+
+typedef struct {
+    uint32_t struct_size;
+    uint32_t verify;  /* read all bytes again, and compare them with the digests in the records */
+    uint32_t no_sync; /* skip the fsyncs */
+    uint32_t reserved;
+    int (*progress)(void *user, uint64_t done, uint64_t total); /* of verify; nonzero: stop */
+    void *user;
+} ckpt_merge_options;
+
+/* ckpt_parts_open - reads the records of the output PATH, a file or the folder of a set; *OUT goes to
+ * ckpt_parts_close(). CKPT_ENOTFOUND: no part of it was begun. CKPT_EEXIST: there are parts of two outputs.
+ * CKPT_EFORMAT: a record is malformed, or of another plan. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_parts_open(const char *path, ckpt_parts **out, ckpt_error *err);
+CKPT_API void ckpt_parts_close(ckpt_parts *parts); /* NULL is allowed */
+/* ckpt_parts_count, ckpt_parts_at - return the number of parts, and the state of part INDEX when they were
+ * opened. False: past the end. */
+CKPT_API uint32_t ckpt_parts_count(const ckpt_parts *parts);
+CKPT_API bool ckpt_parts_at(const ckpt_parts *parts, uint32_t index, ckpt_part *out);
+CKPT_API const char *ckpt_parts_plan_id(const ckpt_parts *parts);
+/* ckpt_parts_file_count, ckpt_parts_file_at - return the number of files of the output, and the path of
+ * file INDEX, that of an index last; *NBYTES, which may be NULL, becomes its size. NULL: past the end, or
+ * out of memory. */
+CKPT_API size_t ckpt_parts_file_count(const ckpt_parts *parts);
+CKPT_API const char *ckpt_parts_file_at(const ckpt_parts *parts, size_t index, uint64_t *nbytes);
+/* ckpt_parts_merge - checks that the records agree and have each byte once, moves the files into place,
+ * the index last, and removes the records. OPTS may be NULL. CKPT_ENOTFOUND: parts are not done.
+ * CKPT_EFORMAT: records do not agree. CKPT_ECHECKSUM: bytes are not those recorded. CKPT_EEXIST: a file of
+ * the output exists. Unless moving them fails, no file is moved then. If moving is interrupted, merging
+ * again continues it. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_parts_merge(ckpt_parts *parts, const ckpt_merge_options *opts,
+                                                      ckpt_error *err);
+/* ckpt_parts_clean - removes all parts of the output PATH, also of several plans. CKPT_EEXIST: they are being
+ * merged. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_parts_clean(const char *path, ckpt_error *err);
 
 /* ------------------------------------------------------------------- diff */
 

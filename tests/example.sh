@@ -40,6 +40,8 @@ check 'scan' prints ', 0 pickles' scan tests/demo.sh
 check 'verify' prints '0 findings' verify "$train"
 check 'verify of half a file' fails_with 'truncated' verify "$cut"
 check 'strip' prints 'module.fc.weight -> fc.weight' strip "$train" "$tmp/weights.safetensors"
+check 'parts' prints 'parts.safetensors' parts "$train" "$tmp/parts.safetensors"
+check 'diff of what parts wrote' run diff "$tmp/parts.safetensors" "$tmp/weights.safetensors"
 check 'diff of what strip wrote' run diff "$train" "$tmp/weights.safetensors"
 check 'create, torch' prints '3 tensors as torch-zip, 1 entries left out' create "$tmp/new.pt"
 check 'create, safetensors' prints '3 tensors as safetensors, 3 entries left out' create "$tmp/new.safetensors"

@@ -191,6 +191,17 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(metadata_write_pairs, &bytes,                                                                       \
          ckpt_metadata_write(valid.file, NULL, 1, "/nonexistent/o", NULL, &bytes, err))                      \
     CALL(recover, &recovered, ckpt_recover(NULL, NULL, &recovered, err))                                     \
+    CALL(plan_write_part, &written,                                                                          \
+         ckpt_plan_write(valid.plan, "/nonexistent/o.safetensors", &part_of_too_few, &written, err))         \
+    CALL(plan_write_parts, &written,                                                                         \
+         ckpt_plan_write(valid.plan, "/nonexistent/o.safetensors", &too_many_parts, &written, err))          \
+    CALL(plan_write_part_memory, &memory,                                                                    \
+         ckpt_plan_write_memory(valid.plan, &one_part, &memory, &memory_size, NULL, err))                    \
+    CALL(parts_open, &parts, ckpt_parts_open(NULL, &parts, err))                                             \
+    CALL(parts_open_empty, &parts, ckpt_parts_open("", &parts, err))                                         \
+    CALL(parts_open_out, NULL, ckpt_parts_open("/", NULL, err))                                              \
+    CALL(parts_merge, NULL, ckpt_parts_merge(NULL, NULL, err))                                               \
+    CALL(parts_clean, NULL, ckpt_parts_clean(NULL, err))                                                     \
     CALL(diff, &totals, ckpt_diff(NULL, valid.file, NULL, NULL, NULL, &totals, err))                         \
     CALL(diff_b, &totals, ckpt_diff(valid.file, NULL, NULL, NULL, NULL, &totals, err))                       \
     CALL(diff_globs, &totals, ckpt_diff(valid.file, valid.file, &null_globs, NULL, NULL, &totals, err))      \
@@ -241,6 +252,7 @@ static const ckpt_remote remote = {.struct_size = sizeof remote, .offline = 1}, 
 static ckpt_verify_result verified;
 static ckpt_doctor_result diagnosed;
 static ckpt_recovered recovered;
+static ckpt_parts *parts;
 static ckpt_mem *mem;
 static ckpt_mem_result estimated;
 static const char *const no_text = NULL;
@@ -248,6 +260,12 @@ static const ckpt_mem_options null_frozen = {
     .struct_size = sizeof null_frozen, .frozen = &no_text, .nfrozen = 1};
 static const ckpt_mem_run out_of_range_run = {.struct_size = sizeof out_of_range_run,
                                               .precision = OUT_OF_RANGE};
+static const ckpt_write_options part_of_too_few = {.struct_size = sizeof part_of_too_few,
+                                                   .part = 2,
+                                                   .parts = 2},
+                                too_many_parts = {.struct_size = sizeof too_many_parts, .parts = 65537},
+                                one_part = {
+                                    .struct_size = sizeof one_part, .format = "safetensors", .parts = 1};
 static uint64_t bytes;
 static const void *borrowed;
 static size_t size; /* size of JSON or BORROWED; nothing checks that it is cleared */
@@ -307,16 +325,27 @@ static struct result {
     size_t size;
     bool has_struct_size; /* the result begins with struct_size */
 } results[] = {
-    {&opened, sizeof opened, false},       {&planned, sizeof planned, false},
-    {&builder, sizeof builder, false},     {&info, sizeof info, true},
-    {&stats, sizeof stats, true},          {&written, sizeof written, true},
-    {&totals, sizeof totals, true},        {&values, sizeof values, true},
-    {&scanned, sizeof scanned, true},      {&remote_bytes, sizeof remote_bytes, true},
-    {&verified, sizeof verified, true},    {&diagnosed, sizeof diagnosed, true},
-    {&recovered, sizeof recovered, false}, {&mem, sizeof mem, false},
-    {&estimated, sizeof estimated, true},  {&bytes, sizeof bytes, false},
-    {&borrowed, sizeof borrowed, false},   {&json, sizeof json, false},
-    {&memory, sizeof memory, false},       {digest, sizeof digest, false},
+    {&opened, sizeof opened, false},
+    {&planned, sizeof planned, false},
+    {&builder, sizeof builder, false},
+    {&info, sizeof info, true},
+    {&stats, sizeof stats, true},
+    {&written, sizeof written, true},
+    {&totals, sizeof totals, true},
+    {&values, sizeof values, true},
+    {&scanned, sizeof scanned, true},
+    {&remote_bytes, sizeof remote_bytes, true},
+    {&verified, sizeof verified, true},
+    {&diagnosed, sizeof diagnosed, true},
+    {&recovered, sizeof recovered, false},
+    {&parts, sizeof parts, false},
+    {&mem, sizeof mem, false},
+    {&estimated, sizeof estimated, true},
+    {&bytes, sizeof bytes, false},
+    {&borrowed, sizeof borrowed, false},
+    {&json, sizeof json, false},
+    {&memory, sizeof memory, false},
+    {digest, sizeof digest, false},
 };
 #define NRESULTS (sizeof results / sizeof *results)
 
@@ -406,6 +435,10 @@ static void getters_accept_a_null_file(void)
     CU_ASSERT(!ckpt_weights_at(NULL, 0) && !ckpt_wrapper_at(NULL, 0) && !ckpt_quantized_at(NULL, 0));
     CU_ASSERT(ckpt_metadata_count(NULL) == 0 && !ckpt_metadata_at(NULL, 0, &pair) && is_empty(pair.key));
     CU_ASSERT(!ckpt_metadata_is_tie(NULL, 0) && ckpt_digest_dtype(NULL, 0) == CKPT_DT_NONE);
+    ckpt_part part = CKPT_INIT(ckpt_part);
+    CU_ASSERT(ckpt_parts_count(NULL) == 0 && !ckpt_parts_at(NULL, 0, &part) && !ckpt_parts_plan_id(NULL)[0]);
+    CU_ASSERT(ckpt_parts_file_count(NULL) == 0 && !ckpt_parts_file_at(NULL, 0, NULL));
+    ckpt_parts_close(NULL);
     ckpt_file_ignore_crc(NULL, true);
     ckpt_file_ignore_case(NULL, true);
     ckpt_close(NULL);

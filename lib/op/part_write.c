@@ -1,0 +1,506 @@
+/* part_write.c - writes one part of an output, see part_plan.h.
+ *
+ * 1. Refuses if the output exists, if another plan for it was begun, or the same one with another number
+ * of parts. These are what plan.json of a work folder names; the first part to begin makes it, and only
+ * one can.
+ * 2. Writes its ranges into the files of the work folder. After each step: fdatasync, XXH3-128 of what the
+ * file then holds, and a new record. The input must not have changed since it was opened, and the folder
+ * must still be there: merging renames it first.
+ * 3. The last record has "done".
+ *
+ * A part that is run again finds its record and leaves out the ranges in it. If one part is run twice at
+ * the same time, both write the same bytes to the same places, and both records are true. SIGKILL leaves
+ * the folder. An error leaves failed-….json too, which the next run of the part removes. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "core/copy_pool.h"
+#include "io/fd.h"
+#include "op/hash_xxh3.h"
+#include "op/part_folder.h"
+#include "op/part_plan.h"
+
+#define CHECK_AFTER (UINT64_C(1) << 30) /* bytes */
+
+/* A part while it is written. */
+struct part_writer {
+    struct part_plan *plan;
+    const char *folder; /* of the output */
+    const char *path;   /* the work folder */
+    int dir;            /* that folder, open; -1: not yet */
+    struct part_record wanted, old, now;
+    const char *record_path, *failure_path;
+    uint64_t total, done;       /* bytes */
+    uint64_t found;             /* bytes of ranges that an earlier run has written */
+    uint64_t recorded, checked; /* DONE at the last record, and at the last check of the input */
+    uint64_t range_begin;       /* DONE when the current range began */
+};
+
+/* --------------------------------------------------------------- work folder */
+
+static ckpt_status make_folder(const char *path, ckpt_error *err)
+{
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return CKPT_OK;
+    return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder"), path, err);
+}
+
+static ckpt_status fail_other_plan(const struct part_writer *writer, const struct part_work *other,
+                                   ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX];
+    ckpt_status st = fail(
+        err, CKPT_EEXIST, CKPT_NO_OFFSET,
+        "parts of another plan were written there: {%s}, this is {=%s}; the input, the options "
+        "or the version of ckpt differ",
+        other->job.id, writer->plan->job.id);
+    error_add_hint(err, "ckpt parts %s --clean removes them", shell_path(writer->plan->files[0].path, word));
+    return name_file_if_failed(st, other->path, err);
+}
+
+static ckpt_status fail_merging(const struct part_work *work, ckpt_error *err)
+{
+    ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                          "the parts are being merged\nckpt merge-parts completes that");
+    return name_file_if_failed(st, work->path, err);
+}
+
+/* check_works - refuses if another plan for the same output was begun, or this one is being merged. */
+static ckpt_status check_works(const struct part_writer *writer, ckpt_error *err)
+{
+    struct part_works found;
+    CKPT_TRY(part_works_find(writer->folder, writer->plan->job.target, writer->plan->a, &found, err));
+    for (size_t i = 0; i < found.nworks; i++) {
+        const struct part_work *work = &found.works[i];
+        if (strcmp(work->job.id, writer->plan->job.id) != 0)
+            return fail_other_plan(writer, work, err);
+        if (work->is_closed)
+            return fail_merging(work, err);
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status compare_job(const struct part_writer *writer, const struct part_job *found,
+                               ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX];
+    const struct part_job *own = &writer->plan->job;
+    if (found->parts == own->parts && found->by_file == own->by_file)
+        return CKPT_OK;
+    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "this output was begun with {=--part i/%u%s}, not {i/%u%s}",
+               found->parts, found->by_file ? " --part-unit=file" : "", own->parts,
+               own->by_file ? " --part-unit=file" : "");
+    error_add_hint(err, "use the same for all parts, or remove them: ckpt parts %s --clean",
+                   shell_path(writer->plan->files[0].path, word));
+    return name_file_if_failed(CKPT_EEXIST, writer->path, err);
+}
+
+/* write_text - writes TEXT to PATH, which another process may read at any time. */
+static ckpt_status write_text(const struct part_writer *writer, const char *path, buf *text, bool replace,
+                              ckpt_error *err)
+{
+    const struct sink_options o = {.force = replace, .no_sync = writer->plan->opts.no_sync != 0};
+    ckpt_status st = buf_ok(text) ? sink_write_whole_file(path, &o, buf_view(text), err) : fail_memory(err);
+    buf_free(text);
+    return st;
+}
+
+/* publish_job - writes plan.json, or compares the one that another part has written. */
+static ckpt_status publish_job(const struct part_writer *writer, ckpt_error *err)
+{
+    struct part_job found;
+    buf text;
+    const char *path = part_path(writer->path, PART_PLAN_NAME, writer->plan->a);
+    CKPT_TRY_ALLOC(path, err);
+    ckpt_status st = part_job_read(path, writer->plan->a, &found, err);
+    if (st == CKPT_OK)
+        return compare_job(writer, &found, err);
+    if (st != CKPT_ENOTFOUND)
+        return st;
+    buf_init(&text, SIZE_MAX / 2);
+    part_job_put(&text, &writer->plan->job);
+    st = write_text(writer, path, &text, false, err);
+    if (st != CKPT_EEXIST)
+        return st;
+    CKPT_TRY(part_job_read(path, writer->plan->a, &found, err)); /* another part was faster */
+    return compare_job(writer, &found, err);
+}
+
+static ckpt_status open_work_folder(struct part_writer *writer, ckpt_error *err)
+{
+    char name[PART_RECORD_NAME];
+    const struct part_job *job = &writer->plan->job;
+    CKPT_TRY(make_folder(writer->folder, err));
+    CKPT_TRY(check_works(writer, err));
+    CKPT_TRY(make_folder(writer->path, err));
+    CKPT_TRY(publish_job(writer, err));
+    writer->dir = open(writer->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (writer->dir < 0)
+        return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot open the folder"), writer->path,
+                                   err);
+    part_record_name(writer->plan->opts.part, job->parts, name);
+    writer->record_path = part_path(writer->path, name, writer->plan->a);
+    part_failure_name(writer->plan->opts.part, name);
+    writer->failure_path = part_path(writer->path, name, writer->plan->a);
+    return writer->record_path && writer->failure_path ? CKPT_OK : fail_memory(err);
+}
+
+/* check_folder - fails if the work folder was renamed or removed, because the parts were merged or
+ * removed. */
+static ckpt_status check_folder(const struct part_writer *writer, ckpt_error *err)
+{
+    struct stat opened, now;
+    if (fstat(writer->dir, &opened) == 0 && stat(writer->path, &now) == 0 && opened.st_dev == now.st_dev &&
+        opened.st_ino == now.st_ino)
+        return CKPT_OK;
+    return name_file_if_failed(
+        fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the parts were merged or removed meanwhile"), writer->path,
+        err);
+}
+
+/* ------------------------------------------------------------------- record */
+
+/* read_old_record - reads the record of an earlier run. One that cannot be read is replaced: the part
+ * writes all of its ranges again. */
+static void read_old_record(struct part_writer *writer)
+{
+    ckpt_error ignored;
+    const struct part_job *job = &writer->plan->job;
+    ckpt_status st = part_record_read(writer->record_path, job, writer->plan->a, &writer->old, &ignored);
+    if (st != CKPT_OK || strcmp(writer->old.id, job->id) != 0 ||
+        writer->old.part != writer->plan->opts.part || writer->old.parts != job->parts)
+        writer->old = (struct part_record){0};
+}
+
+static ckpt_status write_record(struct part_writer *writer, ckpt_error *err)
+{
+    buf text;
+    CKPT_TRY(check_folder(writer, err));
+    buf_init(&text, SIZE_MAX / 2);
+    part_record_put(&text, &writer->now);
+    return write_text(writer, writer->record_path, &text, true, err);
+}
+
+/* has_old_range - returns true if the earlier run has written range INDEX of those wanted, and its file is
+ * still there. Both lists have the same order. */
+static bool has_old_range(const struct part_writer *writer, size_t index)
+{
+    struct stat st;
+    if (index >= writer->wanted.nranges)
+        return false;
+    const struct part_range *wanted = &writer->wanted.ranges[index], *old = &writer->old.ranges[index];
+    const struct part_file *file = &writer->plan->job.files[wanted->file];
+    return old->file == wanted->file && old->from == wanted->from && old->to == wanted->to &&
+           fstatat(writer->dir, file->name.ptr, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           (uint64_t)st.st_size == file->size;
+}
+
+/* --------------------------------------------------------------------- copy */
+
+/* The bytes of one range while they are copied. */
+struct range_copy {
+    const struct part_plan *plan;
+    const struct layout_file *file;
+    uint64_t from, to;     /* offsets from the end of the header */
+    size_t first_item, n;  /* the tensors that have bytes in it */
+    uint32_t *stored_crcs; /* as in struct copy_job */
+    struct convert_tally *tallies;
+};
+
+/* get_whole_input - returns the item for a file that is a copy of the input. */
+static struct copy_item get_whole_input(const struct range_copy *copy)
+{
+    return (struct copy_item){.storage = (struct storage *)(uintptr_t)&copy->plan->input,
+                              .first = copy->from,
+                              .count = copy->to - copy->from};
+}
+
+static struct copy_item get_copy_item(const void *user, size_t index)
+{
+    const struct range_copy *copy = user;
+    if (copy->file->is_copy)
+        return get_whole_input(copy);
+    const struct layout_item *x = &copy->file->items[copy->first_item + index];
+    const struct table *t = &copy->plan->p->file->table;
+    struct copy_item item = {.row = x->row,
+                             .from = table_dtype_of(t, x->row),
+                             .to = plan_dtype(copy->plan->p, x->row),
+                             .offset = copy->file->header.len + x->begin,
+                             .name = x->name};
+    uint64_t nbytes = 0, width = dtype_info(item.to)->block_bytes;
+    (void)plan_nbytes(copy->plan->p, x->row, &nbytes); /* the writer has added them up */
+    uint64_t end = x->begin + nbytes;
+    if (copy->from <= x->begin && end <= copy->to)
+        return item;
+    uint64_t from = copy->from > x->begin ? copy->from : x->begin, to = copy->to < end ? copy->to : end;
+    item.first = (from - x->begin) / width;
+    item.count = (to - from) / width;
+    return item;
+}
+
+/* find_items - sets the tensors of COPY that have bytes in its range. */
+static void find_items(struct range_copy *copy)
+{
+    const struct layout_file *file = copy->file;
+    copy->first_item = part_plan_find_item(file, copy->from);
+    size_t end = copy->first_item;
+    while (end < file->n && file->items[end].begin < copy->to)
+        end++;
+    copy->n = end - copy->first_item;
+}
+
+/* note_checksum - records the checksum of tensor INDEX of COPY if only some of its bytes were read. */
+static ckpt_status note_checksum(struct part_writer *writer, const struct range_copy *copy, size_t index,
+                                 ckpt_error *err)
+{
+    const struct copy_item item = get_copy_item(copy, index);
+    const struct table *t = &writer->plan->p->file->table;
+    if (!item.count || item.storage || table_storage_of(t, item.row) == CKPT_NO_STORAGE)
+        return CKPT_OK;
+    const struct storage *s = &t->storages[table_storage_of(t, item.row)];
+    uint64_t width = dtype_info(item.from)->block_bytes;
+    if (!s->has_crc || s->crc_checked || writer->plan->p->file->ignore_crc)
+        return CKPT_OK;
+    const struct part_checksum c = {.row = item.row,
+                                    .name = item.name,
+                                    .from = item.first * width,
+                                    .nbytes = item.count * width,
+                                    .total = s->nbytes,
+                                    .crc = copy->stored_crcs[index],
+                                    .recorded = s->crc,
+                                    .is_crc32c = s->is_crc32c};
+    return ARENA_PUSH(writer->plan->a, &writer->now, checksums, &c) ? CKPT_OK : fail_memory(err);
+}
+
+/* note_cast - records for the report and, if values overflowed, for the record that tensor INDEX of COPY
+ * was cast. */
+static ckpt_status note_cast(struct part_writer *writer, const struct range_copy *copy, size_t index,
+                             ckpt_error *err)
+{
+    const struct copy_item item = get_copy_item(copy, index);
+    uint64_t overflowed = copy->tallies[index].overflowed;
+    if (item.storage || item.from == item.to)
+        return CKPT_OK;
+    uint64_t elements = item.count ? item.count : table_elements_of(&writer->plan->p->file->table, item.row);
+    struct plan_report *report = &writer->plan->p->report;
+    ckpt_cast *last = report->ncasts ? &report->casts[report->ncasts - 1] : NULL;
+    writer->now.overflowed = size_add(writer->now.overflowed, overflowed);
+    if (last && item.first && last->name.ptr == item.name.ptr) { /* the range before has its begin */
+        last->elements += elements;
+        last->overflowed += overflowed;
+        return CKPT_OK;
+    }
+    return plan_note_cast(writer->plan->p, item.name, item.row, elements, overflowed, err);
+}
+
+static ckpt_status note_results(struct part_writer *writer, const struct range_copy *copy, ckpt_error *err)
+{
+    for (size_t i = 0; i < copy->n; i++) {
+        CKPT_TRY(note_checksum(writer, copy, i, err));
+        CKPT_TRY(note_cast(writer, copy, i, err));
+    }
+    return writer->plan->opts.strict ? plan_check_lossless(writer->plan->p, 0, err) : CKPT_OK;
+}
+
+static int report_progress(void *user, uint64_t done, uint64_t total)
+{
+    const struct part_writer *writer = user;
+    (void)total;
+    return writer->plan->opts.progress(writer->plan->opts.user, writer->range_begin + done, writer->total);
+}
+
+static ckpt_status run_copy(struct part_writer *writer, struct range_copy *copy, sink *out, ckpt_error *err)
+{
+    ckpt_write_options o = writer->plan->opts;
+    o.user = writer;
+    o.progress = writer->plan->opts.progress ? report_progress : NULL;
+    const struct copy_job job = {.file = copy->file->is_copy ? NULL : writer->plan->p->file,
+                                 .read_options = plan_stream_options(writer->plan->p),
+                                 .out = out,
+                                 .n = copy->n,
+                                 .get_item = get_copy_item,
+                                 .user = copy,
+                                 .stored_crcs = copy->stored_crcs,
+                                 .tallies = copy->tallies,
+                                 .nbytes = copy->to - copy->from,
+                                 .options = &o};
+    CKPT_TRY(copy_items(&job, err));
+    return note_results(writer, copy, err);
+}
+
+/* copy_tensors - copies the bytes [FROM, TO) of FILE, which are of its tensors. */
+static ckpt_status copy_tensors(struct part_writer *writer, const struct layout_file *file, uint64_t from,
+                                uint64_t to, sink *out, ckpt_error *err)
+{
+    struct range_copy copy = {.plan = writer->plan,
+                              .file = file,
+                              .from = from - file->header.len,
+                              .to = to - file->header.len,
+                              .n = 1};
+    if (!file->is_copy)
+        find_items(&copy);
+    copy.stored_crcs = calloc(copy.n, sizeof *copy.stored_crcs);
+    copy.tallies = calloc(copy.n, sizeof *copy.tallies);
+    ckpt_status st = copy.stored_crcs && copy.tallies ? run_copy(writer, &copy, out, err) : fail_memory(err);
+    free(copy.stored_crcs);
+    free(copy.tallies);
+    return st;
+}
+
+/* digest_range - sets the digest of RANGE to that of the bytes in OUT. */
+static ckpt_status digest_range(struct part_range *range, sink *out, ckpt_error *err)
+{
+    void *state = xxh3_new();
+    unsigned char *block = malloc(FD_CHUNK);
+    ckpt_status st = state && block ? CKPT_OK : fail_memory(err);
+    for (uint64_t at = range->from; st == CKPT_OK && at < range->to;) {
+        size_t n = range->to - at < FD_CHUNK ? (size_t)(range->to - at) : FD_CHUNK;
+        st = sink_read(out, at, block, n, err);
+        if (st == CKPT_OK)
+            xxh3_update(state, block, n);
+        at += n;
+    }
+    if (st == CKPT_OK)
+        xxh3_final(state, range->digest);
+    xxh3_free(state);
+    free(block);
+    return st;
+}
+
+static ckpt_status write_range(struct part_writer *writer, struct part_range *range, ckpt_error *err)
+{
+    const struct layout_file *file = &writer->plan->files[range->file];
+    const char *name = writer->plan->job.files[range->file].name.ptr;
+    sink *out;
+    ckpt_status st = sink_range(writer->dir, name, file->size, writer->plan->opts.no_sync != 0, &out, err);
+    if (st == CKPT_OK) {
+        st = range->from < file->header.len ? sink_patch(out, 0, file->header.ptr, file->header.len, err)
+                                            : copy_tensors(writer, file, range->from, range->to, out, err);
+        CKPT_THEN(st, digest_range(range, out, err));
+        st = sink_end(out, st, err);
+    }
+    return st;
+}
+
+/* -------------------------------------------------------------------- ranges */
+
+static ckpt_status add_done_range(struct part_writer *writer, const struct part_range *range, ckpt_error *err)
+{
+    writer->done += range->to - range->from;
+    return ARENA_PUSH(writer->plan->a, &writer->now, ranges, range) ? CKPT_OK : fail_memory(err);
+}
+
+/* keep_old_ranges - takes over what an earlier run has recorded; nothing if any of it is not as it should
+ * be. */
+static void keep_old_ranges(struct part_writer *writer)
+{
+    for (size_t i = 0; i < writer->old.nranges; i++)
+        if (!has_old_range(writer, i)) {
+            writer->old = (struct part_record){0};
+            return;
+        }
+    writer->now.overflowed = writer->old.overflowed;
+    writer->now.ranges = writer->old.ranges;
+    writer->now.nranges = writer->now.cap_ranges = writer->old.nranges;
+    writer->now.checksums = writer->old.checksums;
+    writer->now.nchecksums = writer->now.cap_checksums = writer->old.nchecksums;
+    for (size_t i = 0; i < writer->now.nranges; i++)
+        writer->found += writer->now.ranges[i].to - writer->now.ranges[i].from; /* they are those of a part */
+    writer->done = writer->found;
+}
+
+/* record_step - records what was written since the last record, if that is a STEP. */
+static ckpt_status record_step(struct part_writer *writer, uint64_t step, ckpt_error *err)
+{
+    if (writer->done - writer->recorded < step)
+        return CKPT_OK;
+    CKPT_TRY(write_record(writer, err));
+    writer->recorded = writer->done;
+    return CKPT_OK;
+}
+
+/* check_input - checks that the input has not changed, after each GiB: it may have thousands of files. */
+static ckpt_status check_input(struct part_writer *writer, ckpt_error *err)
+{
+    if (writer->done - writer->checked < CHECK_AFTER)
+        return CKPT_OK;
+    writer->checked = writer->done;
+    return file_check_unchanged(writer->plan->p->file, err);
+}
+
+/* write_ranges - writes the ranges that are missing, and a record after each step. */
+static ckpt_status write_ranges(struct part_writer *writer, ckpt_error *err)
+{
+    uint64_t step = part_plan_step(writer->plan, writer->plan->opts.part);
+    writer->recorded = writer->checked = writer->done;
+    for (size_t i = writer->now.nranges; i < writer->wanted.nranges; i++) {
+        writer->range_begin = writer->done;
+        CKPT_TRY(check_folder(writer, err));
+        CKPT_TRY(write_range(writer, &writer->wanted.ranges[i], err));
+        CKPT_TRY(add_done_range(writer, &writer->wanted.ranges[i], err));
+        CKPT_TRY(check_input(writer, err));
+        CKPT_TRY(record_step(writer, step, err));
+    }
+    CKPT_TRY(file_check_unchanged(writer->plan->p->file, err));
+    writer->now.done = true;
+    return write_record(writer, err);
+}
+
+static ckpt_status write_part(struct part_writer *writer, ckpt_error *err)
+{
+    read_old_record(writer);
+    keep_old_ranges(writer);
+    return writer->old.done && writer->now.nranges == writer->wanted.nranges ? CKPT_OK
+                                                                             : write_ranges(writer, err);
+}
+
+/* note_failure - leaves the error of the part in the folder, for ckpt parts. */
+static void note_failure(const struct part_writer *writer, const ckpt_error *failure)
+{
+    ckpt_error ignored;
+    buf text;
+    if (failure->status == CKPT_ECANCELLED)
+        return;
+    buf_init(&text, SIZE_MAX / 2);
+    part_failure_put(&text, writer->plan->job.id, writer->plan->opts.part, failure);
+    (void)write_text(writer, writer->failure_path, &text, true, &ignored);
+}
+
+static ckpt_status run_part(struct part_writer *writer, ckpt_error *err)
+{
+    CKPT_TRY(open_work_folder(writer, err));
+    (void)unlink(writer->failure_path);
+    ckpt_status st = write_part(writer, err);
+    if (st != CKPT_OK)
+        note_failure(writer, err);
+    return st;
+}
+
+ckpt_status part_plan_write(struct part_plan *plan, ckpt_write_result *result, ckpt_error *err)
+{
+    ckpt_str target;
+    char name[sizeof PART_FOLDER_PREFIX + PART_ID_TEXT];
+    struct part_writer writer = {.plan = plan, .dir = -1};
+    CKPT_TRY(part_plan_finish(plan, err));
+    CKPT_TRY(part_target_find(plan->files[0].path, plan->a, &writer.folder, &target, err));
+    CKPT_TRY(part_plan_list(plan, plan->opts.part, &writer.wanted, err));
+    (void)snprintf(name, sizeof name, PART_FOLDER_PREFIX "%s", plan->job.id);
+    writer.path = part_path(writer.folder, name, plan->a);
+    CKPT_TRY_ALLOC(writer.path, err);
+    writer.total = plan->job.part_bytes[plan->opts.part];
+    memcpy(writer.now.id, plan->job.id, sizeof writer.now.id);
+    writer.now.part = plan->opts.part;
+    writer.now.parts = plan->job.parts;
+    ckpt_status st = plan->opts.dry_run ? CKPT_OK : run_part(&writer, err);
+    if (writer.dir >= 0)
+        close(writer.dir);
+    result->plan_id = arena_str(plan->p->a, str_c(plan->job.id)).ptr;
+    result->part_bytes = writer.total;
+    result->part_found = writer.found;
+    return st;
+}
