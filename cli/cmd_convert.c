@@ -28,6 +28,7 @@ static const struct opt options[] = {
     {0, "compress", NULL, OPT_FLAG, &writing.compress, "deflate the members of a .npz"},
     {0, "shards", "N", OPT_COUNT, &writing.shards, "N files in the folder of --to=dcp"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"},
+    PART_OPTIONS,
     WRITE_OPTIONS,
     UI_WORK_OPTIONS,
     UI_QUIET_OPTION,
@@ -255,6 +256,8 @@ int run_convert(int count, char **operand)
         return usage_error("convert",
                            "--shards is for --to=dcp; --max-shard-size SIZE divides other formats");
     if (!check_casts())
+        return EXIT_TROUBLE;
+    if (edit_check_part("convert", count == 1 || !output_is_folder(NULL)) != EXIT_OK)
         return EXIT_TROUBLE;
     return count > 1 && output_is_folder(NULL) ? convert_each(count, operand)
                                                : convert_inputs(count, operand);

@@ -151,6 +151,9 @@ ckpt_write_options edit_write_options(void)
         .shards = writing.shards,
         .architecture = writing.architecture,
         .compress = writing.compress,
+        .part = writing.part_number,
+        .parts = writing.parts,
+        .part_by_file = (uint32_t)writing.part_unit,
     };
 }
 
@@ -182,10 +185,31 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *result)
     return EXIT_OK;
 }
 
+/* print_part - prints "OUT   part 3/16, SIZE of SIZE", and how much of it an earlier run has written. */
+static void print_part(const ckpt_write_result *result)
+{
+    struct text out = {0};
+    if (writing.dry_run)
+        text_add(&out, "would write ");
+    text_name(&out, str_c(writing.output));
+    text_addf(&out, "   part %s, %s of %s", writing.part, show_size(result->part_bytes),
+              show_size(result->bytes));
+    if (result->part_found && result->part_found == result->part_bytes)
+        text_add(&out, ", done before");
+    else if (result->part_found)
+        text_addf(&out, ", %s of it written before", show_size(result->part_found));
+    print_text(report_out, "%s\n", out.ptr);
+    text_free(&out);
+}
+
 /* print_written - prints "OUT   [N files, ]N tensors, SIZE[ in T s]", then the names of several files. */
 static void print_written(const ckpt_write_result *result)
 {
     struct text out = {0};
+    if (writing.part) {
+        print_part(result);
+        return;
+    }
     if (writing.dry_run)
         text_add(&out, "would write ");
     if (strcmp(writing.output, "-") == 0)
@@ -222,6 +246,14 @@ static json *make_report(const char *schema, const char *input, const ckpt_write
     json_text(j, "format", result->format);
     json_u64(json_add_object(j, "total"), "tensors", result->tensors);
     json_u64(j, "bytes", result->bytes);
+    if (!writing.part)
+        return j;
+    json *part = json_add_object(j, "part");
+    json_text(part, "plan_id", result->plan_id);
+    json_u64(part, "number", writing.part_number);
+    json_u64(part, "parts", writing.parts);
+    json_u64(part, "bytes", result->part_bytes);
+    json_u64(part, "found", result->part_found);
     return j;
 }
 
@@ -311,11 +343,43 @@ static void print_edit_report(const ckpt_plan *p, const char *input, const char 
         renames_print(p, ckpt_plan_prefix(p) ? ckpt_plan_prefix(p) : prefix, report_out);
 }
 
+/* parse_part - parses "i/n", 0 <= i < n, to writing.part_number and writing.parts. */
+static bool parse_part(const char *text)
+{
+    enum { MAX_PARTS = 65536 };
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    unsigned long number = strtoul(text, &end, 10);
+    if (*end != '/' || end[1] < '0' || end[1] > '9')
+        return false;
+    unsigned long parts = strtoul(end + 1, &end, 10);
+    writing.part_number = (uint32_t)number;
+    writing.parts = (uint32_t)parts;
+    return !*end && parts <= MAX_PARTS && number < parts;
+}
+
+int edit_check_part(const char *cmd, bool is_one)
+{
+    if (!writing.part)
+        return writing.part_unit ? usage_error(cmd, "--part-unit goes with --part i/n") : EXIT_OK;
+    if (!parse_part(writing.part))
+        return opt_bad_value("part", writing.part, "i/n, such as 0/16, 1/16, … 15/16");
+    if (!is_one)
+        return usage_error(cmd, "--part is for one output, not for several");
+    if (writing.force)
+        return usage_error(cmd, "--part replaces no output: remove it before, and leave out -f");
+    if (writing.output && strcmp(writing.output, "-") == 0)
+        return usage_error(cmd, "--part writes into a folder that all parts share, not to standard output");
+    return EXIT_OK;
+}
+
 static int check_in_place(const char *cmd, const char *input)
 {
     if (writing.output)
         return usage_error(cmd, "--in-place changes FILE itself, -o writes another; choose one");
     const char *refused = writing.format   ? "--to"
+                          : writing.part   ? "--part"
                           : writing.root   ? "--root"
                           : writing.keep.n ? "--keep"
                           : writing.drop.n ? "--drop"
@@ -488,6 +552,8 @@ int edit_run(const char *cmd, int count, char **inputs, ckpt_status (*apply)(ckp
                            "%d files cannot become one: -o DIR/ puts an output for each into a folder "
                            "(ckpt convert merges)",
                            count);
+    if (edit_check_part(cmd, count == 1) != EXIT_OK)
+        return EXIT_TROUBLE;
     if (count > 1 && edit_check_options(cmd, inputs[0]) != EXIT_OK)
         return EXIT_TROUBLE;
     if (count > 1 && writing.output && !output_check_each(count, inputs, true))

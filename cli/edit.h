@@ -11,6 +11,9 @@ struct writing {
     bool keep_shards; /* the output is a set with the shards of the input */
     int ties;
     uint64_t max_shard, shards;
+    const char *part;            /* --part as given; NULL: none */
+    uint32_t part_number, parts; /* set from it by edit_check_part */
+    int part_unit;
     struct list keep, drop;
 };
 extern struct writing writing;
@@ -24,6 +27,13 @@ extern struct writing writing;
 #define WRITE_OPTIONS \
     OVERWRITE_OPTIONS, \
     {0, "ignore-crc", NULL, OPT_FLAG, &writing.ignore_crc, "go on despite wrong checksums in the input"}
+
+/* For commands whose output several processes can write. */
+#define PART_OPTIONS \
+    {0, "part", "i/n", OPT_TEXT, &writing.part, \
+     "write only part i of n, from 0; ckpt merge-parts completes the output"}, \
+    {0, "part-unit", "range|file", OPT_CHOICE, &writing.part_unit, \
+     "what a part has: ranges of bytes (default), or files of a set"}
 
 #define TO_OPTION \
     {0, "to", "FORMAT", OPT_TEXT, &writing.format, "{formats}, whatever OUT is called"}
@@ -47,6 +57,7 @@ extern struct writing writing;
     ROOT_OPTION, \
     {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 if something would change"}, \
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if nothing changes or something is left out"}, \
+    PART_OPTIONS, \
     WRITE_OPTIONS
 /* clang-format on */
 
@@ -62,6 +73,9 @@ ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
 /* edit_check_options - refuses options of CMD that exclude each other, and a missing output. Returns EXIT_OK,
  * or EXIT_TROUBLE after printing a usage error. */
 int edit_check_options(const char *cmd, const char *input);
+/* edit_check_part - parses --part of CMD, which has one output if IS_ONE. Returns EXIT_OK, or EXIT_TROUBLE
+ * after printing a usage error. */
+int edit_check_part(const char *cmd, bool is_one);
 /* edit_suggest - adds to OUT a command line as opt_command_line() does, with a new output named after the
  * first of the COUNT files if none was given. */
 void edit_suggest(struct text *out, const char *word, int count, char *const *files);

@@ -33,7 +33,7 @@ void cmd_overview(FILE *stream)
     put_text(stream, "usage: ckpt COMMAND [options] FILE…\n"
                      "read, fix, convert and compare deep-learning checkpoints\n\n");
     for (size_t i = 0; cmd_list[i]; i++)
-        print_text(stream, "  %-12s%s\n", cmd_list[i]->name, cmd_list[i]->about);
+        print_text(stream, "  %-13s%s\n", cmd_list[i]->name, cmd_list[i]->about);
     put_text(stream, "\n  ckpt ls model.pth                            what is inside\n"
                      "  ckpt strip --auto model.pth -o fixed.pth     keys without \"module.\"\n"
                      "  ckpt convert model.pth model.safetensors     another format\n"

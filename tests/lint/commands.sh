@@ -1,6 +1,6 @@
 # commands.sh - each command of cmds.def has the same one-line description in --help, its page and ckpt.1. Each format
 # has a paragraph in ckpt-formats.7, except tf-folder, whose files are reported as tf-v1 or tf-v2.
-for cmd in $(sed -n 's/^CMD(\(.*\))$/\1/p' cli/cmds.def); do
+for cmd in $(sed -n 's/^CMD(\(.*\))$/\1/p' cli/cmds.def | tr _ -); do
     description=$(LC_ALL=C.UTF-8 "$CKPT" --help | sed -n "s/^  $cmd  *//p")
     [ "$(sed -n 's/^\.Nd //p' "man/ckpt-$cmd.1")" = "$description" ] ||
         echo "man/ckpt-$cmd.1:1: .Nd is not \"$description\""

@@ -15,7 +15,7 @@ find_mdoc_options()
 }
 
 for source in cli/cmd_*.c; do
-    cmd=$(basename "$source" .c) cmd=${cmd#cmd_}
+    cmd=$(basename "$source" .c | tr _ -) cmd=${cmd#cmd-}
     page=man/ckpt-$cmd.1
     if [ ! -f "$page" ]; then
         case $cmd in

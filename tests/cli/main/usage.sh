@@ -1,6 +1,6 @@
 # ckpt alone prints help and fails. It suggests the right word for a misspelled one. --version prints its version.
 ckpt 2>overview; echo $?
-sed '/^  [a-z]*  /d' overview >&2
+sed '/^  [a-z-]*  /d' overview >&2
 ckpt --help | head -n 1
 ckpt --version
 ckpt stirp; echo $?

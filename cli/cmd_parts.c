@@ -1,0 +1,177 @@
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cmd.h"
+#include "json.h"
+
+static struct {
+    bool clean;
+} opts;
+
+static const struct opt options[] = {
+    {0, "clean", NULL, OPT_FLAG, &opts.clean, "remove all parts of OUT instead"},
+    UI_JSON_OPTION,
+    UI_QUIET_OPTION,
+    {0},
+};
+
+const struct cmd cmd_parts = {
+    "parts", "OUT", "list the parts of an output that several processes write", options, 1, 1, run_parts};
+
+/* By ckpt_part_state. */
+static const char *const state_names[] = {"missing", "begun", "failed", "done"};
+
+static ckpt_part part_at(const ckpt_parts *parts, uint32_t number)
+{
+    ckpt_part part = CKPT_INIT(ckpt_part);
+    (void)ckpt_parts_at(parts, number, &part);
+    return part;
+}
+
+/* count_states - counts the parts of each state. */
+static void count_states(const ckpt_parts *parts, uint32_t counts[4])
+{
+    for (uint32_t i = 0; i < ckpt_parts_count(parts); i++)
+        counts[part_at(parts, i).state & 3]++;
+}
+
+/* ------------------------------------------------------------------- text */
+
+static void add_age(struct text *text, int64_t updated)
+{
+    int64_t age = (int64_t)time(NULL) - updated;
+    if (updated)
+        text_addf(text, "%lld s ago", (long long)(age > 0 ? age : 0));
+}
+
+static void add_row(struct table *table, uint32_t number, const ckpt_part *part)
+{
+    table_row(table, part->state == CKPT_PART_FAILED ? RED : PLAIN);
+    table_cellf(table, "%u", (unsigned)number);
+    table_cellf(table, "%s", state_names[part->state & 3]);
+    text_size(&table->text, part->done);
+    table_cell(table);
+    text_size(&table->text, part->bytes);
+    table_cell(table);
+    if (part->state == CKPT_PART_BEGUN || part->state == CKPT_PART_FAILED)
+        add_age(&table->text, part->updated);
+    if (part->failure.len) {
+        text_add(&table->text, "  ");
+        text_readable(&table->text, part->failure);
+    }
+    table_cell(table);
+}
+
+static void print_total(const ckpt_parts *parts)
+{
+    uint32_t counts[4] = {0};
+    uint64_t done = 0, bytes = 0;
+    count_states(parts, counts);
+    for (uint32_t i = 0; i < ckpt_parts_count(parts); i++) {
+        const ckpt_part part = part_at(parts, i);
+        add_saturated(&done, part.done);
+        add_saturated(&bytes, part.bytes);
+    }
+    line_printf("%u of %s done, %s of %s", (unsigned)counts[CKPT_PART_DONE],
+                show_noun(ckpt_parts_count(parts), "part", "parts"), show_size(done), show_size(bytes));
+}
+
+static void print_parts(const ckpt_parts *parts)
+{
+    static const char *const titles[] = {"part", "state", "done", "of", "updated"};
+    struct table table = {.columns = 5, .right = {true, false, true, true, false}};
+    table_header(&table, titles);
+    for (uint32_t i = 0; i < ckpt_parts_count(parts); i++) {
+        const ckpt_part part = part_at(parts, i);
+        add_row(&table, i, &part);
+    }
+    table_print(&table, stdout, ui.tty);
+    table_free(&table);
+    if (!ui.quiet)
+        print_total(parts);
+}
+
+/* ------------------------------------------------------------------- JSON */
+
+static void part_json(json *list, uint32_t number, const ckpt_part *part)
+{
+    json *item = json_add_object(list, NULL);
+    json_u64(item, "number", number);
+    json_text(item, "state", state_names[part->state & 3]);
+    json_u64(item, "bytes", part->bytes);
+    json_u64(item, "done", part->done);
+    json_u64(item, "overflowed", part->overflowed);
+    if (part->updated > 0)
+        json_u64(item, "updated", (uint64_t)part->updated);
+    if (part->failure.len)
+        json_str(item, "failure", part->failure);
+}
+
+/* missing_json - adds the numbers of the parts that are to be run again. */
+static void missing_json(const ckpt_parts *parts, json *parent)
+{
+    uint32_t count = ckpt_parts_count(parts);
+    uint64_t *missing = mem_new(count, sizeof *missing);
+    size_t n = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (part_at(parts, i).state != CKPT_PART_DONE)
+            missing[n++] = i;
+    json_u64s(parent, "missing", missing, n);
+    free(missing);
+}
+
+static void print_json(const ckpt_parts *parts, const char *output)
+{
+    json *j = json_schema("ckpt.parts.v1");
+    json_text(j, "file", output);
+    json_text(j, "plan_id", ckpt_parts_plan_id(parts));
+    json *files = json_add_array(j, "output");
+    for (size_t i = 0; i < ckpt_parts_file_count(parts); i++)
+        json_text(files, NULL, ckpt_parts_file_at(parts, i, NULL));
+    json *list = json_add_array(j, "parts");
+    for (uint32_t i = 0; i < ckpt_parts_count(parts); i++) {
+        const ckpt_part part = part_at(parts, i);
+        part_json(list, i, &part);
+    }
+    missing_json(parts, j);
+    json_line(j, stdout);
+}
+
+/* ---------------------------------------------------------------- command */
+
+static int clean_parts(const char *output)
+{
+    ckpt_error err;
+    if (ckpt_parts_clean(output, &err) != CKPT_OK)
+        return report_error(&err, output);
+    if (ui.json) {
+        json *j = json_schema("ckpt.parts.v1");
+        json_text(j, "file", output);
+        json_bool(j, "cleaned", true);
+        json_line(j, stdout);
+    } else if (!ui.quiet) {
+        line_printf("%s   all parts removed", escape_name(str_c(output)));
+    }
+    return EXIT_OK;
+}
+
+int run_parts(int count, char **operand)
+{
+    ckpt_parts *parts;
+    ckpt_error err;
+    uint32_t counts[4] = {0};
+    (void)count;
+    if (opts.clean)
+        return clean_parts(operand[0]);
+    if (ckpt_parts_open(operand[0], &parts, &err) != CKPT_OK)
+        return report_error(&err, operand[0]);
+    if (ui.json)
+        print_json(parts, operand[0]);
+    else
+        print_parts(parts);
+    count_states(parts, counts);
+    bool all_done = counts[CKPT_PART_DONE] == ckpt_parts_count(parts);
+    ckpt_parts_close(parts);
+    return all_done ? EXIT_OK : EXIT_NO;
+}
