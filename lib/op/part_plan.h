@@ -6,7 +6,7 @@
  *
  *   the version of this scheme, `strict`
  *   for each file:   name, size, header bytes; row, dtype and new dtype of each tensor
- *   for each input:  size, time of the last change
+ *   for each input:  size, time of the last change; of files on a server: sizes, ETags, dates
  *
  * The number of parts, threads, the order of parts, the time, the locale and the paths of folders have no
  * part in it. They decide who writes a byte, never which byte.

@@ -62,7 +62,7 @@ static void bytes_and_failures_are_passed(void)
 {
     struct served s;
     struct relay relay;
-    pthread_t thread;
+    pthread_t thread = pthread_self();
     ckpt_error err;
     ckpt_callbacks read;
     unsigned char *got = malloc(SIZE);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "format/files/checkpoint_names.h"
+#include "format/files/server.h"
 
 #define MAX_PARTS_DEPTH 8u /* parts in parts: a folder, its shards, archives in these */
 
@@ -37,8 +38,11 @@ static ckpt_status visit_files(const struct visitor *visitor, const ckpt_file *f
 {
     const source *src = f->src ? f->src : f->archive;
     const struct stat *opened = src ? source_opened_stat(src) : NULL;
+    struct stat on_server;
     if (opened) /* the path may be a prefix, as of TensorFlow, or name another file by now */
         CKPT_TRY(visitor->visit(visitor->user, opened, err));
+    if (f->archive && server_stat(f->archive, &on_server))
+        CKPT_TRY(visitor->visit(visitor->user, &on_server, err));
     CKPT_TRY(visit_path(visitor, f->path, err));
     for (size_t i = 0; i < f->nread_paths; i++)
         CKPT_TRY(visit_path(visitor, f->read_paths[i], err));

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "base/sized.h"
 #include "codec/json_scan.h"
@@ -414,6 +415,29 @@ static const struct source_ops server_ops = {.close = server_close,
 bool server_lists_folders(const source *archive)
 {
     return archive->ops != &server_ops || ((const struct server *)archive)->is_hub;
+}
+
+bool server_stat(const source *archive, struct stat *out)
+{
+    const struct server *s = (const struct server *)archive;
+    uint32_t sums[2] = {0, 0};
+    *out = (struct stat){0};
+    if (archive->ops != &server_ops)
+        return false;
+    for (size_t i = 0; i < s->nfiles; i++) {
+        const struct http_identity *known = s->files[i].bytes ? &http_source_file(s->files[i].bytes)->identity
+                                                              : NULL;
+        const char *texts[] = {s->files[i].path, known ? known->etag : "", known ? known->modified : ""};
+        uint64_t size = size_add((uint64_t)out->st_size, known ? known->size : 0);
+        out->st_size = (off_t)(size & INT64_MAX);
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+            sums[0] = crc_update(CRC_32, sums[0], texts[k], strlen(texts[k]) + 1);
+            sums[1] = crc_update(CRC_32C, sums[1], texts[k], strlen(texts[k]) + 1);
+        }
+    }
+    out->st_mtim.tv_sec = (time_t)sums[0];
+    out->st_mtim.tv_nsec = (long)sums[1];
+    return true;
 }
 
 const ckpt_error *server_failure(const source *archive)

@@ -13,6 +13,10 @@ ckpt_status server_open(const char *typed, const ckpt_remote *remote, source **o
  * then members_list has only those by which formats recognize a folder, and only of the folder that was
  * typed. */
 bool server_lists_folders(const source *archive);
+struct stat;
+/* server_stat - sets the size and time of *OUT to numbers that differ if any of the files that were opened in
+ * ARCHIVE is another one, by its size, ETag or date; all else is 0. False: ARCHIVE is no server. */
+bool server_stat(const source *archive, struct stat *out);
 /* server_failure - returns why ARCHIVE, if it is a server, could not be asked whether it has a file, or
  * NULL. What was read since may lack that file. */
 const ckpt_error *server_failure(const source *archive);
