@@ -1,4 +1,5 @@
-/* relay.c - see relay.h. A request is a struct request. The reply to it, and the first message, is an
+/* relay.c - see relay.h. A request is a struct request. An announcement, to which there is no reply, is one
+ * with ANNOUNCES in its count. The reply to another, and the first message, is an
  * int64_t: the number of bytes that follow (in the first message the size of the file, and none follow),
  * or -1, and a ckpt_error follows. */
 #include "relay.h"
@@ -11,6 +12,8 @@
 struct request {
     uint64_t offset, count;
 };
+
+#define ANNOUNCES (UINT64_C(1) << 63)
 
 /* ------------------------------------------------------------- the one that reads */
 
@@ -53,10 +56,11 @@ static bool read_all(int socket, void *bytes, size_t nbytes)
     return true;
 }
 
-/* is_within - returns true if REQUEST is one that the other end may send for a file of SIZE bytes. */
-static bool is_within(const struct request *request, uint64_t size)
+/* is_within - returns true if REQUEST is one that the other end may send for a file of SIZE bytes: for at
+ * most MAX of them. */
+static bool is_within(const struct request *request, uint64_t max, uint64_t size)
 {
-    return request->count > 0 && request->count <= RELAY_MAX && request->count <= size &&
+    return request->count > 0 && request->count <= max && request->count <= size &&
            request->offset <= size - request->count;
 }
 
@@ -78,9 +82,14 @@ bool relay_serve(int socket, const ckpt_callbacks *from)
     struct request asked;
     bool goes_on = send_number(socket, (int64_t)from->size); /* at most INT64_MAX, like that of any file */
     while (goes_on && read_all(socket, &asked, sizeof asked)) {
-        if (!is_within(&asked, from->size))
+        bool announces = asked.count & ANNOUNCES;
+        asked.count &= ~ANNOUNCES;
+        if (!is_within(&asked, announces ? UINT64_MAX : RELAY_MAX, from->size))
             return false;
-        goes_on = reply(socket, from, &asked);
+        if (!announces)
+            goes_on = reply(socket, from, &asked);
+        else if (from->will_read)
+            from->will_read(from->user, asked.offset, asked.count);
     }
     return true;
 }
@@ -120,8 +129,7 @@ static bool write_request(int socket, const struct request *request)
 {
     ssize_t n;
     do
-        n = write(socket, request,
-                  sizeof *request); /* the socket has room for it: one is under way at a time */
+        n = write(socket, request, sizeof *request); /* all of it: a socket that is full makes it wait */
     while (n < 0 && errno == EINTR);
     return n == (ssize_t)sizeof *request;
 }
@@ -144,6 +152,14 @@ static int64_t relay_read_at(void *user, uint64_t offset, void *buf, size_t nbyt
     return -EIO;
 }
 
+static void relay_will_read(void *user, uint64_t offset, uint64_t nbytes)
+{
+    struct relay *r = user;
+    const struct request announced = {offset, nbytes | ANNOUNCES};
+    if (!r->failure.status && !write_request(r->socket, &announced))
+        set_failure(r);
+}
+
 ckpt_status relay_open(struct relay *relay, ckpt_callbacks *out, ckpt_error *err)
 {
     if (relay->failure.status)
@@ -153,6 +169,7 @@ ckpt_status relay_open(struct relay *relay, ckpt_callbacks *out, ckpt_error *err
                                 .serialize = 1,
                                 .size = relay->size,
                                 .read_at = relay_read_at,
-                                .user = relay};
+                                .user = relay,
+                                .will_read = relay_will_read};
     return (ckpt_status)relay->failure.status;
 }

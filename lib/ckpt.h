@@ -480,6 +480,9 @@ typedef struct {
     /* close - is called once, after the last call of read_at. NULL: nothing to do. */
     void (*close)(void *user);
     void *user;
+    /* will_read - is called before the NBYTES bytes at OFFSET are read, perhaps: they, and others that were
+     * announced, can be fetched at once when the first of them is read. NULL: reading takes no time. */
+    void (*will_read)(void *user, uint64_t offset, uint64_t nbytes);
 } ckpt_callbacks;
 
 /* ckpt_open_callbacks - opens the bytes that CALLBACKS read; the struct is copied. NAME is used in error

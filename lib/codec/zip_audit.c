@@ -22,6 +22,7 @@
 #include "codec/zip_header.h"
 #include "io/reader.h"
 
+#define FIRST_BYTES  4096u       /* of a member: its local header, and what shows what it is */
 #define MAX_SEARCH   (64u << 20) /* bytes between members that are searched for unlisted ones */
 #define UNIX_SYMLINK 0xAu        /* file type in the high bits of the external attributes */
 #define MAX_ENTRIES  10000000u
@@ -539,12 +540,23 @@ static ckpt_status audit_without_directory(struct zip_audit *audit, struct local
 
 /* audit_directory - adds the members in the central directory to which END leads, and unlisted members
  * between them, and reports their flaws. */
+/* announce_members - announces that the local headers and first bytes of all members will be read. */
+static void announce_members(const struct zip_audit *audit)
+{
+    for (size_t i = 0; i < audit->n; i++) {
+        uint64_t at = audit->views[i].local_header_at, size = audit->src->size,
+                 left = at < size ? size - at : 0;
+        source_will_read(audit->src, at, left < FIRST_BYTES ? left : FIRST_BYTES);
+    }
+}
+
 static ckpt_status audit_directory(struct zip_audit *audit, struct local_header *header,
                                    const struct zip_end *end, ckpt_error *err)
 {
     CKPT_TRY(read_directory(audit, end, err));
     CKPT_TRY(find_other_end_records(audit, end, err));
     check_locator(audit, end);
+    announce_members(audit);
     bool ok = true;
     for (size_t i = 0, n = audit->n; ok && i < n; i++)
         ok = locate_payload(audit, &audit->views[i], header);

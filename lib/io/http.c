@@ -42,6 +42,7 @@ ckpt_status http_fetch(http_client *client, struct http_range *ranges, size_t co
 #define MOST_REQUESTS    64u
 #define MAX_REDIRECTS    5u
 #define MAX_TRIES        5u
+#define MAX_REPLIES      64u    /* to one range, each with some of its bytes */
 #define FIRST_DELAY      500u   /* ms; doubled for each further try */
 #define LONGEST_DELAY    60000u /* ms, also if the server asks for more */
 #define POLL_TIME        100    /* ms */
@@ -89,8 +90,9 @@ struct transfer {
     CURL *easy;
     struct curl_slist *headers;
     struct http_range *range;
+    char *url;        /* of the request. Owned */
     char *redirected; /* the URL that a redirect led to; NULL: none did. Owned */
-    unsigned redirects, tries;
+    unsigned redirects, tries, replies;
     bool was_resolved_again; /* the URL where redirects ended was refused once */
     uint64_t start_at;       /* when it is WAITING: in ms */
     struct http_reply reply;
@@ -121,8 +123,8 @@ static uint64_t now_ms(void)
 
 /* ------------------------------------------------------------------- what is sent */
 
-/* get_url - returns the URL of the next request of TRANSFER. */
-static const char *get_url(const struct transfer *transfer)
+/* choose_url - returns the URL of the next request of TRANSFER. Others may change what it is after that. */
+static const char *choose_url(const struct transfer *transfer)
 {
     const struct http_file *file = transfer->range->file;
     return transfer->redirected ? transfer->redirected : file->resolved ? file->resolved : file->address.url;
@@ -255,7 +257,10 @@ static bool set_options(struct transfer *transfer, const char *url)
 static ckpt_status start(struct transfer *transfer, ckpt_error *err)
 {
     const struct libcurl *curl = transfer->client->curl;
-    const char *url = get_url(transfer);
+    char *url = strdup(choose_url(transfer));
+    CKPT_TRY_ALLOC(url, err);
+    free(transfer->url);
+    transfer->url = url;
     if (!transfer->easy)
         CKPT_TRY_ALLOC(transfer->easy = curl->curl_easy_init(), err);
     curl->curl_easy_reset(transfer->easy);
@@ -284,7 +289,8 @@ static void stop(struct transfer *transfer)
         (void)transfer->client->curl->curl_multi_remove_handle(transfer->client->multi, transfer->easy);
     transfer->state = IDLE;
     free(transfer->redirected);
-    transfer->redirected = NULL;
+    free(transfer->url);
+    transfer->redirected = transfer->url = NULL;
 }
 
 /* try_later - makes TRANSFER wait for its next try. False: it has had all its tries. */
@@ -377,7 +383,7 @@ static ckpt_status follow(struct transfer *transfer, ckpt_error *err)
     if (++transfer->redirects > MAX_REDIRECTS)
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the server redirects {more} than {=%u times}",
                     MAX_REDIRECTS);
-    CKPT_TRY(url_follow(get_url(transfer), str_c(transfer->reply.location), &next, err));
+    CKPT_TRY(url_follow(transfer->url, str_c(transfer->reply.location), &next, err));
     free(transfer->redirected);
     transfer->redirected = next;
     return start(transfer, err);
@@ -401,6 +407,10 @@ static ckpt_status keep_body(struct transfer *transfer, bool complete, ckpt_erro
     r->count += transfer->received;
     if (transfer->received)
         transfer->tries = 0;
+    if (++transfer->replies > MAX_REPLIES)
+        return fail(err, CKPT_EIO, CKPT_NO_OFFSET,
+                    "the server sends %" PRIu64 " bytes in {more} than {=%u pieces}", r->asked.count,
+                    MAX_REPLIES);
     uint64_t left = file->identity.size - r->from, wanted = r->asked.count < left ? r->asked.count : left;
     if (r->asked.is_suffix || r->asked.is_document || r->count >= wanted || !complete) {
         if (complete)
@@ -417,7 +427,7 @@ static ckpt_status finish(struct transfer *transfer, CURLcode code, ckpt_error *
     (void)transfer->client->curl->curl_multi_remove_handle(transfer->client->multi, transfer->easy);
     transfer->state = IDLE;
     judge(transfer);
-    if (!r->file->commit[0] && url_has_same_origin(get_url(transfer), r->file->address.url))
+    if (!r->file->commit[0] && url_has_same_origin(transfer->url, r->file->address.url))
         memcpy(r->file->commit, transfer->reply.commit, sizeof r->file->commit);
     unsigned status = transfer->reply.code;
     if (transfer->verdict == CKPT_EUNSUPPORTED && r->asked.is_suffix) {
@@ -436,7 +446,8 @@ static ckpt_status finish(struct transfer *transfer, CURLcode code, ckpt_error *
         CKPT_TRY(keep_body(transfer, false, err));
     if (status >= 300 && status < 400 && (code == CURLE_OK || code == CURLE_WRITE_ERROR))
         return follow(transfer, err);
-    if ((status == 401 || status == 403) && !transfer->redirected && r->file->resolved &&
+    bool asked_where = strcmp(transfer->url, r->file->address.url) == 0;
+    if ((status == 401 || status == 403) && !transfer->redirected && !asked_where &&
         !transfer->was_resolved_again) { /* a signed URL has expired */
         transfer->was_resolved_again = true;
         free(r->file->resolved);
@@ -472,7 +483,7 @@ static ckpt_status start_next(http_client *client, struct http_range *ranges, si
             t->range = &ranges[(*next)++];
             t->range->count = 0;
             t->range->from = t->range->asked.from;
-            t->redirects = t->tries = 0;
+            t->redirects = t->tries = t->replies = 0;
             t->was_resolved_again = false;
             CKPT_TRY(start(t, err));
         } else if (t->state == WAITING && now >= t->start_at) {

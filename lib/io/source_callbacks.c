@@ -85,13 +85,28 @@ static ckpt_status callbacks_map(source *src, uint64_t off, const unsigned char 
     return fail(err, CKPT_EUNSUPPORTED, off, "its bytes come from the program's read_at");
 }
 
+static void callbacks_will_read(source *src, uint64_t off, uint64_t nbytes)
+{
+    struct callback_source *c = (struct callback_source *)src;
+    if (!c->callbacks.will_read)
+        return;
+    if (c->callbacks.serialize)
+        pthread_mutex_lock(&c->lock);
+    c->callbacks.will_read(c->callbacks.user, off, nbytes);
+    if (c->callbacks.serialize)
+        pthread_mutex_unlock(&c->lock);
+}
+
 static void callbacks_watch(source *src, struct source_watch *watch)
 {
     ((struct callback_source *)src)->watch = watch;
 }
 
-static const struct source_ops callbacks_ops = {
-    .read_at = callbacks_read, .close = callbacks_close, .map = callbacks_map, .watch = callbacks_watch};
+static const struct source_ops callbacks_ops = {.read_at = callbacks_read,
+                                                .close = callbacks_close,
+                                                .map = callbacks_map,
+                                                .watch = callbacks_watch,
+                                                .will_read = callbacks_will_read};
 
 ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_error *err)
 {
@@ -101,7 +116,8 @@ ckpt_status source_callbacks(const ckpt_callbacks *from, source **out, ckpt_erro
     struct callback_source *c = calloc(1, sizeof *c);
     CKPT_TRY_ALLOC(c, err);
     pthread_mutex_init(&c->lock, NULL);
-    c->source = (source){.ops = &callbacks_ops, .size = own.size, .refs = 1};
+    c->source = (source){
+        .ops = &callbacks_ops, .size = own.size, .refs = 1, .is_remote = own.will_read != NULL};
     c->callbacks = own;
     *out = &c->source;
     return CKPT_OK;

@@ -60,8 +60,7 @@ static size_t find_after(const struct http_source *from, uint64_t off)
     return low;
 }
 
-/* drop_oldest - frees segments that were not read for the longest time, until COUNT more bytes may be kept.
- */
+/* drop_oldest - frees the segments that were not read for longest, until COUNT more bytes may be kept. */
 static void drop_oldest(struct http_source *from, uint64_t count)
 {
     while (from->n && from->kept + count > CACHE_BYTES) {
@@ -208,8 +207,7 @@ static bool add_announced(struct http_source *from, uint64_t off, struct batch *
     return ok;
 }
 
-/* choose_span - returns what to fetch around OFF, which is not kept; up to NBYTES from there on are needed.
- */
+/* choose_span - returns what to fetch at OFF, which is not kept; up to NBYTES from there on are needed. */
 static struct span choose_span(const struct http_source *from, uint64_t off, uint64_t nbytes)
 {
     size_t after = find_after(from, off);

@@ -15,6 +15,7 @@ struct served {
     unsigned char *bytes;
     uint64_t fail_from; /* a read that ends after this fails */
     unsigned nreads;
+    uint64_t announced; /* bytes */
     ckpt_callbacks callbacks;
     int ends[2]; /* of the socket: of the one who serves, and of the other one */
     bool result; /* of relay_serve */
@@ -31,6 +32,13 @@ static int64_t read_served(void *user, uint64_t offset, void *buf, size_t n)
     return (int64_t)n;
 }
 
+static void note_announced(void *user, uint64_t offset, uint64_t nbytes)
+{
+    struct served *s = user;
+    CU_ASSERT_FATAL(nbytes > 0 && nbytes <= SIZE && offset <= SIZE - nbytes);
+    s->announced += nbytes;
+}
+
 static void begin(struct served *served)
 {
     *served = (struct served){
@@ -41,6 +49,7 @@ static void begin(struct served *served)
     served->callbacks.size = SIZE;
     served->callbacks.read_at = read_served;
     served->callbacks.user = served;
+    served->callbacks.will_read = note_announced;
 }
 
 static void end(struct served *served)
@@ -71,6 +80,8 @@ static void bytes_and_failures_are_passed(void)
     relay_begin(&relay, s.ends[1]);
     CU_ASSERT_EQUAL_FATAL(relay_open(&relay, &read, &err), CKPT_OK);
     CU_ASSERT_EQUAL(read.size, SIZE);
+    for (int i = 0; i < 50000; i++) /* more than the socket has room for */
+        read.will_read(read.user, 1, SIZE - 1);
     CU_ASSERT_EQUAL(read.read_at(read.user, SIZE - 3, got, 3), 3);
     CU_ASSERT(memcmp(got, s.bytes + SIZE - 3, 3) == 0);
     CU_ASSERT_EQUAL(read.read_at(read.user, 0, got, SIZE), (int64_t)RELAY_MAX); /* and no more at a time */
@@ -81,6 +92,7 @@ static void bytes_and_failures_are_passed(void)
     CU_ASSERT(relay_open(&relay, &read, &err) != CKPT_OK && err.what[0]);
     CU_ASSERT(read.read_at(read.user, 0, got, 10) < 0); /* what failed once stays so */
     CU_ASSERT_EQUAL(s.nreads, 4);
+    CU_ASSERT_EQUAL(s.announced, UINT64_C(50000) * (SIZE - 1));
     shutdown(s.ends[1], SHUT_RDWR);
     pthread_join(thread, NULL);
     CU_ASSERT(s.result);
@@ -129,6 +141,8 @@ static void what_is_not_in_the_file_is_not_read(void)
     check_refused(0, RELAY_MAX + 1);
     check_refused(0, SIZE + 1);
     check_refused(UINT64_MAX, 1);
+    check_refused(2, UINT64_C(1) << 63 | (SIZE - 1)); /* announcements, too */
+    check_refused(0, UINT64_C(1) << 63);
     check_refused(UINT64_MAX, 2);
     check_refused(1, UINT64_MAX);
     check_refused(UINT64_MAX, UINT64_MAX);

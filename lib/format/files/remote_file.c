@@ -33,6 +33,11 @@ static int64_t remote_read_at(void *user, uint64_t offset, void *buf, size_t nby
     return -errno_of(&err);
 }
 
+static void remote_will_read(void *user, uint64_t offset, uint64_t nbytes)
+{
+    source_will_read(((struct remote_file *)user)->src, offset, nbytes);
+}
+
 static void remote_close(void *user)
 {
     struct remote_file *r = user;
@@ -69,8 +74,12 @@ ckpt_status ckpt_remote_open(const char *url, const ckpt_remote *remote, ckpt_ca
         remote_close(r);
         return st;
     }
-    const ckpt_callbacks made = {
-        .serialize = 1, .size = r->src->size, .read_at = remote_read_at, .close = remote_close, .user = r};
+    const ckpt_callbacks made = {.serialize = 1,
+                                 .size = r->src->size,
+                                 .read_at = remote_read_at,
+                                 .close = remote_close,
+                                 .user = r,
+                                 .will_read = remote_will_read};
     sized_struct_copy_out(out, &made, sizeof made);
     return CKPT_OK;
 }
