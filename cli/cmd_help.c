@@ -10,7 +10,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_help = {
-    "help", "[COMMAND|formats|json|remote]", "show the manual of a command", options, 0, 1, run_help};
+    "help", "[COMMAND|formats|json|remote|scale]", "show the manual of a command", options, 0, 1, run_help};
 
 /* man_has_page - returns true if man(1) finds PAGE. No shell is involved. */
 static bool man_has_page(const char *section, const char *page)
@@ -88,7 +88,8 @@ static void exec_page_viewer(const char *section, const char *page, struct text 
 /* is_topic - returns true if NAME is a topic that has a page. */
 static bool is_topic(const char *name)
 {
-    return strcmp(name, "formats") == 0 || strcmp(name, "json") == 0 || strcmp(name, "remote") == 0;
+    return strcmp(name, "formats") == 0 || strcmp(name, "json") == 0 || strcmp(name, "remote") == 0 ||
+           strcmp(name, "scale") == 0;
 }
 
 int run_help(int count, char **operand)

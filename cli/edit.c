@@ -198,6 +198,10 @@ static void print_part(const ckpt_write_result *result)
         text_add(&out, ", done before");
     else if (result->part_found)
         text_addf(&out, ", %s of it written before", show_size(result->part_found));
+    if (!writing.dry_run) {
+        text_add(&out, "; when all are done: ckpt merge-parts ");
+        text_shell(&out, writing.output);
+    }
     print_text(report_out, "%s\n", out.ptr);
     text_free(&out);
 }
@@ -364,7 +368,8 @@ int edit_check_part(const char *cmd, bool is_one)
     if (!writing.part)
         return writing.part_unit ? usage_error(cmd, "--part-unit goes with --part i/n") : EXIT_OK;
     if (!parse_part(writing.part))
-        return opt_bad_value("part", writing.part, "i/n, such as 0/16, 1/16, … 15/16");
+        return opt_bad_value("part", writing.part,
+                             "i/n, counted from 0: of four parts 0/4, 1/4, 2/4, 3/4; at most 65536");
     if (!is_one)
         return usage_error(cmd, "--part is for one output, not for several");
     if (writing.force)

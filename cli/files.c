@@ -41,6 +41,9 @@ static void free_paths(struct path_list *list)
     free(list->items);
 }
 
+/* is_unfinished - returns true if NAME is that of a folder with parts of an output. */
+static bool is_unfinished(const char *name) { return strncmp(name, ".ckpt-", 6) == 0; }
+
 /* list_folder - adds the paths in the folder PATH to OUT, sorted; false if it cannot be opened. */
 static bool list_folder(const char *path, struct path_list *out)
 {
@@ -48,7 +51,7 @@ static bool list_folder(const char *path, struct path_list *out)
     if (!d)
         return false;
     for (struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !is_unfinished(e->d_name))
             add_path(out, path, e->d_name);
     (void)closedir(d);
     if (out->n)

@@ -46,10 +46,12 @@ static void handle_fatal_signal(int sig)
 {
     static const char words[] = "ckpt: interrupted; no unfinished file is left\n";
     static const char stream_words[] = "ckpt: interrupted; the output is incomplete\n";
+    static const char part_words[] =
+        "ckpt: interrupted; what was written of the part is kept: run it again\n";
     static const char reader_words[] = "ckpt: interrupted\n"; /* of a command without -o */
     bool writes = ui.cmd && opt_find(ui.cmd, "output");
     bool streams = writes && writing.output && strcmp(writing.output, "-") == 0;
-    const char *shown = streams ? stream_words : writes ? words : reader_words;
+    const char *shown = streams ? stream_words : writing.part ? part_words : writes ? words : reader_words;
     ckpt_emergency_cleanup();
     progress_wipe();
     if (sig == SIGINT && write(STDERR_FILENO, shown, strlen(shown)) < 0)

@@ -242,6 +242,8 @@ int remote_begin(int count, char **operand)
         uses_hub = uses_hub || has_scheme(operand[i], "hf://");
         uses_s3 = uses_s3 || has_scheme(operand[i], "s3://");
     }
+    if (uses_hub && is_true("HF_HUB_OFFLINE"))
+        remote.offline = true;
     if (uses_hub)
         remote.hub_endpoint = get_setting("HF_ENDPOINT");
     if (uses_hub && !remote.offline)

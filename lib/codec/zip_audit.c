@@ -538,8 +538,6 @@ static ckpt_status audit_without_directory(struct zip_audit *audit, struct local
     return find_unlisted_headers(audit, audit->n ? stop : 0, audit->src->size, header, &found, err);
 }
 
-/* audit_directory - adds the members in the central directory to which END leads, and unlisted members
- * between them, and reports their flaws. */
 /* announce_members - announces that the local headers and first bytes of all members will be read. */
 static void announce_members(const struct zip_audit *audit)
 {
@@ -550,6 +548,8 @@ static void announce_members(const struct zip_audit *audit)
     }
 }
 
+/* audit_directory - adds the members in the central directory to which END leads, and unlisted members
+ * between them, and reports their flaws. */
 static ckpt_status audit_directory(struct zip_audit *audit, struct local_header *header,
                                    const struct zip_end *end, ckpt_error *err)
 {

@@ -144,8 +144,8 @@ ckpt_status format_check_lays_out(const struct format *format, ckpt_error *err)
     if (format->lays_out)
         return CKPT_OK;
     return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                "{%s} is not written by several processes, only {=safetensors} is\n"
-                "use --to=safetensors, or leave out --part",
+                "the output would be {%s}; of an output in parts it must be {=safetensors}\n"
+                "call it OUT.safetensors, or leave out --part",
                 format->name);
 }
 

@@ -473,7 +473,8 @@ ckpt_status address_resolve(const char *typed, const ckpt_remote *remote, struct
 void address_free(struct address *address)
 {
     free(address->url);
-    address->url = NULL;
+    free(address->shown);
+    address->url = address->shown = NULL;
 }
 
 /* ------------------------------------------------------------- redirects */

@@ -18,6 +18,7 @@ enum credentials {
 struct address {
     char *url; /* http or https, percent-encoded, without a fragment, a user or a password; owned */
     enum credentials credentials; /* NONE if the ckpt_remote has none of the kind */
+    char *shown; /* what errors call it; NULL: URL. Set by the caller of address_resolve; owned */
 };
 
 /* address_is_url - returns true if PATH begins with https://, http://, hf:// or s3://, in any case. */

@@ -34,6 +34,7 @@ ckpt_status http_fetch(http_client *client, struct http_range *ranges, size_t co
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 #include <inttypes.h>
+#include <strings.h>
 #include <time.h>
 
 #include "base/library.h"
@@ -310,12 +311,48 @@ static bool try_later(struct transfer *transfer)
 /* is_gone - returns true if a reply with STATUS means that there is no such file. */
 static bool is_gone(unsigned status) { return status == 404 || status == 410; }
 
+/* hint_access - adds the hint what may have been missing for access. */
+static void hint_access(const struct transfer *transfer, ckpt_error *err)
+{
+    const struct http_file *file = transfer->range->file;
+    const ckpt_remote *remote = transfer->client->remote;
+    const char *shown = file->address.shown ? file->address.shown : "";
+    if (file->address.credentials == CREDENTIALS_HUB)
+        error_add_hint(
+            err, "it was asked with the token of %s: is it valid, and has it access to this repository?",
+            remote->hub_token_from ? remote->hub_token_from : "the program");
+    else if (file->is_of_hub)
+        error_add_hint(err,
+                       "the repository is gated, private or absent: set HF_TOKEN to a token that has access");
+    else if (file->address.credentials == CREDENTIALS_S3)
+        error_add_hint(
+            err, "it was asked with AWS_ACCESS_KEY_ID: does that have access, and is AWS_REGION right?");
+    else if (strncasecmp(shown, "s3:", 3) == 0)
+        error_add_hint(err, "it was asked without a signature: set AWS_ACCESS_KEY_ID and "
+                            "AWS_SECRET_ACCESS_KEY; profiles are not read");
+    else if (strchr(file->address.url, '?'))
+        error_add_hint(err, "the signature in the URL may have expired");
+    else
+        error_add_hint(err, "--netrc sends the name and password of ~/.netrc; a signed URL needs its query");
+}
+
+/* explain_absence - returns the hint what may be wrong if the Hub does not find a file. */
+static const char *explain_absence(const struct transfer *transfer)
+{
+    const char *why = transfer->reply.why;
+    if (strcmp(why, "EntryNotFound") == 0)
+        return "the repository has no such file; ckpt ls hf://ORG/REPO finds its checkpoint";
+    if (strcmp(why, "RevisionNotFound") == 0)
+        return "the repository has no such branch, tag or commit";
+    return transfer->range->file->address.credentials == CREDENTIALS_HUB
+               ? "the repository, its revision or the file is absent, or gated for this token"
+               : "absent, or gated or private: then set HF_TOKEN to a token that has access";
+}
+
 /* fail_refused - fails because the server answers with a status that refuses the file. */
 static ckpt_status fail_refused(const struct transfer *transfer, ckpt_error *err)
 {
     unsigned code = transfer->reply.code;
-    const struct address *address = &transfer->range->file->address;
-    const ckpt_remote *remote = transfer->client->remote;
     bool of_hub = transfer->range->file->is_of_hub;
     ckpt_status st = fail(err,
                           is_gone(code) ? CKPT_ENOTFOUND
@@ -325,27 +362,12 @@ static ckpt_status fail_refused(const struct transfer *transfer, ckpt_error *err
                           code == 412 ? "it changed while it was read (the server answers with {status %u})"
                                       : "the server answers with {status %u}",
                           code);
-    if (code == 401 || code == 403) {
-        if (address->credentials == CREDENTIALS_HUB)
-            error_add_hint(err,
-                           "it was asked with the token of %s: does that have access to this repository?",
-                           remote->hub_token_from ? remote->hub_token_from : "the program");
-        else if (of_hub)
-            error_add_hint(
-                err, "the repository is gated, private or absent: set HF_TOKEN to a token that has access");
-        else if (address->credentials == CREDENTIALS_S3)
-            error_add_hint(
-                err, "it was asked with AWS_ACCESS_KEY_ID: does that have access, and is AWS_REGION right?");
-        else
-            error_add_hint(err, "a signed URL may have expired; --netrc sends the password of ~/.netrc");
-    } else if (st == CKPT_ENOTFOUND && of_hub) {
-        error_add_hint(err,
-                       address->credentials == CREDENTIALS_HUB
-                           ? "the repository, its revision or the file is absent, or gated for this token"
-                           : "absent, or gated or private: then set HF_TOKEN to a token that has access");
-    } else if (st == CKPT_ECHANGED) {
+    if (code == 401 || code == 403)
+        hint_access(transfer, err);
+    else if (st == CKPT_ENOTFOUND && of_hub)
+        error_add_hint(err, "%s", explain_absence(transfer));
+    else if (st == CKPT_ECHANGED)
         error_add_hint(err, "read it again when no one writes to it");
-    }
     return st;
 }
 
@@ -454,8 +476,9 @@ static ckpt_status finish(struct transfer *transfer, CURLcode code, ckpt_error *
         r->file->resolved = NULL;
         return start(transfer, err);
     }
-    bool transient = transfer->is_judged || !status ? is_transient(code)
-                                                    : http_reply_is_transient(&transfer->reply);
+    bool transient = transfer->is_judged ? is_transient(code)
+                     : status            ? http_reply_is_transient(&transfer->reply)
+                                         : is_transient(code) && code != CURLE_OPERATION_TIMEDOUT;
     if (transient && try_later(transfer))
         return CKPT_OK;
     if (is_gone(status) && r->may_be_absent) {
@@ -510,11 +533,11 @@ static ckpt_status finish_ended(http_client *client, ckpt_error *err)
         if (m->msg != CURLMSG_DONE)
             continue;
         struct transfer *t = find_transfer(client, m->easy_handle);
-        const char *url = t->range->file->address.url;
+        const struct address *address = &t->range->file->address;
         ckpt_status st = finish(t, m->data.result, err);
         if (st == CKPT_OK)
             continue;
-        ckpt_str shown = url_show(url);
+        ckpt_str shown = url_show(address->shown ? address->shown : address->url);
         char name[512];
         (void)snprintf(name, sizeof name, "%.*s",
                        (int)(shown.len < sizeof name ? shown.len : sizeof name - 1), shown.ptr);

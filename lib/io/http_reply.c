@@ -116,6 +116,8 @@ bool http_reply_add(struct http_reply *reply, ckpt_str line)
         reply->has_next = reply->has_next || str_has(value, STR_LIT("rel=\"next\""));
     } else if (is_header(line, "x-repo-commit", &value)) {
         keep_text(value, reply->commit, sizeof reply->commit);
+    } else if (is_header(line, "x-error-code", &value)) {
+        keep_text(value, reply->why, sizeof reply->why);
     } else if (is_header(line, "retry-after", &value)) {
         (void)set_number(value, &reply->retry_after); /* it may be a date, too */
     }

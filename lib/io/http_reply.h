@@ -29,6 +29,7 @@ struct http_reply {
     bool is_malformed;          /* a header above is given twice, or is not as RFC 9110 has it */
     struct http_identity identity;
     char commit[64]; /* X-Repo-Commit of the Hub */
+    char why[32];    /* X-Error-Code of the Hub: EntryNotFound, RevisionNotFound, … */
     char *location;  /* owned */
     bool has_next;   /* a Link leads to the next page of a document */
 };

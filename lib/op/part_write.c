@@ -59,7 +59,9 @@ static ckpt_status fail_other_plan(const struct part_writer *writer, const struc
         "parts of another plan were written there: {%s}, this is {=%s}; the input, the options "
         "or the version of ckpt differ",
         other->job.id, writer->plan->job.id);
-    error_add_hint(err, "ckpt parts %s --clean removes them", shell_path(writer->plan->files[0].path, word));
+    error_add_hint(
+        err, "give each part the same input and options; or remove what was written: ckpt parts %s --clean",
+        shell_path(part_path(writer->folder, other->job.target.ptr, writer->plan->a), word));
     return name_file_if_failed(st, other->path, err);
 }
 

@@ -740,7 +740,7 @@ check 'hub: source of the token' reports gated-wrong 'HF_TOKEN'
 check 'hub: source of the token, a file' reports gated-path 'HF_TOKEN_PATH\|token-file'
 check 'hub: head and tail once for 401' repeats gated-wrong 2
 check 'hub: what 404 may mean' reports hub-missing '404'
-check 'hub: that it may be gated' reports hub-missing 'gated'
+check 'hub: that the file is absent' reports hub-missing 'no such file'
 for tag in signed session beyond s3-other; do check "$tag: exit code" exits $tag 0; done
 # same_digests TAG OTHER - compares the outputs of hash, but for the name in their last line
 same_digests()

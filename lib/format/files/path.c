@@ -41,7 +41,10 @@ bool path_is_unsafe(ckpt_str name)
 
 char *path_to_show(const char *path)
 {
-    ckpt_str shown = address_is_url(path) ? str_trim_end(url_show(path), "/") : str_c(path);
+    ckpt_str shown = address_is_url(path) ? url_show(path) : str_c(path);
+    while (shown.len > 1 && address_is_url(path) && str_ends(shown, STR_LIT("/")) &&
+           !str_ends(shown, STR_LIT("//"))) /* not that of a scheme */
+        shown.len--;
     return strndup(shown.ptr, shown.len);
 }
 

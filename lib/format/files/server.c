@@ -93,8 +93,11 @@ static ckpt_status get_address(const struct server *server, const char *path, bo
         CKPT_TRY(url_join(str_c(server->folder), name, &joined, err));
     ckpt_status st = address_resolve(joined ? joined : path, &server->remote, out, err);
     free(joined);
-    if (st != CKPT_OK || pin_revision(server, &out->url))
+    if (st != CKPT_OK)
         return st;
+    out->shown = path_to_show(path);
+    if (out->shown && pin_revision(server, &out->url))
+        return CKPT_OK;
     address_free(out);
     return fail_memory(err);
 }
@@ -239,7 +242,8 @@ static ckpt_status read_list(struct server *server, ckpt_str text, struct listed
 
 static ckpt_status fetch_list(struct server *server, char *url, struct listed *list, ckpt_error *err)
 {
-    struct http_file file = {.address = {url, server->remote.hub_token ? CREDENTIALS_HUB : CREDENTIALS_NONE},
+    enum credentials credentials = server->remote.hub_token ? CREDENTIALS_HUB : CREDENTIALS_NONE;
+    struct http_file file = {.address = {url, credentials, strdup(list->path)},
                              .identity = {.size = HTTP_UNKNOWN},
                              .is_of_hub = true};
     struct http_range range = {.file = &file, .asked = {.count = MAX_LIST, .is_document = true}};
@@ -486,8 +490,23 @@ static ckpt_status read_options(const ckpt_remote *remote, ckpt_remote *own, ckp
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a URL, which this program does not read");
     CKPT_TRY(sized_struct_copy_in(remote, own, sizeof *own, err));
     return own->offline ? fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                               "a URL is not read offline\nleave out --offline, and unset CKPT_OFFLINE")
+                               "a URL is not read offline\n"
+                               "leave out --offline, and unset CKPT_OFFLINE and HF_HUB_OFFLINE")
                         : CKPT_OK;
+}
+
+/* check_typed - refuses a URL that is malformed. */
+static ckpt_status check_typed(const char *typed, const ckpt_remote *remote, ckpt_error *err)
+{
+    struct address address;
+    char *tree = NULL;
+    ckpt_status st = address_is_folder(typed) ? address_tree(typed, remote, &tree, err) : CKPT_OK;
+    if (st == CKPT_OK && !tree) {
+        st = address_resolve(typed, remote, &address, err);
+        address_free(&address);
+    }
+    free(tree);
+    return st;
 }
 
 /* find_folder - finds out whether TYPED, which is no file of the Hub, is a folder. */
@@ -515,6 +534,7 @@ ckpt_status server_open(const char *typed, const ckpt_remote *remote, source **o
     source *bytes;
     *out = NULL;
     CKPT_TRY(read_options(remote, &own, err));
+    CKPT_TRY(check_typed(typed, &own, err));
     CKPT_TRY(new_server(typed, &own, &s, err));
     ckpt_status st = s->is_folder ? CKPT_OK : open_bytes(s, typed, true, &bytes, err);
     if (st == CKPT_ENOTFOUND && s->is_hub && find_folder(s, typed))
