@@ -156,5 +156,6 @@ int main(int argc, char **argv)
     if (!are_streams_open)
         return report_failure(CKPT_EIO, NULL, NULL,
                               "a standard stream is closed, and /dev/null cannot be opened");
+    remote_cut(argc - 1, argv + 1);
     return finish_output(run_command(argc, argv));
 }

@@ -226,6 +226,13 @@ static int set_object_store(void)
     return status;
 }
 
+void remote_cut(int count, char **words)
+{
+    for (int i = 0; i < count; i++)
+        if (remote_is_url(words[i]))
+            cut_operand(words[i]);
+}
+
 int remote_begin(int count, char **operand)
 {
     bool uses_hub = false, uses_s3 = false;
@@ -238,7 +245,6 @@ int remote_begin(int count, char **operand)
     for (int i = 0; i < count; i++) {
         if (!remote_is_url(operand[i]))
             continue;
-        cut_operand(operand[i]);
         uses_hub = uses_hub || has_scheme(operand[i], "hf://");
         uses_s3 = uses_s3 || has_scheme(operand[i], "s3://");
     }

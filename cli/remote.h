@@ -4,10 +4,12 @@
 
 #include "cmd.h"
 
+/* remote_cut - cuts a query, a user and a password from each of the COUNT WORDS that is a URL, so that they
+ * are in no output and not in /proc; remote_typed() returns what was typed. */
+void remote_cut(int count, char **words);
 /* remote_begin - sets ui.limits.remote from the options and the environment for a command with the COUNT
- * operands. Cuts a query, a user and a password from each operand that is a URL, so that they are in no
- * output and not in /proc; remote_typed() returns what was typed. The file with the Hub's token is read only
- * if there is a hf:// URL. Returns EXIT_OK, or EXIT_TROUBLE after printing an error. */
+ * operands. The file with the Hub's token is read only if there is a hf:// URL. Returns EXIT_OK, or
+ * EXIT_TROUBLE after printing an error. */
 int remote_begin(int count, char **operand);
 /* remote_typed - returns the URL that was typed for PATH, an operand; PATH itself if nothing was cut. */
 const char *remote_typed(const char *path);

@@ -2,11 +2,13 @@
 #include "doctor/doctor.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/library.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "format/files/checkpoint_names.h"
+#include "format/files/path.h"
 #include "format/registry.h"
 #include "format/verify.h"
 #include "op/sanitize.h"
@@ -47,7 +49,7 @@ static const char *get_suffix(const ckpt_file *f, const char *path)
 static ckpt_status try_salvage(struct doctor *doctor, const ckpt_fix *fix, ckpt_error *err)
 {
     ckpt_file *f;
-    const struct opening o = {.path = doctor->path,
+    const struct opening o = {.path = doctor->typed,
                               .src = doctor->src && !doctor->is_folder ? source_ref(doctor->src) : NULL,
                               .limits = doctor->check.opts->limits,
                               .how = OPEN_SALVAGE};
@@ -229,7 +231,7 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     ckpt_work how;
     ckpt_doctor_result found = {0};
     ckpt_verify_result verified = {0};
-    struct doctor d = {.path = path, .report = report, .user = user, .result = &found};
+    struct doctor d = {.typed = path, .report = report, .user = user, .result = &found};
     CKPT_TRY(sized_struct_clear(result, err));
     CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
@@ -239,6 +241,10 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     d.check.report = count_finding;
     d.check.user = &d;
     d.is_folder = source_is_folder(path);
+    char *shown = path_to_show(path);
+    d.path = shown;
+    if (!shown)
+        st = fail_memory(err);
     CKPT_THEN(st, format_verify(path, &d.check, &d.f, err));
     if (st == CKPT_OK && !o.quick)
         st = verify_data(&d.check, d.f, err);
@@ -254,5 +260,7 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
         sized_struct_copy_out(result, &found, sizeof found);
     file_free(d.f);
     check_free(&d.check);
-    return name_file_if_failed(st, path, err);
+    st = name_file_if_failed(st, shown ? shown : "", err);
+    free(shown);
+    return st;
 }

@@ -10,10 +10,10 @@ struct symptom {
 };
 
 struct doctor {
-    const char *path;
-    bool is_folder; /* PATH is a folder */
-    source *src;    /* the first file that was opened; NULL: none */
-    ckpt_file *f;   /* NULL: it cannot be read as a checkpoint */
+    const char *path, *typed; /* as it may be shown; as it was given: a URL with its query */
+    bool is_folder;           /* PATH is a folder */
+    source *src;              /* the first file that was opened; NULL: none */
+    ckpt_file *f;             /* NULL: it cannot be read as a checkpoint */
     struct check check;
     struct symptom symptoms[CHECK_RULES];
     int (*report)(void *user, const ckpt_diagnosis *d);

@@ -21,6 +21,11 @@ ckpt_status http_client_new(const ckpt_remote *remote, http_client **out, ckpt_e
                 "install libcurl4-openssl-dev, and build ckpt again");
 }
 void http_client_free(http_client *client) { (void)client; }
+struct http_cache *http_client_cache(http_client *client)
+{
+    (void)client;
+    return NULL; /* there is no client */
+}
 ckpt_status http_fetch(http_client *client, struct http_range *ranges, size_t count, ckpt_error *err)
 {
     (void)client;
@@ -113,7 +118,10 @@ struct http_client {
     CURLM *multi;
     struct transfer *transfers;
     size_t ntransfers;
+    struct http_cache cache;
 };
+
+struct http_cache *http_client_cache(http_client *client) { return &client->cache; }
 
 static uint64_t now_ms(void)
 {
@@ -219,7 +227,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
     struct transfer *t = user;
     size_t n = size * count; /* SIZE is 1 */
     judge(t);
-    if (!t->is_judged)
+    if (!t->is_judged || t->reply.code == 416)
         return (t->ignored += n) <= MAX_ERROR_BODY ? n : 0;
     if (t->verdict != CKPT_OK)
         return 0;
@@ -442,6 +450,13 @@ static ckpt_status keep_body(struct transfer *transfer, bool complete, ckpt_erro
     return start(transfer, err);
 }
 
+static bool is_hexadecimal(const char *text)
+{
+    while (str_digit(*text) < 16)
+        text++;
+    return *text == '\0';
+}
+
 /* finish - handles the end of a request of TRANSFER with CODE: ends it, or begins the next. */
 static ckpt_status finish(struct transfer *transfer, CURLcode code, ckpt_error *err)
 {
@@ -449,7 +464,8 @@ static ckpt_status finish(struct transfer *transfer, CURLcode code, ckpt_error *
     (void)transfer->client->curl->curl_multi_remove_handle(transfer->client->multi, transfer->easy);
     transfer->state = IDLE;
     judge(transfer);
-    if (!r->file->commit[0] && url_has_same_origin(transfer->url, r->file->address.url))
+    if (!r->file->commit[0] && is_hexadecimal(transfer->reply.commit) &&
+        url_has_same_origin(transfer->url, r->file->address.url))
         memcpy(r->file->commit, transfer->reply.commit, sizeof r->file->commit);
     unsigned status = transfer->reply.code;
     if (transfer->verdict == CKPT_EUNSUPPORTED && r->asked.is_suffix) {
@@ -595,6 +611,7 @@ ckpt_status http_client_new(const ckpt_remote *remote, http_client **out, ckpt_e
     http_client *c = calloc(1, sizeof *c);
     CKPT_TRY_ALLOC(c, err);
     pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->cache.lock, NULL);
     c->curl = curl;
     c->remote = remote;
     size_t n = remote->max_requests ? remote->max_requests : DEFAULT_REQUESTS;
@@ -626,6 +643,7 @@ void http_client_free(http_client *client)
     if (client->multi)
         (void)client->curl->curl_multi_cleanup(client->multi);
     pthread_mutex_destroy(&client->lock);
+    pthread_mutex_destroy(&client->cache.lock);
     free(client);
 }
 

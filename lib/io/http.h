@@ -2,6 +2,8 @@
  * and no secret beyond the server that it is for. By libcurl, which is loaded for the first request. */
 #pragma once
 
+#include <pthread.h>
+
 #include "io/address.h"
 #include "io/http_reply.h"
 #include "io/source.h"
@@ -10,6 +12,14 @@
 #define HTTP_FIRST_BYTES   (UINT64_C(128) << 10) /* of the first request for a file: most headers fit */
 
 typedef struct http_client http_client;
+
+/* The sources of a client, which share the memory for what they keep. */
+struct http_cache {
+    pthread_mutex_t lock;
+    struct http_source *first;
+};
+/* http_client_cache - returns the cache of CLIENT. */
+struct http_cache *http_client_cache(http_client *client);
 
 /* A file on a server, as far as it is known. */
 struct http_file {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/crc32.h"
 #include "base/str.h"
 
 #define MAX_LOCATION 8192u
@@ -23,6 +24,9 @@ void http_reply_clear(struct http_reply *reply)
 static void keep_text(ckpt_str value, char *out, size_t size)
 {
     size_t n = value.len < size ? value.len : 0;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)value.ptr[i] < 0x20)
+            n = 0;
     memcpy(out, value.ptr, n);
     out[n] = '\0';
 }
@@ -108,6 +112,7 @@ bool http_reply_add(struct http_reply *reply, ckpt_str line)
     } else if (is_header(line, "content-encoding", &value)) {
         reply->is_encoded = reply->is_encoded || !str_is(value, "identity");
     } else if (is_header(line, "etag", &value)) {
+        reply->identity.tag = crc_update(CRC_32C, 0, value.ptr, value.len);
         if (str_starts(value, STR_LIT("\""))) /* a weak one is no promise that the bytes are the same */
             keep_text(value, reply->identity.etag, sizeof reply->identity.etag);
     } else if (is_header(line, "last-modified", &value)) {
@@ -144,7 +149,10 @@ static ckpt_status check_identity(const struct http_reply *reply, uint64_t size,
                     "it changed while it was read: it has {%" PRIu64 " bytes} now, {=%" PRIu64 "} before\n"
                     "read it again when no one writes to it",
                     size, known->size);
-    if (!check_text(known->etag, reply->identity.etag, sizeof known->etag) ||
+    if (!known->tag)
+        known->tag = reply->identity.tag;
+    bool has_tag = !reply->identity.tag || reply->identity.tag == known->tag;
+    if (!has_tag || !check_text(known->etag, reply->identity.etag, sizeof known->etag) ||
         !check_text(known->modified, reply->identity.modified, sizeof known->modified))
         return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
                     "it changed while it was read: its ETag or date is {another one}\n"

@@ -10,6 +10,7 @@ struct http_identity {
     uint64_t size;
     char etag[128];    /* a strong one, with its quotes */
     char modified[48]; /* Last-Modified */
+    uint32_t tag;      /* a checksum of the ETag, strong or weak; 0: there is none */
 };
 
 /* The bytes that were asked for: COUNT from FROM on; the last COUNT; or a document that is made for the

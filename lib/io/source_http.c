@@ -8,7 +8,8 @@
 #include "base/str.h"
 #include "io/http.h"
 
-#define CACHE_BYTES   (UINT64_C(64) << 20)
+#define CACHE_BYTES   (UINT64_C(64) << 20) /* that a file keeps */
+#define ALL_BYTES     (UINT64_C(64) << 20) /* that all other files of a server keep together */
 #define FIRST_AHEAD   (UINT64_C(256) << 10)
 #define BATCH_BYTES   (UINT64_C(48) << 20) /* of what was announced that are fetched at once */
 #define MOST_AHEAD    (UINT64_C(32) << 20)
@@ -31,6 +32,9 @@ struct span {
 struct http_source {
     source as_source; /* must be first */
     http_client *client;
+    struct http_source
+        *next_source;            /* of the client; this and `before` are protected by the lock of its cache */
+    struct http_source **before; /* what points to this one */
     struct http_file file;
     pthread_mutex_t lock;     /* protects the fields below */
     struct segment *segments; /* sorted, without overlaps */
@@ -73,6 +77,26 @@ static void drop_oldest(struct http_source *from, uint64_t count)
         memmove(from->segments + oldest, from->segments + oldest + 1,
                 (--from->n - oldest) * sizeof *from->segments);
     }
+}
+
+/* drop_others - lets the other sources of the client of FROM drop what they keep, if all together keep more
+ * than ALL_BYTES. Sources that are being read are left out. */
+static void drop_others(struct http_source *from)
+{
+    struct http_cache *cache = http_client_cache(from->client);
+    uint64_t kept = 0;
+    pthread_mutex_lock(&cache->lock);
+    for (struct http_source *s = cache->first; s; s = s->next_source) {
+        if (s == from || pthread_mutex_trylock(&s->lock) != 0)
+            continue;
+        kept += s->kept; /* each at most CACHE_BYTES */
+        if (kept > ALL_BYTES) {
+            kept -= s->kept;
+            drop_oldest(s, CACHE_BYTES);
+        }
+        pthread_mutex_unlock(&s->lock);
+    }
+    pthread_mutex_unlock(&cache->lock);
 }
 
 /* keep - keeps the bytes of RANGE, which it takes over, as far as they are not kept. False: no memory. */
@@ -257,6 +281,7 @@ static ckpt_status fetch_missing(struct http_source *from, uint64_t off, uint64_
         ok = add_holes(from, needed.begin, needed.end, &batch);
     }
     drop_oldest(from, count_bytes(&batch)); /* before there is memory for both */
+    drop_others(from);
     ckpt_status st = ok ? http_fetch(from->client, batch.ranges, batch.n, err) : fail_memory(err);
     st = keep_batch(from, &batch, st, err);
     free_batch(&batch);
@@ -313,6 +338,12 @@ static ckpt_status http_read(source *src, uint64_t off, void *out, size_t nbytes
 static void http_close(source *src)
 {
     struct http_source *s = (struct http_source *)src;
+    struct http_cache *cache = http_client_cache(s->client);
+    pthread_mutex_lock(&cache->lock);
+    *s->before = s->next_source;
+    if (s->next_source)
+        s->next_source->before = s->before;
+    pthread_mutex_unlock(&cache->lock);
     for (size_t i = 0; i < s->n; i++)
         free(s->segments[i].bytes);
     free(s->segments);
@@ -359,6 +390,17 @@ static bool is_archive_name(const char *url)
     return false;
 }
 
+static void add_to_cache(struct http_source *added, struct http_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    added->next_source = cache->first;
+    added->before = &cache->first;
+    if (cache->first)
+        cache->first->before = &added->next_source;
+    cache->first = added;
+    pthread_mutex_unlock(&cache->lock);
+}
+
 static struct http_source *new_source(const struct http_opening *how, struct address *address)
 {
     struct http_source *s = calloc(1, sizeof *s);
@@ -371,6 +413,7 @@ static struct http_source *new_source(const struct http_opening *how, struct add
     s->file.identity.size = HTTP_UNKNOWN;
     s->file.is_of_hub = how->is_of_hub;
     *address = (struct address){0};
+    add_to_cache(s, http_client_cache(how->client));
     return s;
 }
 

@@ -461,7 +461,10 @@ static ckpt_status place_file(const ckpt_parts *parts, size_t index, int from, i
     const struct part_file *file = &parts->work->job.files[index];
     const char *name = file->name.ptr;
     if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
-        return CKPT_OK; /* open_output has found it in its place */
+        return fstatat(to, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (uint64_t)st.st_size == file->size
+                   ? CKPT_OK /* an interrupted merge has moved it */
+                   : fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                          "the file was removed while the parts were merged");
     if (!opts->no_sync)
         CKPT_TRY(sync_file(from, name, err));
     if (!move_file(from, to, name))
@@ -545,9 +548,14 @@ static ckpt_status remove_work_files(const char *path, ckpt_error *err)
 {
     struct dirent *entry;
     ckpt_status st = CKPT_OK;
-    DIR *dir = opendir(path);
-    if (!dir)
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder");
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); /* no link to another folder */
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        st = fail_errno(err, CKPT_NO_OFFSET, "cannot list the folder");
+        if (fd >= 0)
+            close(fd);
+        return st;
+    }
     while (st == CKPT_OK && (entry = readdir(dir))) {
         const char *name = entry->d_name;
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, PART_PLAN_NAME) == 0)

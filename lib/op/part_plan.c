@@ -90,6 +90,7 @@ ckpt_status part_plan_new(ckpt_plan *p, const ckpt_write_options *opts, struct p
     buf_init(&plan->identity, SIZE_MAX / 2);
     buf_u32le(&plan->identity, PLAN_VERSION);
     buf_byte(&plan->identity, opts->strict != 0);
+    buf_byte(&plan->identity, p->file->ignore_crc);
     if (p->file->src)
         plan->input = (struct storage){.src = p->file->src, .nbytes = p->file->src->size};
     plan->a = arena_new(PLAN_ARENA_MAX);

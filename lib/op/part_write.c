@@ -457,8 +457,12 @@ static ckpt_status write_part(struct part_writer *writer, ckpt_error *err)
 {
     read_old_record(writer);
     keep_old_ranges(writer);
-    return writer->old.done && writer->now.nranges == writer->wanted.nranges ? CKPT_OK
-                                                                             : write_ranges(writer, err);
+    if (writer->old.done && writer->now.nranges == writer->wanted.nranges)
+        return CKPT_OK;
+    ckpt_status st = write_ranges(writer, err);
+    if (st == CKPT_ECHANGED) /* what was read since it changed is not known */
+        (void)unlink(writer->record_path);
+    return st;
 }
 
 /* note_failure - leaves the error of the part in the folder, for ckpt parts. */

@@ -80,8 +80,10 @@ ckpt_status recipe_read_json_file(struct dequantizer *dequantizer, const char *n
     CKPT_TRY_ALLOC(path.ptr, err);
     ckpt_status st = source_open_in(f->archive, path.ptr, &src, &missing);
     CKPT_THEN(st, source_read_whole(src, CONFIG_MAX, dequantizer->p->a, &text, &missing));
-    if (st == CKPT_EIO || st == CKPT_ENOTFOUND)
+    if (st == CKPT_ENOTFOUND || (st == CKPT_EIO && !f->archive)) /* a server has failed to answer */
         return CKPT_OK;
+    if (st == CKPT_OK && !f->archive && !file_note_read(dequantizer->p->file, path.ptr))
+        return fail_memory(&missing);
     CKPT_THEN(st, json_read_value(text, 0, dequantizer->p->a, out, &missing));
     if (st == CKPT_OK)
         return st;

@@ -420,6 +420,12 @@ run no-netrc ls "$one/plain.no-netrc/train.pt"
 run typed ls --json "$one/plain.typed/train.pt?X-Amz-Security-Token=typedSecret"
 run typed-fails ls "$one/status-403.typed-fails/train.pt?X-Amz-Security-Token=typedSecret"
 run typed-json ls --json "$one/status-403.typed-json/train.pt?X-Amz-Security-Token=typedSecret"
+query='?X-Amz-Security-Token=typedSecret'
+run typed-doctor doctor "$one/plain.typed-doctor/corpus/torch/protocols/p2.pt$query"
+run typed-doctor-json doctor --json "$one/plain.typed-doctor-json/corpus/torch/protocols/p2.pt$query"
+run typed-command "$one/plain.typed-command/train.pt$query"
+run typed-output convert "$examples/train.pt" -o "$one/plain.typed-output/train.pt$query"
+run typed-operands mem "$one/plain.typed-operands/train.pt$query" "$one/plain.typed-operands/train.pt$query"
 run typed-changed ls "$one/changing.typed-changed/wide.safetensors?X-Amz-Security-Token=typedSecret"
 finish
 
@@ -760,7 +766,10 @@ check 'netrc: not to another port' none_has authorization netrc 2
 check 'netrc: not without the option' none_has authorization no-netrc
 check 'typed query: exit code' exits typed 0
 check 'typed query: sent' some_has typedSecret typed
-for tag in typed-fails typed-json typed-changed; do check "$tag: exit code" exits $tag 2; done
+check 'typed-doctor: exit code' exits typed-doctor 1
+for tag in typed-fails typed-json typed-changed typed-command typed-output typed-operands; do
+    check "$tag: exit code" exits $tag 2
+done
 check 'message: URL' reports typed-fails "^ckpt: $one/status-403.typed-fails/train.pt: .*403"
 check 'message: changed' reports typed-changed 'changed while'
 no_secret()

@@ -736,6 +736,8 @@ static ckpt_status read_all(struct megatron *megatron)
         f->format = zarr;
         CKPT_TRY(zarr->read(f, megatron->err));
     } else {
+        if (f->limits.parallel && !file_note_read(f, f->limits.parallel))
+            return fail_memory(megatron->err);
         if (f->limits.parallel)
             CKPT_TRY(megatron_rules_read(f->a, f->limits.parallel, &megatron->rules, megatron->err));
         CKPT_TRY(read_ranks(megatron));

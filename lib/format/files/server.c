@@ -429,14 +429,15 @@ bool server_stat(const source *archive, struct stat *out)
     if (archive->ops != &server_ops)
         return false;
     for (size_t i = 0; i < s->nfiles; i++) {
-        const struct http_identity *known = s->files[i].bytes ? &http_source_file(s->files[i].bytes)->identity
-                                                              : NULL;
-        const char *texts[] = {s->files[i].path, known ? known->etag : "", known ? known->modified : ""};
-        uint64_t size = size_add((uint64_t)out->st_size, known ? known->size : 0);
-        out->st_size = (off_t)(size & INT64_MAX);
+        const source *bytes = s->files[i].bytes;
+        const struct http_identity none = {.size = 0},
+                                   *known = bytes ? &http_source_file(bytes)->identity : &none;
+        const ckpt_str texts[] = {url_show(s->files[i].path), str_c(known->modified),
+                                  str_of((const char *)&known->tag, sizeof known->tag)};
+        out->st_size = (off_t)(size_add((uint64_t)out->st_size, known->size) & INT64_MAX);
         for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
-            sums[0] = crc_update(CRC_32, sums[0], texts[k], strlen(texts[k]) + 1);
-            sums[1] = crc_update(CRC_32C, sums[1], texts[k], strlen(texts[k]) + 1);
+            sums[0] = crc_update(CRC_32, sums[0], texts[k].ptr, texts[k].len);
+            sums[1] = crc_update(CRC_32C, sums[1], texts[k].ptr, texts[k].len);
         }
     }
     out->st_mtim.tv_sec = (time_t)sums[0];
