@@ -55,6 +55,12 @@ linkable  = $(shell $(CC) -r -nostdlib -o /dev/null $(1) -x assembler /dev/null 
 # names must not become local.
 JOIN      = $(call once,JOIN,$(CC) $(CFLAGS) $(filter -flto% -fuse-ld=%,$(LDFLAGS)) -r -nostdlib \
     $(call linkable,-flinker-output=nolto-rel) $(call linkable,-Wl$(comma)--force-group-allocation))
+# Relative relocations in a bitmap: the program is smaller and starts faster. Only where the linker records that the C
+# library must know this form, because one that does not would start the program unrelocated.
+RELR      = $(if $(SAN),,$(call once,RELR,$(shell t=$$(mktemp) && echo 'int main(void) { return 0; }' | \
+    $(CC) $(CFLAGS) $(LDFLAGS) -fPIE -pie -Wl,-z,pack-relative-relocs -o "$$t" -x c - 2>/dev/null && \
+    $$($(CC) -print-prog-name=readelf) -V "$$t" | grep -q GLIBC_ABI_DT_RELR && echo -Wl,-z,pack-relative-relocs; \
+    rm -f "$$t")))
 PIE       = $(if $(filter -static -static-pie -no-pie,$(CFLAGS) $(LDFLAGS)),,-pie)
 
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror=implicit-function-declaration
@@ -64,7 +70,7 @@ DEFINES   = -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 $(if $(LIBARCHIVE),-DHAVE
 ALL_CFLAGS = -std=c11 $(WARN) $(DEFINES) $(SAME_BITS) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hidden -pthread
 LIB_LIBS  = $(if $(LIBZIP),,-lzip) -lz $(if $(LIBCRYPTO),,-lcrypto) $(if $(LIBCURL),$(if $(CURL_SO),,-lcurl)) -lm -ldl
 CLI_LIBS  = -lcjson
-SHARE     = $(CC) $(CFLAGS) $(SAN) -Wl,--as-needed -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
+SHARE     = $(CC) $(CFLAGS) $(SAN) -Wl,--as-needed -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(RELR)
 LINK      = $(SHARE) $(PIE)
 comma    := ,
 SANITIZE  = -fno-sanitize-recover=all -fno-omit-frame-pointer -fsanitize=address,undefined

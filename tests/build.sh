@@ -135,6 +135,8 @@ accepts_flag() { echo | $CC -Werror "$1" -S -o /dev/null -x c - 2>/dev/null; }
 is_position_independent() { readelf -hW "$B/ckpt" | grep -q 'Type: *DYN'; }
 has_full_relro() { readelf -dW "$1" | grep -q BIND_NOW && readelf -lW "$1" | grep -q GNU_RELRO; }
 has_stack_without_code() { readelf -lW "$1" | grep -q 'GNU_STACK.* RW '; }
+# has_packed_relocations FILE - succeeds if FILE has them and says that it needs a C library that knows them
+has_packed_relocations() { readelf -dW "$1" | grep -q '(RELR)' && readelf -VW "$1" | grep -q GLIBC_ABI_DT_RELR; }
 has_stack_protector() { readelf -sW "$B/ckpt" | grep -q __stack_chk_fail; }
 has_fortify() { [ "$(readelf -sW "$B/ckpt" | grep -c '__[a-z]*_chk')" -ge 3 ]; }
 has_branch_protection() { readelf -nW "$B/obj/lib/api.o" | grep -Eq 'IBT|BTI'; }
@@ -184,6 +186,11 @@ for f in ckpt libckpt.so; do
     check "$f: full RELRO" has_full_relro "$B/$f"
     check "$f: stack without code" has_stack_without_code "$B/$f"
     check "$f: libzip and libcrypto are loaded on demand, which notes declare" loads_on_demand "$B/$f"
+    if grep -q pack-relative-relocs "$B/link.flags"; then
+        check "$f: relative relocations are packed" has_packed_relocations "$B/$f"
+    else
+        skip "$f: this linker or C library has no packed relocations"
+    fi
 done
 if accepts_flag -fstack-protector-strong; then
     check 'stack protector' has_stack_protector
