@@ -240,8 +240,12 @@ static void serve_file(const struct request *request, struct reply *reply)
         add_header(reply, "Content-Encoding: gzip");
     if (!(reply->flags & NO_RANGES))
         add_header(reply, "Accept-Ranges: bytes");
+    if (reply->status == 206 && reply->flags & CRUMBS)
+        span.count = 1;
     if (reply->status == 206)
         add_content_range(reply, &span);
+    if (reply->flags & EMPTY)
+        span.count = 0;
     if (reply->flags & LONG_BODY)
         span.count += 4096;
     if (reply->status >= 400)

@@ -12,6 +12,7 @@ part=remote
 trap 'stop_servers; rm -rf "$tmp"' EXIT
 PATH=$PATH:/usr/sbin
 mkckpt=$B/tests/bench/mkckpt
+runner=$B/tests/bench/runner
 examples=$PWD/tests/data/examples
 corpus=$PWD/tests/corpus
 files=$tmp/files runs=$tmp/runs log=$tmp/log.tsv
@@ -136,6 +137,14 @@ run()
     [ $nrunning -lt 12 ] || finish
 }
 
+# run_peak TAG ARG… - runs `ckpt ARG…`; its peak memory in KiB and its exit code are in TAG.peak
+run_peak()
+{
+    run_tag=$1
+    shift
+    "$runner" -n 1 "$CKPT" "$@" 9>&- 8<&- | cut -d ' ' -f 2- >"$runs/$run_tag.peak"
+}
+
 # finish - waits for the runs
 finish()
 {
@@ -235,7 +244,8 @@ make_set()
 make_sets()
 {
     make_set "$files/org/moe" 163 560 4G && echo '{}' >"$files/org/moe/config.json" &&
-        make_set "$files/set" 32 20 64K && mkdir "$files/org/gated" "$files/org/dataset" "$files/datasets" || return
+        make_set "$files/set" 32 20 64K && make_set "$files/large" 8 8 40M &&
+        mkdir "$files/org/gated" "$files/org/dataset" "$files/datasets" || return
     cp "$examples/train.pt" "$files/org/gated/pytorch_model.bin"
     cp "$examples/train.pt" "$files/org/dataset/a b+c%d.bin"
     ln -s ../org "$files/datasets/org"
@@ -289,6 +299,7 @@ run st20000 ls "$one/plain.st20000/st20000.safetensors"
 run pt1000 ls "$one/plain.pt1000/pt1000.pt"
 run pt20000 ls "$one/plain.pt20000/pt20000.pt"
 run data hash "$one/plain.data/data.safetensors"
+run_peak many hash --xxh3 "$one/plain.many/large/model.safetensors.index.json"
 run slice show "$one/plain.slice/one.safetensors" 'model.layers.0.self_attn.q_proj.weight[0:2]'
 run late ls "$one/late.late/set/model.safetensors.index.json"
 with=HF_ENDPOINT=$one/hub
@@ -320,6 +331,9 @@ no-total wide.safetensors 2 1 malformed\|unsupported
 no-content-range wide.safetensors 2 1 malformed\|unsupported
 multipart wide.safetensors 2 1 malformed\|unsupported
 long-body wide.safetensors 2 1 malformed\|io
+empty wide.safetensors 2 65 io
+empty-late wide.safetensors 2 66 io
+crumbs wide.safetensors 2 65 io
 chunked wide.safetensors 0 2
 escapes wide.safetensors 0 2
 status-400 wide.pt 2 2 io
@@ -662,6 +676,13 @@ no_pauses()
 }
 check 'hash: no pauses' no_pauses data
 check 'hash: each byte once' took_at_most data 12 $(($(wc -c <"$files/data.safetensors") + 131072))
+# needs_at_most TAG KIB - checks the exit code and the peak memory of a run
+needs_at_most()
+{
+    read -r peak_kib peak_status <"$runs/$1.peak" && [ "$peak_status" = 0 ] && [ "$peak_kib" -le "$2" ] ||
+        { cat "$runs/$1.peak" && return 1; }
+}
+check 'hash of 8 files of 40 MB: memory' needs_at_most many $((192 << 10))
 check 'a slice' took_at_most slice 3 1048576
 check 'identity' all_have 'accept-encoding: identity' st20000
 check 'user agent' all_have 'user-agent: ckpt/' st20000

@@ -45,7 +45,9 @@ enum {
     ENDLESS_HEADERS = 1 << 19,  /* headers without end */
     ENDLESS_BODY = 1 << 20,     /* a body of 80 GiB */
     HANG = 1 << 21,             /* no reply */
-    ESCAPES = 1 << 22           /* ETag and a status text with the controls of a terminal */
+    ESCAPES = 1 << 22,          /* ETag and a status text with the controls of a terminal */
+    EMPTY = 1 << 24,            /* a range with its Content-Range, but no byte of it */
+    CRUMBS = 1 << 25            /* one byte of a range, by its Content-Range, too */
 };
 
 struct header {
