@@ -52,11 +52,13 @@ ckpt_status sink_file_check(const char *path, bool force, ckpt_error *err);
 /* sink_fd - opens the descriptor FD for writing from its position: output is spooled, and copied there on
  * commit. FD stays open. */
 ckpt_status sink_fd(int fd, const struct sink_options *opts, sink **out, ckpt_error *err);
-/* sink_range - opens the file NAME in the open folder FOLDER, of SIZE bytes, of which any range may be
- * patched. Makes it, at its full size, if it does not exist. sink_commit makes the patches durable unless
- * NO_SYNC. */
-ckpt_status sink_range(int folder, const char *name, uint64_t size, bool no_sync, sink **out,
+/* sink_range - opens the file PATH, which is in the open folder FOLDER and has SIZE bytes, of which any range
+ * may be patched. sink_commit makes the patches durable unless NO_SYNC. PATH must stay valid until then.
+ * CKPT_ENOTFOUND: there is none. */
+ckpt_status sink_range(int folder, const char *path, uint64_t size, bool no_sync, sink **out,
                        ckpt_error *err);
+/* sink_range_make - makes that file with SIZE bytes, unless another process has; reserves the space. */
+ckpt_status sink_range_make(int folder, const char *path, uint64_t size, ckpt_error *err);
 /* Bytes to be freed by free(). */
 struct sink_bytes {
     void *data;

@@ -14,6 +14,7 @@
 struct range_sink {
     sink sink;
     int fd;
+    const char *path; /* for errors */
     bool no_sync;
     atomic_bool no_clone; /* a clone failed once: do not try again */
 };
@@ -25,7 +26,7 @@ static ckpt_status range_reserve(sink *out, uint64_t size, ckpt_error *err)
     (void)out;
     (void)size;
     (void)err;
-    return CKPT_OK; /* sink_range has reserved all of the file */
+    return CKPT_OK; /* sink_range_make has reserved all of the file */
 }
 
 static ckpt_status fail_append(ckpt_error *err)
@@ -50,16 +51,20 @@ static ckpt_status range_skip(sink *out, uint64_t count, ckpt_error *err)
 
 static ckpt_status range_patch(sink *out, uint64_t off, const void *bytes, size_t nbytes, ckpt_error *err)
 {
-    return fd_pwrite(range_of(out)->fd, bytes, nbytes, off) ? CKPT_OK : fail_errno(err, off, "cannot write");
+    bool ok = fd_pwrite(range_of(out)->fd, bytes, nbytes, off);
+    ckpt_status st = ok ? CKPT_OK : fail_errno(err, off, "cannot write");
+    return name_file_if_failed(st, range_of(out)->path, err);
 }
 
 static ckpt_status range_read(sink *output, uint64_t off, void *out, size_t nbytes, ckpt_error *err)
 {
     size_t got = 0;
+    ckpt_status st = CKPT_OK;
     if (!fd_pread(range_of(output)->fd, out, nbytes, off, &got))
-        return fail_errno(err, off, "cannot read back what was written");
-    return got == nbytes ? CKPT_OK
-                         : fail(err, CKPT_ECHANGED, off + got, "bytes that were written cannot be read back");
+        st = fail_errno(err, off, "cannot read back what was written");
+    else if (got < nbytes)
+        st = fail(err, CKPT_ECHANGED, off + got, "bytes that were written cannot be read back");
+    return name_file_if_failed(st, range_of(output)->path, err);
 }
 
 static bool range_clone(sink *out, uint64_t off, int fd, uint64_t from, uint64_t nbytes)
@@ -87,47 +92,73 @@ static ckpt_status range_commit(sink *out, ckpt_error *err)
     int fd = r->fd;
     bool synced = r->no_sync || fdatasync(fd) == 0;
     ckpt_status st = synced ? CKPT_OK : fail_errno(err, CKPT_NO_OFFSET, "cannot flush the output to disk");
+    const char *path = r->path;
     free(out);
     if (close(fd) != 0 && st == CKPT_OK) /* network file systems report errors of earlier writes */
         st = fail_errno(err, CKPT_NO_OFFSET, "cannot finish the output");
-    return st;
+    return name_file_if_failed(st, path, err);
 }
 
 static const struct sink_ops range_ops = {range_reserve, range_write,  range_skip,  range_patch,
                                           range_read,    range_commit, range_abort, range_clone};
 
-/* set_size - gives the file FD its full SIZE, unless another process has. */
-static ckpt_status set_size(int fd, uint64_t size, ckpt_error *err)
+/* open_file - opens the file PATH of the open folder FOLDER, with FLAGS. */
+static ckpt_status open_file(int folder, const char *path, int flags, int *fd, ckpt_error *err)
+{
+    *fd = openat(folder, str_after_last(str_c(path), '/').ptr, O_RDWR | O_NOFOLLOW | O_CLOEXEC | flags, 0666);
+    return *fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open for writing") : CKPT_OK;
+}
+
+/* compare_size - compares the size of the file FD with SIZE, which it must have or, if MAY_BE_LESS, not
+ * exceed. Sets *IS_LESS. */
+static ckpt_status compare_size(int fd, uint64_t size, bool may_be_less, bool *is_less, ckpt_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
-    if ((uint64_t)st.st_size > size)
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has {%llu bytes}, not {=%llu}",
-                    (unsigned long long)st.st_size, (unsigned long long)size);
-    if ((uint64_t)st.st_size == size)
+    *is_less = (uint64_t)st.st_size < size;
+    if ((uint64_t)st.st_size == size || (*is_less && may_be_less))
         return CKPT_OK;
-    if (!fd_reserve(fd, size) || ftruncate(fd, (off_t)size) != 0)
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot reserve %llu bytes for the output",
-                          (unsigned long long)size);
-    return CKPT_OK;
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "has {%llu bytes}, not {=%llu}",
+                (unsigned long long)st.st_size, (unsigned long long)size);
 }
 
-ckpt_status sink_range(int folder, const char *name, uint64_t size, bool no_sync, sink **out, ckpt_error *err)
+/* extend - gives the file FD its full SIZE, unless another process has. */
+static ckpt_status extend(int fd, uint64_t size, ckpt_error *err)
 {
+    bool is_less = false;
+    CKPT_TRY(compare_size(fd, size, true, &is_less, err));
+    if (!is_less || (fd_reserve(fd, size) && ftruncate(fd, (off_t)size) == 0))
+        return CKPT_OK;
+    return fail_errno(err, CKPT_NO_OFFSET, "cannot reserve %llu bytes for the output",
+                      (unsigned long long)size);
+}
+
+ckpt_status sink_range_make(int folder, const char *path, uint64_t size, ckpt_error *err)
+{
+    int fd;
+    ckpt_status st = open_file(folder, path, O_CREAT, &fd, err);
+    if (st == CKPT_OK) {
+        st = extend(fd, size, err);
+        close(fd);
+    }
+    return name_file_if_failed(st, path, err);
+}
+
+ckpt_status sink_range(int folder, const char *path, uint64_t size, bool no_sync, sink **out, ckpt_error *err)
+{
+    bool is_less;
     struct range_sink *r = calloc(1, sizeof *r);
     CKPT_TRY_ALLOC(r, err);
-    *r = (struct range_sink){.sink = {.ops = &range_ops, .len = size}, .no_sync = no_sync};
-    r->fd = openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (r->fd < 0) {
-        free(r);
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot open for writing");
+    *r = (struct range_sink){.sink = {.ops = &range_ops, .len = size}, .path = path, .no_sync = no_sync};
+    ckpt_status st = open_file(folder, path, 0, &r->fd, err);
+    CKPT_THEN(st, compare_size(r->fd, size, false, &is_less, err));
+    if (st == CKPT_OK) {
+        *out = &r->sink;
+        return CKPT_OK;
     }
-    ckpt_status st = set_size(r->fd, size, err);
-    if (st != CKPT_OK) {
-        range_abort(&r->sink);
-        return st;
-    }
-    *out = &r->sink;
-    return CKPT_OK;
+    if (r->fd >= 0)
+        close(r->fd);
+    free(r);
+    return name_file_if_failed(st, path, err);
 }

@@ -221,8 +221,11 @@ static ckpt_status open_output(const ckpt_parts *parts, size_t index, const char
         CKPT_TRY_ALLOC(*path, err);
         *fd = open(*path, O_RDONLY | O_CLOEXEC);
     }
-    if (*fd < 0)
-        return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot open"), *path, err);
+    if (*fd < 0) {
+        (void)fail_errno(err, CKPT_NO_OFFSET, "cannot open");
+        error_add_hint(err, "if it is lost, remove %s and write all parts again", parts->work->path);
+        return name_file_if_failed(err->status, *path, err);
+    }
     if (fstat(*fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == file->size)
         return CKPT_OK;
     close(*fd);

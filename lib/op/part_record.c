@@ -20,6 +20,11 @@ void part_record_name(uint32_t part, uint32_t parts, char out[PART_RECORD_NAME])
     (void)snprintf(out, PART_RECORD_NAME, "part-%04u-of-%04u.json", part, parts);
 }
 
+bool part_record_is_name(ckpt_str name)
+{
+    return str_starts(name, STR_LIT("part-")) && str_ends(name, STR_LIT(".json"));
+}
+
 void part_failure_name(uint32_t part, char out[PART_RECORD_NAME])
 {
     (void)snprintf(out, PART_RECORD_NAME, "failed-%04u.json", part);

@@ -81,6 +81,8 @@ void part_id_format(const uint8_t id[PART_DIGEST_BYTES], char out[PART_ID_TEXT])
  * of the file with its failure. */
 void part_record_name(uint32_t part, uint32_t parts, char out[PART_RECORD_NAME]);
 void part_failure_name(uint32_t part, char out[PART_RECORD_NAME]);
+/* part_record_is_name - returns true if NAME is that of a record. */
+bool part_record_is_name(ckpt_str name);
 
 void part_job_put(buf *out, const struct part_job *job);
 void part_record_put(buf *out, const struct part_record *record);

@@ -3,14 +3,17 @@
  * 1. Refuses if the output exists, if another plan for it was begun, or the same one with another number
  * of parts. These are what plan.json of a work folder names; the first part to begin makes it, and only
  * one can.
- * 2. Writes its ranges into the files of the work folder. After each step: fdatasync, XXH3-128 of what the
- * file then holds, and a new record. The input must not have changed since it was opened, and the folder
- * must still be there: merging renames it first.
- * 3. The last record has "done".
+ * 2. Makes all files of the output with their full size, unless a part has a record: after that, nothing
+ * makes a file again that was removed, because it would have zeros where other parts have written.
+ * 3. Writes its ranges into these files. After each step: fdatasync, XXH3-128 of what the file then holds,
+ * and a new record. The input must not have changed since it was opened, and the folder must still be there:
+ * merging renames it first.
+ * 4. The last record has "done".
  *
  * A part that is run again finds its record and leaves out the ranges in it. If one part is run twice at
  * the same time, both write the same bytes to the same places, and both records are true. SIGKILL leaves
  * the folder. An error leaves failed-….json too, which the next run of the part removes. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,8 +28,6 @@
 #include "op/part_folder.h"
 #include "op/part_plan.h"
 
-#define CHECK_AFTER (UINT64_C(1) << 30) /* bytes */
-
 /* A part while it is written. */
 struct part_writer {
     struct part_plan *plan;
@@ -35,10 +36,10 @@ struct part_writer {
     int dir;            /* that folder, open; -1: not yet */
     struct part_record wanted, old, now;
     const char *record_path, *failure_path;
-    uint64_t total, done;       /* bytes */
-    uint64_t found;             /* bytes of ranges that an earlier run has written */
-    uint64_t recorded, checked; /* DONE at the last record, and at the last check of the input */
-    uint64_t range_begin;       /* DONE when the current range began */
+    uint64_t total, done; /* bytes */
+    uint64_t found;       /* bytes of ranges that an earlier run has written */
+    uint64_t recorded;    /* DONE at the last record */
+    uint64_t range_begin; /* DONE when the current range began */
 };
 
 /* --------------------------------------------------------------- work folder */
@@ -50,18 +51,23 @@ static ckpt_status make_folder(const char *path, ckpt_error *err)
     return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder"), path, err);
 }
 
+/* hint_clean - sets the hint to WHAT and the command that removes all parts of the output. */
+static void hint_clean(const struct part_writer *writer, const char *what, ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX];
+    const char *target = part_path(writer->folder, writer->plan->job.target.ptr, writer->plan->a);
+    error_add_hint(err, "%s: ckpt parts %s --clean", what, target ? shell_path(target, word) : "OUT");
+}
+
 static ckpt_status fail_other_plan(const struct part_writer *writer, const struct part_work *other,
                                    ckpt_error *err)
 {
-    char word[SHELL_WORD_MAX];
     ckpt_status st = fail(
         err, CKPT_EEXIST, CKPT_NO_OFFSET,
         "parts of another plan were written there: {%s}, this is {=%s}; the input, the options "
         "or the version of ckpt differ",
         other->job.id, writer->plan->job.id);
-    error_add_hint(
-        err, "give each part the same input and options; or remove what was written: ckpt parts %s --clean",
-        shell_path(part_path(writer->folder, other->job.target.ptr, writer->plan->a), word));
+    hint_clean(writer, "give each part the same input and options; or remove what was written", err);
     return name_file_if_failed(st, other->path, err);
 }
 
@@ -90,15 +96,13 @@ static ckpt_status check_works(const struct part_writer *writer, ckpt_error *err
 static ckpt_status compare_job(const struct part_writer *writer, const struct part_job *found,
                                ckpt_error *err)
 {
-    char word[SHELL_WORD_MAX];
     const struct part_job *own = &writer->plan->job;
     if (found->parts == own->parts && found->by_file == own->by_file)
         return CKPT_OK;
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "this output was begun with {=--part i/%u%s}, not {i/%u%s}",
                found->parts, found->by_file ? " --part-unit=file" : "", own->parts,
                own->by_file ? " --part-unit=file" : "");
-    error_add_hint(err, "use the same for all parts, or remove them: ckpt parts %s --clean",
-                   shell_path(writer->plan->files[0].path, word));
+    hint_clean(writer, "use the same for all parts, or remove them", err);
     return name_file_if_failed(CKPT_EEXIST, writer->path, err);
 }
 
@@ -165,6 +169,34 @@ static ckpt_status check_folder(const struct part_writer *writer, ckpt_error *er
         err);
 }
 
+/* has_records - returns true if any part has a record. */
+static bool has_records(const struct part_writer *writer)
+{
+    struct dirent *entry;
+    bool found = false;
+    DIR *dir = opendir(writer->path);
+    while (dir && !found && (entry = readdir(dir)))
+        found = part_record_is_name(str_c(entry->d_name));
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+/* make_files - makes the files of the output, with their full size, unless a part has recorded that they were
+ * there. */
+static ckpt_status make_files(const struct part_writer *writer, ckpt_error *err)
+{
+    const struct part_job *job = &writer->plan->job;
+    if (has_records(writer))
+        return CKPT_OK;
+    for (size_t k = 0; k < job->nfiles; k++) {
+        const char *path = part_path(writer->path, job->files[k].name.ptr, writer->plan->a);
+        CKPT_TRY_ALLOC(path, err);
+        CKPT_TRY(sink_range_make(writer->dir, path, job->files[k].size, err));
+    }
+    return CKPT_OK;
+}
+
 /* ------------------------------------------------------------------- record */
 
 /* read_old_record - reads the record of an earlier run. One that cannot be read is replaced: the part
@@ -179,27 +211,36 @@ static void read_old_record(struct part_writer *writer)
         writer->old = (struct part_record){0};
 }
 
+/* drop_record_if_changed - removes the record if the input has changed. It may be of another content then:
+ * whoever changed the input may have set its time back, or do so later. */
+static void drop_record_if_changed(const struct part_writer *writer)
+{
+    ckpt_error ignored;
+    char name[PART_RECORD_NAME];
+    part_record_name(writer->plan->opts.part, writer->plan->job.parts, name);
+    if (file_check_unchanged(writer->plan->p->file, &ignored) == CKPT_ECHANGED)
+        (void)unlinkat(writer->dir, name, 0);
+}
+
+/* write_record - records what was written. What was read from an input that has changed is never recorded. */
 static ckpt_status write_record(struct part_writer *writer, ckpt_error *err)
 {
     buf text;
     CKPT_TRY(check_folder(writer, err));
+    CKPT_TRY(file_check_unchanged(writer->plan->p->file, err));
     buf_init(&text, SIZE_MAX / 2);
     part_record_put(&text, &writer->now);
     return write_text(writer, writer->record_path, &text, true, err);
 }
 
-/* has_old_range - returns true if the earlier run has written range INDEX of those wanted, and its file is
- * still there. Both lists have the same order. */
+/* has_old_range - returns true if the earlier run has written range INDEX of those wanted. Both lists have
+ * the same order. */
 static bool has_old_range(const struct part_writer *writer, size_t index)
 {
-    struct stat st;
     if (index >= writer->wanted.nranges)
         return false;
     const struct part_range *wanted = &writer->wanted.ranges[index], *old = &writer->old.ranges[index];
-    const struct part_file *file = &writer->plan->job.files[wanted->file];
-    return old->file == wanted->file && old->from == wanted->from && old->to == wanted->to &&
-           fstatat(writer->dir, file->name.ptr, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-           (uint64_t)st.st_size == file->size;
+    return old->file == wanted->file && old->from == wanted->from && old->to == wanted->to;
 }
 
 /* --------------------------------------------------------------------- copy */
@@ -354,6 +395,19 @@ static ckpt_status copy_tensors(struct part_writer *writer, const struct layout_
     return st;
 }
 
+/* open_file - opens output file INDEX, which must exist. */
+static ckpt_status open_file(const struct part_writer *writer, size_t index, sink **out, ckpt_error *err)
+{
+    const char *path = part_path(writer->path, writer->plan->job.files[index].name.ptr, writer->plan->a);
+    CKPT_TRY_ALLOC(path, err);
+    ckpt_status st = sink_range(writer->dir, path, writer->plan->files[index].size,
+                                writer->plan->opts.no_sync != 0, out, err);
+    if (st == CKPT_ENOTFOUND)
+        hint_clean(writer, "it was removed, with what parts have written: remove all, and run them again",
+                   err);
+    return st;
+}
+
 /* digest_range - sets the digest of RANGE to that of the bytes in OUT. */
 static ckpt_status digest_range(struct part_range *range, sink *out, ckpt_error *err)
 {
@@ -377,16 +431,13 @@ static ckpt_status digest_range(struct part_range *range, sink *out, ckpt_error 
 static ckpt_status write_range(struct part_writer *writer, struct part_range *range, ckpt_error *err)
 {
     const struct layout_file *file = &writer->plan->files[range->file];
-    const char *name = writer->plan->job.files[range->file].name.ptr;
     sink *out;
-    ckpt_status st = sink_range(writer->dir, name, file->size, writer->plan->opts.no_sync != 0, &out, err);
-    if (st == CKPT_OK) {
-        st = range->from < file->header.len ? sink_patch(out, 0, file->header.ptr, file->header.len, err)
-                                            : copy_tensors(writer, file, range->from, range->to, out, err);
-        CKPT_THEN(st, digest_range(range, out, err));
-        st = sink_end(out, st, err);
-    }
-    return st;
+    CKPT_TRY(open_file(writer, range->file, &out, err));
+    ckpt_status st = range->from < file->header.len
+                         ? sink_patch(out, 0, file->header.ptr, file->header.len, err)
+                         : copy_tensors(writer, file, range->from, range->to, out, err);
+    CKPT_THEN(st, digest_range(range, out, err));
+    return sink_end(out, st, err);
 }
 
 /* -------------------------------------------------------------------- ranges */
@@ -426,42 +477,32 @@ static ckpt_status record_step(struct part_writer *writer, uint64_t step, ckpt_e
     return CKPT_OK;
 }
 
-/* check_input - checks that the input has not changed, after each GiB: it may have thousands of files. */
-static ckpt_status check_input(struct part_writer *writer, ckpt_error *err)
-{
-    if (writer->done - writer->checked < CHECK_AFTER)
-        return CKPT_OK;
-    writer->checked = writer->done;
-    return file_check_unchanged(writer->plan->p->file, err);
-}
-
 /* write_ranges - writes the ranges that are missing, and a record after each step. */
 static ckpt_status write_ranges(struct part_writer *writer, ckpt_error *err)
 {
     uint64_t step = part_plan_step(writer->plan, writer->plan->opts.part);
-    writer->recorded = writer->checked = writer->done;
+    writer->recorded = writer->done;
     for (size_t i = writer->now.nranges; i < writer->wanted.nranges; i++) {
         writer->range_begin = writer->done;
         CKPT_TRY(check_folder(writer, err));
         CKPT_TRY(write_range(writer, &writer->wanted.ranges[i], err));
         CKPT_TRY(add_done_range(writer, &writer->wanted.ranges[i], err));
-        CKPT_TRY(check_input(writer, err));
         CKPT_TRY(record_step(writer, step, err));
     }
-    CKPT_TRY(file_check_unchanged(writer->plan->p->file, err));
     writer->now.done = true;
     return write_record(writer, err);
 }
 
 static ckpt_status write_part(struct part_writer *writer, ckpt_error *err)
 {
+    CKPT_TRY(make_files(writer, err));
     read_old_record(writer);
     keep_old_ranges(writer);
     if (writer->old.done && writer->now.nranges == writer->wanted.nranges)
         return CKPT_OK;
     ckpt_status st = write_ranges(writer, err);
-    if (st == CKPT_ECHANGED) /* what was read since it changed is not known */
-        (void)unlink(writer->record_path);
+    if (st != CKPT_OK)
+        drop_record_if_changed(writer);
     return st;
 }
 

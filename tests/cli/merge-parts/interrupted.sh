@@ -1,15 +1,8 @@
 # Merging that is killed is completed by merging again; the index comes last, and no part can write meanwhile.
-strace -o trace true 2>/dev/null || { echo 'no strace, or it may not trace'; exit 77; }
-# make_input - makes in.safetensors, of 20 MB in two tensors
-make_input()
-{
-    printf '\220\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[2500000],"data_offsets":[0,10000000]},'
-    printf '"b":{"dtype":"U8","shape":[10000000],"data_offsets":[10000000,20000000]}}%4s' ''
-    seq 1 3000000 | head -c 20000000
-}
+. "$TESTS/parts_input.sh"
+require_strace
 make_input >in.safetensors
 ckpt convert -q --no-sync in.safetensors ref --max-shard-size 9MB
-ids() { sed 's/[0-9a-f]\{32\}/ID/g'; }
 
 # kill_merge CALL N - kills merging at its Nth CALL, then merges again
 kill_merge()

@@ -1,14 +1,7 @@
 # Merging refuses records that do not agree, files of a wrong size and, with --verify, bytes that changed. It moves
 # nothing then.
-# make_input - makes in.safetensors, of 20 MB in two tensors
-make_input()
-{
-    printf '\220\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[2500000],"data_offsets":[0,10000000]},'
-    printf '"b":{"dtype":"U8","shape":[10000000],"data_offsets":[10000000,20000000]}}%4s' ''
-    seq 1 3000000 | head -c 20000000
-}
+. "$TESTS/parts_input.sh"
 make_input >in.safetensors
-ids() { sed 's/[0-9a-f]\{32\}/ID/g'; }
 for i in 0 1 2; do ckpt convert -q --no-sync in.safetensors out.safetensors --part $i/3; done
 work=$(echo .ckpt-*)
 cp -r "$work" saved

@@ -1,13 +1,7 @@
 # SIGKILL leaves a part unfinished and no output; the part is run again, and the output has the bytes that it would have
 # had. The records of other parts stay as they are.
-strace -o trace true 2>/dev/null || { echo 'no strace, or it may not trace'; exit 77; }
-# make_input - makes in.safetensors, of 20 MB in two tensors
-make_input()
-{
-    printf '\220\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[2500000],"data_offsets":[0,10000000]},'
-    printf '"b":{"dtype":"U8","shape":[10000000],"data_offsets":[10000000,20000000]}}%4s' ''
-    seq 1 3000000 | head -c 20000000
-}
+. "$TESTS/parts_input.sh"
+require_strace
 make_input >in.safetensors
 ckpt convert -q --no-sync in.safetensors ref.safetensors --cast bf16
 # convert_part OPTION… - writes a part of out.safetensors

@@ -1,13 +1,6 @@
 # What a part refuses: other numbers of parts, another plan, an output that exists, what cannot be cut.
-# make_input - makes in.safetensors, of 20 MB in two tensors
-make_input()
-{
-    printf '\220\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[2500000],"data_offsets":[0,10000000]},'
-    printf '"b":{"dtype":"U8","shape":[10000000],"data_offsets":[10000000,20000000]}}%4s' ''
-    seq 1 3000000 | head -c 20000000
-}
+. "$TESTS/parts_input.sh"
 make_input >in.safetensors
-ids() { sed 's/[0-9a-f]\{32\}/ID/g'; }
 ckpt convert -q --no-sync in.safetensors out.safetensors --part 0/2
 for part in 0/3 1/2x 2/2 0/0 x /2 0 -1/2 0/65537; do
     ckpt convert -q in.safetensors out.safetensors --part=$part 2>&1 | ids

@@ -1,12 +1,6 @@
 # A part that was killed after half of its bytes and is run again reads at most 60 % of the bytes.
-strace -o trace true 2>/dev/null || { echo 'no strace, or it may not trace'; exit 77; }
-# make_input - makes in.safetensors, of 20 MB in two tensors
-make_input()
-{
-    printf '\220\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[2500000],"data_offsets":[0,10000000]},'
-    printf '"b":{"dtype":"U8","shape":[10000000],"data_offsets":[10000000,20000000]}}%4s' ''
-    seq 1 3000000 | head -c 20000000
-}
+. "$TESTS/parts_input.sh"
+require_strace
 make_input >in.safetensors
 # count_read - prints how many bytes of in.safetensors the traced program has read
 count_read() { awk '/in.safetensors>/ && / = [0-9]+$/ {n += $NF} END {print n + 0}' trace; }

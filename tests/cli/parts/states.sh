@@ -1,11 +1,5 @@
 # The state of each part: missing, begun, failed, done. --clean removes all parts.
-# make_input - makes in.safetensors, of 20 MB in two tensors
-make_input()
-{
-    printf '\220\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[2500000],"data_offsets":[0,10000000]},'
-    printf '"b":{"dtype":"U8","shape":[10000000],"data_offsets":[10000000,20000000]}}%4s' ''
-    seq 1 3000000 | head -c 20000000
-}
+. "$TESTS/parts_input.sh"
 make_input >in.safetensors
 ckpt parts out.safetensors; echo $?
 ckpt convert -q --no-sync in.safetensors out.safetensors --part 1/4 --cast bf16

@@ -1,12 +1,6 @@
 # One part run twice at the same time, and a part that still runs when the parts are merged.
-strace -o trace true 2>/dev/null || { echo 'no strace, or it may not trace'; exit 77; }
-# make_input - makes in.safetensors, of 20 MB in two tensors
-make_input()
-{
-    printf '\220\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[2500000],"data_offsets":[0,10000000]},'
-    printf '"b":{"dtype":"U8","shape":[10000000],"data_offsets":[10000000,20000000]}}%4s' ''
-    seq 1 3000000 | head -c 20000000
-}
+. "$TESTS/parts_input.sh"
+require_strace
 make_input >in.safetensors
 for n in 1 2 3; do
     for i in 0 1 1 0 1; do ckpt convert -q in.safetensors out.safetensors --part $i/2 & done

@@ -1,11 +1,5 @@
 # strip, add and rename write in parts, too; a file in which no name changes is copied.
-# make_input - makes in.safetensors, of 20 MB in two tensors
-make_input()
-{
-    printf '\220\0\0\0\0\0\0\0{"a":{"dtype":"F32","shape":[2500000],"data_offsets":[0,10000000]},'
-    printf '"b":{"dtype":"U8","shape":[10000000],"data_offsets":[10000000,20000000]}}%4s' ''
-    seq 1 3000000 | head -c 20000000
-}
+. "$TESTS/parts_input.sh"
 make_input >in.safetensors
 # compare NAME COMMAND… - compares three parts with the output that is written at once
 compare()
