@@ -295,8 +295,8 @@ static bool has_clean_components(ckpt_str path)
 
 static bool is_repo_name(ckpt_str name) { return consists_of(name, "-._") && !is_dots(name); }
 
-/* hub_split - takes the hf:// URL TYPED apart. */
-static ckpt_status hub_split(ckpt_str typed, struct hub_path *out, ckpt_error *err)
+/* hub_split - takes the hf:// URL TYPED apart. COMMIT, if it is not NULL or empty, replaces the revision. */
+static ckpt_status hub_split(ckpt_str typed, const char *commit, struct hub_path *out, ckpt_error *err)
 {
     ckpt_str text = str_skip(typed, strlen("hf://"));
     *out = (struct hub_path){.revision = STR_LIT("main")};
@@ -316,6 +316,8 @@ static ckpt_status hub_split(ckpt_str typed, struct hub_path *out, ckpt_error *e
         return fail_hub("an invalid name", err);
     if (!out->revision.len)
         return fail_hub("no revision after '@'", err);
+    if (is_set(commit))
+        out->revision = str_c(commit);
     return has_clean_components(out->path) ? CKPT_OK : fail_hub("an invalid path", err);
 }
 
@@ -353,17 +355,19 @@ static ckpt_status put_hub(buf *out, const struct hub_path *path, const ckpt_rem
     return CKPT_OK;
 }
 
-static ckpt_status put_hub_file(buf *out, ckpt_str typed, const ckpt_remote *remote, ckpt_error *err)
+static ckpt_status put_hub_file(buf *out, ckpt_str typed, const char *commit, const ckpt_remote *remote,
+                                ckpt_error *err)
 {
     struct hub_path path;
-    CKPT_TRY(hub_split(typed, &path, err));
+    CKPT_TRY(hub_split(typed, commit, &path, err));
     if (!path.path.len)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "the URL of {a repository}, expected {=that of a file}: hf://ORG/REPO/FILE");
     return put_hub(out, &path, remote, "/", "/resolve/", err);
 }
 
-ckpt_status address_tree(const char *typed, const ckpt_remote *remote, char **url, ckpt_error *err)
+ckpt_status address_tree(const char *typed, const char *commit, const ckpt_remote *remote, char **url,
+                         ckpt_error *err)
 {
     struct hub_path path;
     buf made;
@@ -371,7 +375,7 @@ ckpt_status address_tree(const char *typed, const ckpt_remote *remote, char **ur
     *url = NULL;
     if (!is_hub(str_c(typed)))
         return CKPT_OK;
-    CKPT_TRY(hub_split(str_c(typed), &path, err));
+    CKPT_TRY(hub_split(str_c(typed), commit, &path, err));
     if (!path.kind.len)
         path.kind = STR_LIT("models");
     buf_init(&made, URL_MAX);
@@ -442,13 +446,13 @@ bool address_is_folder(const char *typed)
     struct hub_path path;
     ckpt_error ignored;
     ckpt_str text = str_c(typed);
-    if (is_hub(text) && hub_split(text, &path, &ignored) == CKPT_OK && !path.path.len)
+    if (is_hub(text) && hub_split(text, NULL, &path, &ignored) == CKPT_OK && !path.path.len)
         return true;
     return str_ends(is_web(text) ? url_split(text).path : text, STR_LIT("/"));
 }
 
-ckpt_status address_resolve(const char *typed, const ckpt_remote *remote, struct address *out,
-                            ckpt_error *err)
+ckpt_status address_resolve(const char *typed, const char *commit, const ckpt_remote *remote,
+                            struct address *out, ckpt_error *err)
 {
     ckpt_str text = str_c(typed);
     ckpt_status st;
@@ -459,7 +463,7 @@ ckpt_status address_resolve(const char *typed, const ckpt_remote *remote, struct
                     text.len, URL_MAX);
     buf_init(&made, URL_MAX);
     if (is_hub(text)) {
-        st = put_hub_file(&made, text, remote, err);
+        st = put_hub_file(&made, text, commit, remote, err);
         out->credentials = is_set(remote->hub_token) ? CREDENTIALS_HUB : CREDENTIALS_NONE;
     } else if (is_s3(text)) {
         st = put_s3(&made, text, remote, err);
@@ -478,12 +482,6 @@ void address_free(struct address *address)
 }
 
 /* ------------------------------------------------------------- redirects */
-
-ckpt_str url_origin(const char *url)
-{
-    struct url split = url_split(str_c(url));
-    return str_of(url, split.scheme.len + split.authority.len);
-}
 
 /* port_of - returns the number of PORT, or that which SCHEME has. */
 static uint64_t port_of(ckpt_str port, ckpt_str scheme)
@@ -622,15 +620,6 @@ ckpt_str url_show(const char *url)
                        split.scheme.len + split.authority.len - str_after_last(split.authority, '@').len);
     all = str_before(all, '?');
     return is_web(str_c(url)) ? str_before(all, '#') : all;
-}
-
-ckpt_str url_folder(const char *url)
-{
-    ckpt_str all = str_c(url);
-    struct url split = url_split(all);
-    size_t origin = split.scheme.len + split.authority.len;
-    ckpt_str path = is_web(all) ? split.path : str_skip(all, origin);
-    return str_first(all, origin + str_folder(path).len);
 }
 
 ckpt_status url_join(ckpt_str folder, ckpt_str name, char **out, ckpt_error *err)

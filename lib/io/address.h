@@ -27,19 +27,19 @@ bool address_is_url(const char *path);
  * hf:// URL. */
 bool address_is_folder(const char *typed);
 /* address_resolve - sets *OUT to what the URL TYPED stands for; address_free frees it. TYPED may be a
- * folder, except in s3:// and hf:// URLs without a path. CKPT_EUSAGE: TYPED or a setting of REMOTE is
+ * folder, except in s3:// and hf:// URLs without a path. In a hf:// URL, COMMIT replaces the revision, unless
+ * it is NULL or empty. CKPT_EUSAGE: TYPED or a setting of REMOTE is
  * malformed, has a user or password, or is too long; REMOTE has one of s3_key_id and s3_secret without the
  * other. No message has text of TYPED: the caller shows url_show(TYPED). */
-ckpt_status address_resolve(const char *typed, const ckpt_remote *remote, struct address *out,
-                            ckpt_error *err);
+ckpt_status address_resolve(const char *typed, const char *commit, const ckpt_remote *remote,
+                            struct address *out, ckpt_error *err);
 void address_free(struct address *address);
 /* address_tree - sets *URL, which the caller frees, to the request that lists the files of the folder that
- * the hf:// URL TYPED names, by the Hub's tree API; credentials are those of address_resolve(). NULL: TYPED
- * is no hf:// URL. */
-ckpt_status address_tree(const char *typed, const ckpt_remote *remote, char **url, ckpt_error *err);
+ * the hf:// URL TYPED names, by the Hub's tree API; COMMIT and the credentials are those of
+ * address_resolve(). NULL: TYPED is no hf:// URL. */
+ckpt_status address_tree(const char *typed, const char *commit, const ckpt_remote *remote, char **url,
+                         ckpt_error *err);
 
-/* url_origin - returns the part of URL up to the path: scheme, host and port. */
-ckpt_str url_origin(const char *url);
 /* url_has_same_origin - compares the origins: scheme and host in any case, port 80 or 443 as if it was
  * written. False if one of them is malformed. */
 bool url_has_same_origin(const char *left, const char *right);
@@ -50,9 +50,6 @@ ckpt_status url_follow(const char *url, ckpt_str location, char **out, ckpt_erro
 /* url_show - returns a piece of the URL that may be shown: without query and fragment. If there is a user,
  * even in a malformed URL, it is what follows the '@' after it: "host/path", without a scheme. */
 ckpt_str url_show(const char *url);
-/* url_folder - returns the start of URL, typed or made, up to the last '/' of its path; all if it has no
- * path. The query is no part of the path. */
-ckpt_str url_folder(const char *url);
 /* url_join - sets *OUT, which the caller frees, to the URL of the file NAME in FOLDER, a URL with or without
  * a '/' at its end and without a query. NAME, which may come from a file, may have '/'. CKPT_EFORMAT: a
  * component of it is empty, "." or "..", or it has control characters. */

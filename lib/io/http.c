@@ -469,8 +469,7 @@ static ckpt_status finish(struct transfer *transfer, CURLcode code, ckpt_error *
         memcpy(r->file->commit, transfer->reply.commit, sizeof r->file->commit);
     unsigned status = transfer->reply.code;
     if (transfer->verdict == CKPT_EUNSUPPORTED && r->asked.is_suffix) {
-        r->file->no_suffix = true;
-        r->count = 0;
+        r->count = 0; /* what is needed of its end is requested by position */
         stop(transfer);
         return CKPT_OK;
     }

@@ -28,7 +28,6 @@ struct http_file {
     struct http_identity identity;
     char commit[64]; /* the revision of the Hub's repository, or empty */
     bool is_of_hub;  /* it was named by hf:// */
-    bool no_suffix;  /* the server ignores a request for the last bytes */
 };
 
 /* Bytes of FILE to be read into BYTES, which has room for them. */

@@ -233,6 +233,14 @@ static void list_folder(const char *repository, const char *name, FILE *out)
         closedir(entries);
 }
 
+/* list_endless - writes the entries of a folder in which there are always folders like it. */
+static void list_endless(const char *name, FILE *out)
+{
+    fprintf(out, "{\"type\":\"file\",\"path\":\"%s%szarr.json\"}", name, *name ? "/" : "");
+    for (int i = 0; i < MAX_LISTED; i++)
+        fprintf(out, ",{\"type\":\"directory\",\"path\":\"%s%s%d\"}", name, *name ? "/" : "", i);
+}
+
 /* reply_tree - replies with the list of files; PATH is that of the request after "api/models/". */
 static void reply_tree(struct reply *reply, const char *path)
 {
@@ -246,7 +254,10 @@ static void reply_tree(struct reply *reply, const char *path)
     snprintf(repository, sizeof repository, "%.*s", (int)(tree - path), path);
     const char *name = strchr(tree + 6, '/');
     fputc('[', out);
-    list_folder(repository, name ? name + 1 : "", out);
+    if (strstr(repository, "/endless"))
+        list_endless(name ? name + 1 : "", out);
+    else
+        list_folder(repository, name ? name + 1 : "", out);
     fputc(']', out);
     fclose(out);
     add_header(reply, "Content-Type: application/json");
@@ -284,7 +295,11 @@ static void reply_resolve(struct request *request, struct reply *reply)
     if (opened >= 0)
         close(opened);
     reply->status = opened < 0 ? 404 : strstr(name, ".json") ? 0 : 302;
-    add_header(reply, opened < 0 ? "X-Error-Code: EntryNotFound" : "X-Repo-Commit: " HUB_COMMIT);
+    if (opened < 0)
+        add_header(reply, "X-Error-Code: EntryNotFound");
+    else
+        add_header(reply, "X-Repo-Commit: " HUB_COMMIT "%.0ld",
+                   strstr(file, "/moving") ? count_up("moving") : 0);
     encode_path(file, encoded, sizeof encoded);
     if (reply->status == 302)
         add_header(reply, "Location: %s/cdn/%s?" SIGNED_QUERY "0",
@@ -292,7 +307,8 @@ static void reply_resolve(struct request *request, struct reply *reply)
 }
 
 /* behave_hub - a Hub of models: ORG/REPO/resolve/REVISION/FILE and api/models/ORG/REPO/tree/REVISION. A
- * repository whose name begins with "gated" needs the token. */
+ * repository whose name begins with "gated" needs the token, one with "endless" has endless folders, and the
+ * commit of one with "moving" is another in each reply. */
 static void behave_hub(struct request *request, struct reply *reply)
 {
     const char *authorization = find_header(request, "authorization");

@@ -249,7 +249,7 @@ make_sets()
     cp "$examples/train.pt" "$files/org/gated/pytorch_model.bin"
     cp "$examples/train.pt" "$files/org/dataset/a b+c%d.bin"
     ln -s ../org "$files/datasets/org"
-    ln -s moe "$files/org/moe2"
+    ln -s moe "$files/org/moe2" && ln -s ../set "$files/org/moving"
     for name in gated-none gated-wrong gated-home gated-hfhome gated-path gated-off gated-tls pinned; do
         ln -s gated "$files/org/$name"
     done
@@ -304,6 +304,8 @@ run slice show "$one/plain.slice/one.safetensors" 'model.layers.0.self_attn.q_pr
 run late ls "$one/late.late/set/model.safetensors.index.json"
 with=HF_ENDPOINT=$one/hub
 run moe ls hf://org/moe
+run moving ls --json hf://org/moving
+run endless ls --json hf://org/endless
 run moe2 diff --keys-only hf://org/moe2/model.safetensors.index.json "$files/org/moe/model.safetensors.index.json"
 with=
 finish
@@ -567,6 +569,7 @@ for folder in zarr/group_v2 zarr/group_v3 deepspeed/zero3_bf16 megatron/tp2; do
 done
 hub_sames=
 hub_same hub-dcp "$corpus/torch/t215/dist/dcp_multi"
+hub_same hub-megatron "$corpus/megatron/tp2"
 hub_same hub-zarr "$corpus/zarr/group_v3"
 hub_same hub-orbax "$corpus/orbax/standard"
 hub_same hub-tensorflow "$corpus/tensorflow/v2/run"
@@ -729,6 +732,19 @@ check 'hub: names of 163 shards' same_names
 index_requests() { log_of "$1" | awk -F '\t' '$3 ~ /index.json$/ {n++} END {print n; exit !(n <= 5)}'; }
 check 'hub: requests of the index' index_requests moe
 check 'hub: the revision is pinned' pins_revision
+# lists_at_commit TAG - checks that all lists but the first are of the commit that the first file was of
+lists_at_commit()
+{
+    log_of "$1" | awk -F '\t' '
+        /\/tree\// && n++ && !/\/tree\/0123456789abcdef/ {bad = 1}
+        END {exit bad || n < 2}' || show_run "$1"
+}
+check 'hub: the commit of lists' lists_at_commit hub-megatron
+for tag in moving endless; do check "$tag: exit code" exits $tag 2; done
+check 'hub: another commit: code' has_code moving changed
+check 'hub: another commit: message' reports moving 'commit'
+check 'hub: folders without end: code' has_code endless limit
+check 'hub: folders without end: requests' took_at_most endless 80 16000000
 check 'hub: diff of 163 shards' each_shard_twice moe2
 
 each_fault check_fault

@@ -19,7 +19,7 @@ static bool resolve_is(const char *typed, const ckpt_remote *remote, const char 
 {
     ckpt_error err;
     struct address address;
-    ckpt_status st = address_resolve(typed, remote, &address, &err);
+    ckpt_status st = address_resolve(typed, NULL, remote, &address, &err);
     bool same = st == CKPT_OK && strcmp(address.url, expected) == 0 && address.credentials == credentials;
     if (!same)
         fprintf(stderr, "\n%s: %s", typed, st == CKPT_OK ? address.url : err.what);
@@ -56,7 +56,7 @@ static bool refused(const char *typed, const ckpt_remote *remote, const char *wh
 {
     ckpt_error err;
     struct address address;
-    ckpt_status st = address_resolve(typed, remote, &address, &err);
+    ckpt_status st = address_resolve(typed, NULL, remote, &address, &err);
     bool ok = st == CKPT_EUSAGE && !address.url && strstr(err.what, why) && !strstr(err.what, "secret") &&
               !strstr(err.hint, "secret");
     if (!ok)
@@ -123,6 +123,18 @@ static void a_hub_url_is_resolved(void)
         resolve_is("HF://o/r/f", &mirror, "https://mirror:8443/hf/o/r/resolve/main/f", CREDENTIALS_HUB));
 }
 
+static void a_commit_replaces_the_revision(void)
+{
+    ckpt_error err;
+    struct address address;
+    CU_ASSERT(address_resolve("hf://o/r@v1/f", "c0ffee", &none, &address, &err) == CKPT_OK &&
+              strcmp(address.url, "https://huggingface.co/o/r/resolve/c0ffee/f") == 0);
+    address_free(&address);
+    CU_ASSERT(address_resolve("https://h/f", "c0ffee", &none, &address, &err) == CKPT_OK &&
+              strcmp(address.url, "https://h/f") == 0);
+    address_free(&address);
+}
+
 static void a_malformed_hub_url_is_refused(void)
 {
     CU_ASSERT(refused("hf://", &none, "without an organization"));
@@ -153,14 +165,15 @@ static void a_malformed_hub_url_is_refused(void)
     CU_ASSERT(refused("hf://o/r@v1/", &none, "a repository"));
 }
 
-/* tree_is - checks that hf://TYPED is listed by the request https://huggingface.co/api/EXPECTED. */
-static bool tree_is(const char *typed, const char *expected)
+/* tree_is - checks that hf://TYPED is listed, at COMMIT, by the request
+ * https://huggingface.co/api/EXPECTED. */
+static bool tree_is(const char *typed, const char *commit, const char *expected)
 {
     ckpt_error err;
     char url[512], want[512], *made;
     snprintf(url, sizeof url, "hf://%s", typed);
     snprintf(want, sizeof want, "https://huggingface.co/api/%s?recursive=false", expected);
-    ckpt_status st = address_tree(url, &none, &made, &err);
+    ckpt_status st = address_tree(url, commit, &none, &made, &err);
     bool same = st == CKPT_OK && strcmp(made, want) == 0;
     free(made);
     return same;
@@ -170,18 +183,20 @@ static void a_folder_of_the_hub_is_listed(void)
 {
     ckpt_error err;
     char *url;
-    CU_ASSERT(tree_is("o/r", "models/o/r/tree/main"));
-    CU_ASSERT(tree_is("o/r/", "models/o/r/tree/main"));
-    CU_ASSERT(tree_is("o/r@refs/pr/1", "models/o/r/tree/refs%2Fpr%2F1"));
-    CU_ASSERT(tree_is("o/r@v1/a b/c/", "models/o/r/tree/v1/a%20b/c"));
-    CU_ASSERT(tree_is("datasets/o/r/d", "datasets/o/r/tree/main/d"));
-    CU_ASSERT(tree_is("spaces/o/r", "spaces/o/r/tree/main"));
-    CU_ASSERT(address_tree("hf://o/r", &mirror, &url, &err) == CKPT_OK &&
+    CU_ASSERT(tree_is("o/r", NULL, "models/o/r/tree/main"));
+    CU_ASSERT(tree_is("o/r/", NULL, "models/o/r/tree/main"));
+    CU_ASSERT(tree_is("o/r@refs/pr/1", NULL, "models/o/r/tree/refs%2Fpr%2F1"));
+    CU_ASSERT(tree_is("o/r@v1/a b/c/", NULL, "models/o/r/tree/v1/a%20b/c"));
+    CU_ASSERT(tree_is("datasets/o/r/d", NULL, "datasets/o/r/tree/main/d"));
+    CU_ASSERT(tree_is("spaces/o/r", NULL, "spaces/o/r/tree/main"));
+    CU_ASSERT(tree_is("spaces/o/r", "", "spaces/o/r/tree/main"));
+    CU_ASSERT(tree_is("o/r@v1/d", "c0ffee", "models/o/r/tree/c0ffee/d"));
+    CU_ASSERT(address_tree("hf://o/r", NULL, &mirror, &url, &err) == CKPT_OK &&
               strcmp(url, "https://mirror:8443/hf/api/models/o/r/tree/main?recursive=false") == 0);
     free(url);
-    CU_ASSERT(address_tree("https://h/p/", &none, &url, &err) == CKPT_OK && !url);
-    CU_ASSERT(address_tree("hf://o", &none, &url, &err) == CKPT_EUSAGE && !url);
-    CU_ASSERT(address_tree("hf://o/r@..", &none, &url, &err) == CKPT_EUSAGE && !url);
+    CU_ASSERT(address_tree("https://h/p/", NULL, &none, &url, &err) == CKPT_OK && !url);
+    CU_ASSERT(address_tree("hf://o", NULL, &none, &url, &err) == CKPT_EUSAGE && !url);
+    CU_ASSERT(address_tree("hf://o/r@..", NULL, &none, &url, &err) == CKPT_EUSAGE && !url);
 }
 
 static void what_can_be_no_file_is_a_folder(void)
@@ -262,7 +277,7 @@ static void a_password_in_a_url_is_refused_and_not_shown(void)
     CU_ASSERT(refused("https://@h/p", &none, "a user or password"));
     CU_ASSERT(refused("https://user:secret@other@h/p", &none, "a user or password"));
     CU_ASSERT(refused("https://user:sec/secret@h/p", &none, "a malformed port"));
-    CU_ASSERT(address_resolve("https://user:secret@h/p", &none, &address, &err) == CKPT_EUSAGE &&
+    CU_ASSERT(address_resolve("https://user:secret@h/p", NULL, &none, &address, &err) == CKPT_EUSAGE &&
               strstr(err.hint, "--netrc") && !strstr(err.hint, "secret"));
 }
 
@@ -449,9 +464,6 @@ static void origins_are_compared(void)
     CU_ASSERT(!url_has_same_origin("https://h/", "https://h:x/"));
     CU_ASSERT(!url_has_same_origin("hf://o/r", "hf://o/r"));
     CU_ASSERT(!url_has_same_origin("", ""));
-    CU_ASSERT(str_is(url_origin("https://h:1/p?q"), "https://h:1"));
-    CU_ASSERT(str_is(url_origin("https://h?q"), "https://h"));
-    CU_ASSERT(str_is(url_origin("https://h"), "https://h"));
 }
 
 static void no_secret_is_shown(void)
@@ -476,12 +488,12 @@ static void no_secret_is_shown(void)
         CU_ASSERT(str_is(url_show(pairs[i][0]), pairs[i][1]));
 }
 
-/* join_is - checks that NAME in the folder of URL is EXPECTED. */
-static bool join_is(const char *url, const char *name, const char *expected)
+/* join_is - checks that NAME in FOLDER is EXPECTED. */
+static bool join_is(const char *folder, const char *name, const char *expected)
 {
     ckpt_error err;
     char *out;
-    bool same = url_join(url_folder(url), str_c(name), &out, &err) == CKPT_OK && strcmp(out, expected) == 0;
+    bool same = url_join(str_c(folder), str_c(name), &out, &err) == CKPT_OK && strcmp(out, expected) == 0;
     free(out);
     return same;
 }
@@ -492,14 +504,12 @@ static void a_file_of_the_same_folder_is_named(void)
                                       "a\nb"};
     ckpt_error err;
     char *out;
-    CU_ASSERT(join_is("https://h/a/i.json?sig=x/y", "f 1?#%.bin", "https://h/a/f%201%3F%23%25.bin"));
+    CU_ASSERT(join_is("https://h/a/", "f 1?#%.bin", "https://h/a/f%201%3F%23%25.bin"));
     CU_ASSERT(join_is("https://h", "f", "https://h/f"));
-    CU_ASSERT(join_is("https://h/i", "d/f", "https://h/d/f"));
-    CU_ASSERT(join_is("hf://o/r@v/a/i?.json", "f ?", "hf://o/r@v/a/f ?"));
-    CU_ASSERT(join_is("s3://b/a#b/i", "f", "s3://b/a#b/f"));
-    CU_ASSERT(url_join(STR_LIT("hf://o/r"), STR_LIT("f"), &out, &err) == CKPT_OK &&
-              strcmp(out, "hf://o/r/f") == 0);
-    free(out);
+    CU_ASSERT(join_is("https://h/", "d/f", "https://h/d/f"));
+    CU_ASSERT(join_is("hf://o/r@v/a/", "f ?", "hf://o/r@v/a/f ?"));
+    CU_ASSERT(join_is("s3://b/a#b/", "f", "s3://b/a#b/f"));
+    CU_ASSERT(join_is("hf://o/r", "f", "hf://o/r/f"));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CU_ASSERT(url_join(STR_LIT("https://h/a/"), str_c(bad[i]), &out, &err) == CKPT_EFORMAT && !out);
 }
@@ -509,6 +519,7 @@ void suite_address(void)
     UNIT(only_four_schemes_are_urls);
     UNIT(a_web_url_stays_as_it_is_typed);
     UNIT(a_hub_url_is_resolved);
+    UNIT(a_commit_replaces_the_revision);
     UNIT(a_malformed_hub_url_is_refused);
     UNIT(a_folder_of_the_hub_is_listed);
     UNIT(what_can_be_no_file_is_a_folder);

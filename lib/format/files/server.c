@@ -1,7 +1,8 @@
 /* server.c - see server.h. The files of a folder are known only to the Hub, which lists them by its tree
  * API (GET ENDPOINT/api/models/ORG/REPO/tree/REVISION: a list of {"type": "file", "path": "dir/name", …}).
  * Whether another server has a file shows when its first bytes are requested; they are kept for when it is
- * read. The first reply of the Hub has the commit of the revision, by which all later files are requested. */
+ * read. The first reply of the Hub with a file has the commit of the revision, by which all later files and
+ * lists are requested. */
 #include "format/files/server.h"
 
 #include <stdio.h>
@@ -13,10 +14,11 @@
 #include "format/files/path.h"
 #include "io/http.h"
 
-#define MAX_LIST    (UINT64_C(4) << 20) /* bytes of a list of files */
-#define HUB         "https://huggingface.co"
+#define MAX_LIST    (UINT64_C(4) << 20)  /* bytes of a list of files */
+#define MAX_MEMORY  (UINT64_C(64) << 20) /* of all names, and for reading a list */
 #define MAX_COMMIT  64u
-#define MAX_AT_ONCE 64u /* files whose first bytes are requested in one go */
+#define MAX_ENTRIES 131072u /* of all lists, and requests: a hostile Hub has folders without end */
+#define MAX_AT_ONCE 64u     /* files whose first bytes are requested in one go */
 
 /* A file that was requested. */
 struct opened {
@@ -44,40 +46,12 @@ struct server {
     size_t nfiles, cap_files;
     struct listed *lists;
     size_t nlists, cap_lists;
+    uint64_t nentries; /* see MAX_ENTRIES */
     bool has_failed;
     ckpt_error failure; /* if has_failed */
 };
 
 /* ----------------------------------------------------------------------- addresses */
-
-/* find_revision - returns the revision in URL, a file of the Hub:
- * ENDPOINT/[datasets/]ORG/REPO/resolve/REVISION/…. NULL: there is none. */
-static char *find_revision(const struct server *server, char *url)
-{
-    const char *endpoint = server->remote.hub_endpoint ? server->remote.hub_endpoint : HUB;
-    ckpt_str text = str_skip(str_c(url), str_trim_end(str_c(endpoint), "/").len + 1);
-    bool is_kind = str_starts(text, STR_LIT("datasets/")) || str_starts(text, STR_LIT("spaces/"));
-    for (int i = 0; i < (is_kind ? 3 : 2); i++)
-        (void)str_take_until(&text, '/');
-    return str_take(&text, STR_LIT("resolve/")) ? url + (text.ptr - url) : NULL;
-}
-
-/* pin_revision - replaces the revision in *URL, a file of the Hub, by the commit that is known. False: no
- * memory. */
-static bool pin_revision(const struct server *server, char **url)
-{
-    char *at = server->commit[0] ? find_revision(server, *url) : NULL, *end = at ? strchr(at, '/') : NULL;
-    if (!end)
-        return true;
-    size_t before = (size_t)(at - *url), room = before + strlen(server->commit) + strlen(end) + 1;
-    char *pinned = malloc(room);
-    if (!pinned)
-        return false;
-    (void)snprintf(pinned, room, "%.*s%s%s", (int)before, *url, server->commit, end);
-    free(*url);
-    *url = pinned;
-    return true;
-}
 
 /* get_address - sets *OUT to the address of PATH: what was typed, or a file in its folder. The name of that
  * may come from a file: it has yet to be checked and encoded. */
@@ -91,15 +65,43 @@ static ckpt_status get_address(const struct server *server, const char *path, bo
                     "{a path} that is not in {=the folder on the server}");
     if (!was_typed)
         CKPT_TRY(url_join(str_c(server->folder), name, &joined, err));
-    ckpt_status st = address_resolve(joined ? joined : path, &server->remote, out, err);
+    ckpt_status st = address_resolve(joined ? joined : path, server->commit, &server->remote, out, err);
     free(joined);
     if (st != CKPT_OK)
         return st;
     out->shown = path_to_show(path);
-    if (out->shown && pin_revision(server, &out->url))
+    if (out->shown)
         return CKPT_OK;
     address_free(out);
     return fail_memory(err);
+}
+
+/* ------------------------------------------------------------- what a server may do */
+
+/* count_entries - counts COUNT more entries of lists or requests. CKPT_ELIMIT: there were too many. */
+static ckpt_status count_entries(struct server *server, uint64_t count, ckpt_error *err)
+{
+    server->nentries += count; /* each at most MAX_LIST */
+    if (server->nentries <= MAX_ENTRIES)
+        return CKPT_OK;
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                "the server has {more} files and folders than {=%u}, the most that are looked at\n"
+                "name a folder in it, or the file",
+                MAX_ENTRIES);
+}
+
+/* check_commit - keeps COMMIT, which a reply of the Hub has (empty: none), or compares it with that of the
+ * replies before. */
+static ckpt_status check_commit(struct server *server, const char *commit, ckpt_error *err)
+{
+    if (!server->commit[0])
+        memcpy(server->commit, commit, sizeof server->commit);
+    if (!commit[0] || strcmp(server->commit, commit) == 0)
+        return CKPT_OK;
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                "the repository changed while it was read: it is at commit {%s}, {=%s} before\n"
+                "read it again, or name the commit: hf://ORG/REPO@COMMIT",
+                commit, server->commit);
 }
 
 /* ---------------------------------------------------------------------------- files */
@@ -139,7 +141,7 @@ static ckpt_status request(struct server *server, const struct request *asked, c
     struct address addresses[MAX_AT_ONCE] = {0};
     source *sources[MAX_AT_ONCE];
     const struct http_opening how = {server->client, server->is_hub, asked->may_be_absent};
-    ckpt_status st = CKPT_OK;
+    ckpt_status st = count_entries(server, asked->n, err);
     for (size_t i = 0; i < asked->n; i++)
         CKPT_THEN(st, get_address(server, asked->paths[i], asked->was_typed, &addresses[i], err));
     CKPT_THEN(st, http_sources_open(&how, addresses, asked->n, sources, err));
@@ -147,8 +149,8 @@ static ckpt_status request(struct server *server, const struct request *asked, c
         address_free(&addresses[i]);
     CKPT_TRY(st);
     for (size_t i = 0; i < asked->n; i++) {
-        if (sources[i] && !server->commit[0])
-            memcpy(server->commit, http_source_file(sources[i])->commit, sizeof server->commit);
+        if (sources[i])
+            CKPT_THEN(st, check_commit(server, http_source_file(sources[i])->commit, err));
         if (st == CKPT_OK)
             st = add_opened(server, asked->paths[i], sources[i], err);
         else
@@ -223,12 +225,14 @@ static bool add_name(struct server *server, struct listed *list, ckpt_str path, 
     return true;
 }
 
-/* read_list - reads TEXT, the reply of the tree API, to LIST. */
-static ckpt_status read_list(struct server *server, ckpt_str text, struct listed *list, ckpt_error *err)
+/* read_list - reads TEXT, the reply of the tree API, to LIST, with values in SCRATCH. */
+static ckpt_status read_list(struct server *server, ckpt_str text, arena *scratch, struct listed *list,
+                             ckpt_error *err)
 {
     ckpt_value *entries;
     ckpt_str path, type;
-    CKPT_TRY(json_read_value(text, CKPT_NO_OFFSET, server->a, &entries, err));
+    CKPT_TRY(json_read_value(text, CKPT_NO_OFFSET, scratch, &entries, err));
+    CKPT_TRY(count_entries(server, value_is_sequence(entries) ? value_count(entries) : 0, err));
     for (uint32_t i = 0; value_is_sequence(entries) && i < value_count(entries); i++) {
         const ckpt_value *entry = value_item(entries, i);
         if (!value_text(value_get(entry, "path"), &path) || !value_text(value_get(entry, "type"), &type) ||
@@ -247,17 +251,16 @@ static ckpt_status fetch_list(struct server *server, char *url, struct listed *l
                              .identity = {.size = HTTP_UNKNOWN},
                              .is_of_hub = true};
     struct http_range range = {.file = &file, .asked = {.count = MAX_LIST, .is_document = true}};
-    range.bytes = (unsigned char *)arena_alloc_text(server->a, MAX_LIST);
+    arena *scratch = arena_new(MAX_MEMORY);
+    range.bytes = scratch ? (unsigned char *)arena_alloc_text(scratch, MAX_LIST) : NULL;
     ckpt_status st = range.bytes ? http_fetch(server->client, &range, 1, err) : fail_memory(err);
     if (st == CKPT_OK && range.has_next)
         st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                   "the folder has {more files} than the Hub lists at once\nname the index or the file in it");
-    if (st == CKPT_OK) {
-        arena_shrink(server->a, range.bytes, (size_t)range.count);
-        st = read_list(server, str_of((const char *)range.bytes, (size_t)range.count), list, err);
-    }
-    if (st == CKPT_OK && !server->commit[0])
-        memcpy(server->commit, file.commit, sizeof server->commit);
+    CKPT_THEN(st,
+              read_list(server, str_of((const char *)range.bytes, (size_t)range.count), scratch, list, err));
+    CKPT_THEN(st, check_commit(server, file.commit, err));
+    arena_free(scratch);
     http_file_free(&file);
     return st;
 }
@@ -297,17 +300,17 @@ static ckpt_status get_list(struct server *server, const char *path, const struc
     ckpt_str folder = str_trim_end(str_c(path), "/");
     struct listed list = {.path = strndup(path, folder.len)};
     char *url = NULL;
-    for (size_t i = 0; list.path && i < server->nlists; i++)
-        if (strcmp(server->lists[i].path, list.path) == 0) {
+    for (size_t i = server->nlists; list.path && i > 0; i--) /* mostly, the last one is looked for */
+        if (strcmp(server->lists[i - 1].path, list.path) == 0) {
             free(list.path);
-            *out = &server->lists[i];
+            *out = &server->lists[i - 1];
             return CKPT_OK;
         }
-    ckpt_status st = list.path ? CKPT_OK : fail_memory(err);
+    ckpt_status st = list.path ? count_entries(server, 1, err) : fail_memory(err);
     if (st == CKPT_OK && !server->is_hub && !server->is_folder)
         st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only the Hub lists the files of {a folder}");
     if (server->is_hub) {
-        CKPT_THEN(st, address_tree(list.path, &server->remote, &url, err));
+        CKPT_THEN(st, address_tree(list.path, server->commit, &server->remote, &url, err));
         CKPT_THEN(st, fetch_list(server, url, &list, err));
     } else {
         CKPT_THEN(st, probe_names(server, &list, err));
@@ -473,7 +476,7 @@ static ckpt_status new_server(const char *typed, const ckpt_remote *remote, stru
     s->as_source = (source){.ops = &server_ops, .refs = 1};
     s->remote = *remote;
     s->is_hub = (typed[0] | 0x20) == 'h' && (typed[1] | 0x20) == 'f';
-    s->a = arena_new(UINT64_C(64) << 20);
+    s->a = arena_new(MAX_MEMORY);
     s->is_folder = address_is_folder(typed);
     s->folder = copy_folder(typed);
     ckpt_status st = s->a && s->folder ? http_client_new(&s->remote, &s->client, err) : fail_memory(err);
@@ -501,9 +504,9 @@ static ckpt_status check_typed(const char *typed, const ckpt_remote *remote, ckp
 {
     struct address address;
     char *tree = NULL;
-    ckpt_status st = address_is_folder(typed) ? address_tree(typed, remote, &tree, err) : CKPT_OK;
+    ckpt_status st = address_is_folder(typed) ? address_tree(typed, NULL, remote, &tree, err) : CKPT_OK;
     if (st == CKPT_OK && !tree) {
-        st = address_resolve(typed, remote, &address, err);
+        st = address_resolve(typed, NULL, remote, &address, err);
         address_free(&address);
     }
     free(tree);
