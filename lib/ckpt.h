@@ -805,6 +805,20 @@ typedef struct {
     /* progress - is called on the calling thread, with the bytes DONE of TOTAL; nonzero stops */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
+    /* PARTS not 0: several processes share the work, and this one reads the tensors of part PART, below
+     * PARTS, which is at most 65,536. For ckpt_digest_tensors, ckpt_stat, ckpt_diff and ckpt_verify; others
+     * ignore it */
+    uint32_t part, parts;
+    /* exchange - brings the results of all parts together; required if PARTS is not 0. It is called on the
+     * calling thread: first, before any tensor is read, with OWN NULL and OWN_BYTES 0. If it then sets *ALL,
+     * nothing is read. Else it is called again, unless reading fails, with the results of this part, which it
+     * copies; then it must set *ALL. The ALL_BYTES bytes at *ALL, valid until the operation returns, are what
+     * OWN was in each of the parts, one after the other in any order; they are checked. The operation goes on
+     * as if it had read all tensors. ID, 32 hexadecimal digits, is equal in all processes with the same input
+     * and options. Nonzero stops with CKPT_ECANCELLED */
+    int (*exchange)(void *user, const char *id, const void *own, size_t own_bytes, const void **all,
+                    size_t *all_bytes);
+    void *exchange_user; /* the USER of exchange */
 } ckpt_work;
 
 /* ----------------------------------------------------------------- digest */
@@ -1248,6 +1262,7 @@ typedef struct {
     void *user;
     uint32_t allow_none; /* ignore_prefix or a glob may match nothing; otherwise that is CKPT_ENOTFOUND */
     uint32_t reserved2;
+    const ckpt_work *how; /* instead of `threads`, `progress` and `user`; NULL: those */
 } ckpt_diff_options;
 
 typedef enum {

@@ -10,6 +10,7 @@ struct check;
 struct ckpt_file;
 struct format;
 struct probe;
+struct stat;
 
 /* The arguments of format_open (format/registry.h), and what it keeps while it opens the file. */
 struct opening {
@@ -160,6 +161,10 @@ struct ckpt_file {
     uint64_t files_in_set; /* > 1: the file is one of so many shards, by its name, and was opened alone */
     /* siblings_list (format/hub), for the floors that cannot include it; NULL: the file has no folder */
     ckpt_status (*list_siblings)(const struct ckpt_file *f, arena *a, map **names, ckpt_error *err);
+    /* own_files_visit (format/files), for the same floors; NULL: the file was not opened */
+    ckpt_status (*visit_files)(const struct ckpt_file *f,
+                               ckpt_status (*visit)(void *user, const struct stat *st, ckpt_error *err),
+                               void *user, ckpt_error *err);
     ckpt_file **parts; /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
     map *names; /* joined name -> number of the tensor, made on first use */

@@ -7,6 +7,7 @@
 #include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 #include "format/files/members.h"
+#include "format/files/own_files.h"
 #include "format/files/path.h"
 #include "format/files/server.h"
 #include "format/foreign.h"
@@ -282,6 +283,7 @@ static ckpt_status read_open_source(ckpt_file *f, struct opening *opening, ckpt_
     if (f->src && shard_name_parse(str_after_last(str_c(f->path), '/'), &name))
         f->files_in_set = name.count;
     f->list_siblings = f->src ? shards_list_siblings : NULL;
+    f->visit_files = own_files_visit;
     f->check = NULL;
     if (st != CKPT_OK && st != CKPT_ECANCELLED && salvages_outermost && opening->probe->zip)
         salvage_hint_raw_bytes(opening->probe->zip, err);

@@ -6,6 +6,8 @@
 #include "core/number.h"
 #include "op/compare.h"
 #include "op/diff_names.h"
+#include "op/hash_xxh3.h"
+#include "op/share.h"
 #include "op/value_equal.h"
 
 /* One line of the result: a row that only one file has, or two rows with the same name. */
@@ -18,9 +20,19 @@ struct row_pair {
     bool is_unread;      /* the values of one side or both cannot be read */
 };
 
+/* A row whose name is only in one file; the other may have it under a different name. */
+struct unmatched {
+    const struct table *table;
+    uint32_t row, pair;
+    bool from_b;
+    bool hashed; /* dtype, kind and shape are those of a row in the other file */
+    uint8_t digest[CKPT_DIGEST_MAX];
+};
+
 struct diff {
     ckpt_file *a, *b;
     const ckpt_diff_options *o;
+    ckpt_work work;
     int (*event)(void *, const ckpt_diff_event *);
     void *user;
     struct row_pair *pairs;
@@ -29,7 +41,11 @@ struct diff {
     struct parallel_item *items;
     struct comparison *compared; /* by item */
     size_t nitems;
+    struct unmatched *unmatched; /* sorted by dtype, kind and shape, then by digest */
+    size_t nunmatched;
     ckpt_diff_totals *totals;
+    struct share share;
+    struct share_list shared_digests, shared_comparisons; /* by number in UNMATCHED and ITEMS */
 };
 
 static ckpt_tensor row_a(const struct diff *diff, const struct row_pair *pair)
@@ -61,14 +77,6 @@ static ckpt_status pair_rows(struct diff *diff, const struct diff_names *left, c
 }
 
 /* ---- renamed rows */
-
-/* A row whose name is only in one file; the other may have it under a different name. */
-struct unmatched {
-    const struct table *table;
-    uint32_t row, pair;
-    bool from_b, hashed;
-    uint8_t digest[CKPT_DIGEST_MAX];
-};
 
 static int compare_dtype_kind_shape(const struct unmatched *left, const struct unmatched *right)
 {
@@ -112,39 +120,55 @@ static void match_same_bytes(struct diff *diff, const struct unmatched *left, si
     }
 }
 
-static size_t list_unmatched(const struct diff *diff, struct unmatched *out)
+/* mark_candidates - marks the rows whose dtype, kind and shape occur in both files. */
+static void mark_candidates(struct unmatched *list, size_t count)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < diff->npairs; i++) {
+    for (size_t i = 0, end; i < count; i = end) {
+        bool in_both = false;
+        for (end = i + 1; end < count && compare_dtype_kind_shape(&list[i], &list[end]) == 0; end++)
+            in_both |= list[end].from_b != list[i].from_b;
+        for (size_t k = i; in_both && k < end; k++)
+            list[k].hashed = true;
+    }
+}
+
+/* list_unmatched - lists the rows whose names are only in one file. */
+static ckpt_status list_unmatched(struct diff *diff, ckpt_error *err)
+{
+    struct unmatched *list = diff->unmatched = calloc(diff->npairs + 1, sizeof *list);
+    CKPT_TRY_ALLOC(list, err);
+    for (size_t i = 0; i < diff->npairs && !diff->o->keys_only; i++) {
         const struct row_pair *p = &diff->pairs[i];
         bool from_b = p->a == CKPT_NO_TENSOR;
         const struct table *table = from_b ? &diff->b->table : &diff->a->table;
         uint32_t row = from_b ? p->b : p->a;
         if ((from_b || p->b == CKPT_NO_TENSOR) && table_has_data(table, row) &&
             table_tensor(table, row).nbytes)
-            out[n++] = (struct unmatched){.table = table, .row = row, .pair = (uint32_t)i, .from_b = from_b};
+            list[diff->nunmatched++] = (struct unmatched){
+                .table = table, .row = row, .pair = (uint32_t)i, .from_b = from_b};
     }
-    return n;
+    qsort(list, diff->nunmatched, sizeof *list, compare_unmatched_rows);
+    mark_candidates(list, diff->nunmatched);
+    return CKPT_OK;
 }
 
-/* hash_candidates - hashes the rows whose dtype, kind and shape occur in both files. */
-static ckpt_status hash_candidates(struct diff *diff, struct unmatched *list, size_t count, ckpt_error *err)
+/* hash_candidates - hashes the rows that may have been renamed, or those of them that are of a part. */
+static ckpt_status hash_candidates(struct diff *diff, ckpt_error *err)
 {
-    for (size_t i = 0, end; i < count; i = end) {
-        bool in_both = false;
-        for (end = i + 1; end < count && compare_dtype_kind_shape(&list[i], &list[end]) == 0; end++)
-            in_both |= list[end].from_b != list[i].from_b;
-        for (size_t k = i; in_both && k < end; k++) {
-            CKPT_TRY(ckpt_digest_tensor(list[k].from_b ? diff->b : diff->a, list[k].row, CKPT_XXH3,
-                                        list[k].digest, err));
-            list[k].hashed = true;
-        }
+    for (size_t i = 0; i < diff->nunmatched; i++) {
+        struct unmatched *u = &diff->unmatched[i];
+        if (u->hashed && share_has(&diff->share, &diff->shared_digests, i))
+            CKPT_TRY(ckpt_digest_tensor(u->from_b ? diff->b : diff->a, u->row, CKPT_XXH3, u->digest, err));
     }
     return CKPT_OK;
 }
 
-static void match_candidates(struct diff *diff, const struct unmatched *list, size_t count)
+/* match_candidates - finds the pairs of rows that have the same bytes. */
+static void match_candidates(struct diff *diff)
 {
+    struct unmatched *list = diff->unmatched;
+    size_t count = diff->nunmatched;
+    qsort(list, count, sizeof *list, compare_unmatched_rows);
     for (size_t i = 0, end; i < count; i = end) {
         size_t split = i;
         for (end = i; end < count && compare_dtype_kind_shape(&list[i], &list[end]) == 0 &&
@@ -154,21 +178,6 @@ static void match_candidates(struct diff *diff, const struct unmatched *list, si
         if (list[i].hashed)
             match_same_bytes(diff, list + i, split - i, list + split, end - split);
     }
-}
-
-static ckpt_status find_renamed(struct diff *diff, ckpt_error *err)
-{
-    struct unmatched *list = calloc(diff->npairs + 1, sizeof *list);
-    CKPT_TRY_ALLOC(list, err);
-    size_t n = list_unmatched(diff, list);
-    qsort(list, n, sizeof *list, compare_unmatched_rows);
-    ckpt_status st = hash_candidates(diff, list, n, err);
-    if (st == CKPT_OK) {
-        qsort(list, n, sizeof *list, compare_unmatched_rows);
-        match_candidates(diff, list, n);
-    }
-    free(list);
-    return st;
 }
 
 /* ---- one pair */
@@ -447,21 +456,140 @@ static ckpt_status list_items(struct diff *diff, ckpt_error *err)
     return diff->compared ? CKPT_OK : fail_memory(err);
 }
 
+static ckpt_status compare_items(struct diff *diff, ckpt_error *err)
+{
+    const struct parallel_job parallel = {.items = diff->items,
+                                          .n = diff->nitems,
+                                          .threads = diff->work.threads,
+                                          .process = compare_item,
+                                          .process_chunk = compare_pair_chunk,
+                                          .join_chunks = merge_comparisons,
+                                          .report = report_item,
+                                          .progress = diff->work.progress,
+                                          .user = diff,
+                                          .progress_user = diff->work.user};
+    return share_run(&diff->share, &diff->shared_comparisons, &parallel, err);
+}
+
+/* ---- sharing */
+
+static void put_row_digest(void *user, size_t index, buf *out)
+{
+    const struct diff *d = user;
+    buf_put(out, d->unmatched[index].digest, XXH3_BYTES);
+}
+
+static bool take_row_digest(void *user, size_t index, cursor *in)
+{
+    const struct diff *d = user;
+    const unsigned char *digest = cursor_take(in, XXH3_BYTES);
+    if (digest)
+        memcpy(d->unmatched[index].digest, digest, XXH3_BYTES);
+    return digest != NULL;
+}
+
+static void put_sum(const struct scaled_sum *sum, buf *out)
+{
+    share_put_real(sum->value, out);
+    buf_byte(out, (unsigned char)(sum->scale + 1)); /* scales are -1, 0 and 1 */
+}
+
+static bool take_sum(struct scaled_sum *out, cursor *in)
+{
+    out->value = share_take_real(in);
+    out->scale = (int)cursor_u8(in) - 1;
+    return out->scale <= 1;
+}
+
+static void put_comparison(void *user, size_t index, buf *out)
+{
+    const struct diff *d = user;
+    const struct comparison *c = &d->compared[index];
+    buf_byte(out, c->identical);
+    buf_u64le(out, c->differing);
+    share_put_real(c->max_abs, out);
+    share_put_real(c->max_rel, out);
+    share_put_real(c->sum, out);
+    put_sum(&c->norms.aa, out);
+    put_sum(&c->norms.bb, out);
+    put_sum(&c->norms.ab, out);
+    put_sum(&c->norms.dd, out);
+}
+
+static bool take_comparison(void *user, size_t index, cursor *in)
+{
+    const struct diff *d = user;
+    struct comparison *c = &d->compared[index];
+    const ckpt_tensor t = table_tensor(&d->a->table, d->items[index].row);
+    uint8_t identical = cursor_u8(in);
+    c->identical = identical == 1;
+    c->differing = cursor_u64(in);
+    c->max_abs = share_take_real(in);
+    c->max_rel = share_take_real(in);
+    c->sum = share_take_real(in);
+    bool valid = take_sum(&c->norms.aa, in) && take_sum(&c->norms.bb, in) && take_sum(&c->norms.ab, in) &&
+                 take_sum(&c->norms.dd, in);
+    return valid && identical <= 1 && c->differing <= (t.elements > t.nbytes ? t.elements : t.nbytes);
+}
+
+static ckpt_status describe_diff(void *user, struct hash *facts, ckpt_error *err)
+{
+    const struct diff *d = user;
+    const double tolerances[] = {d->o->rtol, d->o->atol};
+    unsigned options = (unsigned)(d->o->equal_nan != 0) | (unsigned)(d->o->keys_only != 0) << 1 |
+                       (unsigned)(d->o->ignore_dtype != 0) << 2 | (unsigned)(d->o->norms != 0) << 3;
+    CKPT_TRY(share_describe_file(d->a, facts, err));
+    CKPT_TRY(share_describe_file(d->b, facts, err));
+    hash_u64(facts, options);
+    hash_put(facts, tolerances, sizeof tolerances);
+    for (size_t i = 0; i < d->npairs; i++)
+        hash_u64(facts, (uint64_t)d->pairs[i].a << 32 | d->pairs[i].b);
+    return CKPT_OK;
+}
+
+/* deal_unmatched - deals the rows that may have been renamed to the parts. */
+static ckpt_status deal_unmatched(struct diff *diff, ckpt_error *err)
+{
+    struct parallel_item *items = calloc(diff->nunmatched + 1, sizeof *items);
+    CKPT_TRY_ALLOC(items, err);
+    for (size_t i = 0; i < diff->nunmatched; i++)
+        items[i] = (struct parallel_item){.file = diff->unmatched[i].from_b ? diff->b : diff->a,
+                                          .row = diff->unmatched[i].row};
+    ckpt_status st = share_deal(&diff->share, items, diff->nunmatched, &diff->shared_digests, err);
+    free(items);
+    return st;
+}
+
+static ckpt_status start_sharing(struct diff *diff, ckpt_error *err)
+{
+    diff->shared_digests = (struct share_list){.put = put_row_digest, .take = take_row_digest, .user = diff};
+    diff->shared_comparisons = (struct share_list){
+        .put = put_comparison, .take = take_comparison, .user = diff};
+    CKPT_TRY(share_start(&diff->share, &diff->work, "diff", describe_diff, diff, err));
+    CKPT_TRY(deal_unmatched(diff, err));
+    return share_deal(&diff->share, diff->items, diff->nitems, &diff->shared_comparisons, err);
+}
+
+/* exchange_results - takes the results of all parts. */
+static ckpt_status exchange_results(struct diff *diff, ckpt_error *err)
+{
+    const struct share_list lists[] = {diff->shared_digests, diff->shared_comparisons};
+    return share_exchange(&diff->share, lists, 2, err);
+}
+
 static ckpt_status compare_all(struct diff *diff, ckpt_error *err)
 {
-    struct parallel_job parallel = {.threads = diff->o->threads,
-                                    .process = compare_item,
-                                    .process_chunk = compare_pair_chunk,
-                                    .join_chunks = merge_comparisons,
-                                    .report = report_item,
-                                    .progress = diff->o->progress,
-                                    .user = diff,
-                                    .progress_user = diff->o->user};
+    CKPT_TRY(list_unmatched(diff, err));
     CKPT_TRY(list_items(diff, err));
+    CKPT_TRY(start_sharing(diff, err));
+    CKPT_TRY(hash_candidates(diff, err));
+    if (!share_is_on(&diff->share))
+        match_candidates(diff); /* before the pairs are compared, because each is reported at once */
     CKPT_TRY(compare_without_bytes(diff, err));
-    parallel.items = diff->items;
-    parallel.n = diff->nitems;
-    CKPT_TRY(parallel_run(&parallel, err));
+    CKPT_TRY(compare_items(diff, err));
+    CKPT_TRY(exchange_results(diff, err));
+    if (share_is_on(&diff->share))
+        match_candidates(diff);
     return report_pairs(diff, diff->npairs)
                ? CKPT_OK
                : fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
@@ -672,8 +800,6 @@ static ckpt_status diff_files(struct diff *diff, ckpt_error *err)
     free(a.names.list);
     free(b.names.list);
     CKPT_TRY(st);
-    if (!diff->o->keys_only)
-        CKPT_TRY(find_renamed(diff, err));
     return compare_all(diff, err);
 }
 
@@ -688,11 +814,17 @@ ckpt_status ckpt_diff(ckpt_file *left, ckpt_file *right, const ckpt_diff_options
     CKPT_TRY(totals ? sized_struct_clear(totals, err) : CKPT_OK);
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
     CKPT_REQUIRE(err, left && right && has_no_null(o.globs, o.nglobs));
+    d.work = (ckpt_work){.threads = o.threads, .progress = o.progress, .user = o.user};
+    if (o.how)
+        CKPT_TRY(sized_struct_copy_in(o.how, &d.work, sizeof d.work, err));
     ckpt_status st = diff_files(&d, err);
     if (totals && st == CKPT_OK)
         sized_struct_copy_out(totals, &local_totals, sizeof local_totals);
     free(d.pairs);
     free(d.items);
     free(d.compared);
+    free(d.unmatched);
+    free(d.shared_digests.owners);
+    free(d.shared_comparisons.owners);
     return st;
 }

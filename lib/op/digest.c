@@ -35,6 +35,7 @@
 #include "io/journal.h"
 #include "op/digest.h"
 #include "op/hash_xxh3.h"
+#include "op/share.h"
 
 #define FUNCTIONS(X)                                                                                         \
     X(EVP_DigestFinal_ex)                                                                                    \
@@ -84,14 +85,14 @@ void hash_put(struct hash *hash, const void *bytes, size_t nbytes)
         hash->failed = true;
 }
 
-static void hash_u64(struct hash *hash, uint64_t number)
+void hash_u64(struct hash *hash, uint64_t number)
 {
     unsigned char b[8];
     store_u64le(b, number);
     hash_put(hash, b, sizeof b);
 }
 
-static void hash_text(struct hash *hash, ckpt_str text)
+void hash_text(struct hash *hash, ckpt_str text)
 {
     hash_u64(hash, text.len);
     hash_put(hash, text.ptr, text.len);
@@ -110,6 +111,14 @@ ckpt_status hash_end(struct hash *hash, ckpt_status st, uint8_t out[CKPT_DIGEST_
     if (hash->sha)
         hash->lib->EVP_MD_CTX_free(hash->sha);
     return st;
+}
+
+ckpt_status digest_xxh3(const void *bytes, size_t nbytes, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+{
+    struct hash h;
+    CKPT_TRY(hash_begin(&h, CKPT_XXH3, err));
+    hash_put(&h, bytes, nbytes);
+    return hash_end(&h, CKPT_OK, out, err);
 }
 
 /* ---- tensors as another dtype */
@@ -210,16 +219,58 @@ ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t index, ckpt_algorithm a
 
 /* What digest_item needs; OUT has CKPT_DIGEST_MAX bytes for each row of the file. */
 struct digests {
+    const ckpt_file *file;
     ckpt_algorithm alg;
     const struct parallel_item *items;
     uint8_t *out;
 };
 
+/* digest_of_item - returns where the digest of item INDEX is. */
+static uint8_t *digest_of_item(const struct digests *digests, size_t index)
+{
+    return digests->out + (size_t)digests->items[index].row * CKPT_DIGEST_MAX;
+}
+
 static ckpt_status digest_item(void *user, size_t index, struct parallel_context *run, ckpt_error *err)
 {
     const struct digests *d = user;
     const struct parallel_item *item = &d->items[index];
-    return digest_row(item->file, item->row, d->alg, run, d->out + (size_t)item->row * CKPT_DIGEST_MAX, err);
+    return digest_row(item->file, item->row, d->alg, run, digest_of_item(d, index), err);
+}
+
+static ckpt_status describe_digests(void *user, struct hash *facts, ckpt_error *err)
+{
+    const struct digests *d = user;
+    hash_u64(facts, d->alg);
+    hash_u64(facts, d->file->digest_dtype);
+    return share_describe_file(d->file, facts, err);
+}
+
+static void put_digest(void *user, size_t index, buf *out)
+{
+    buf_put(out, digest_of_item(user, index), CKPT_DIGEST_MAX);
+}
+
+static bool take_digest(void *user, size_t index, cursor *in)
+{
+    const unsigned char *digest = cursor_take(in, CKPT_DIGEST_MAX);
+    if (digest)
+        memcpy(digest_of_item(user, index), digest, CKPT_DIGEST_MAX);
+    return digest != NULL;
+}
+
+/* digest_shared - computes the digests of the items of JOB, or of those of a part. */
+static ckpt_status digest_shared(struct digests *digests, const struct parallel_job *job,
+                                 const ckpt_work *work, ckpt_error *err)
+{
+    struct share share;
+    struct share_list list = {.put = put_digest, .take = take_digest, .user = digests};
+    ckpt_status st = share_start(&share, work, "hash", describe_digests, digests, err);
+    CKPT_THEN(st, share_deal(&share, job->items, job->n, &list, err));
+    CKPT_THEN(st, share_run(&share, &list, job, err));
+    CKPT_THEN(st, share_exchange(&share, &list, 1, err));
+    free(list.owners);
+    return st;
 }
 
 void digest_aliases(const struct table *table, uint8_t *digests)
@@ -241,7 +292,7 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     CKPT_REQUIRE(err, file && (digests || !file->table.nrows) && alg <= CKPT_XXH3);
     CKPT_TRY(sized_struct_copy_in(how, &work, sizeof work, err));
     struct parallel_item *items = calloc(file->table.nrows + 1, sizeof *items);
-    struct digests d = {alg, items, digests};
+    struct digests d = {file, alg, items, digests};
     struct parallel_job parallel = {.items = items, .process = digest_item, .user = &d};
     CKPT_TRY_ALLOC(items, err);
     for (uint32_t i = 0; i < file->table.nrows; i++)
@@ -250,7 +301,7 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     parallel.threads = work.threads;
     parallel.progress = work.progress;
     parallel.progress_user = work.user;
-    ckpt_status st = parallel_run(&parallel, err);
+    ckpt_status st = digest_shared(&d, &parallel, &work, err);
     free(items);
     if (st == CKPT_OK)
         digest_aliases(&file->table, digests);

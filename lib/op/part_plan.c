@@ -2,11 +2,10 @@
 #include "op/part_plan.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "base/utf8.h"
 #include "op/digest.h"
-#include "op/hash_xxh3.h"
+#include "op/share.h"
 
 #define PLAN_VERSION   1u
 #define PLAN_ARENA_MAX (UINT64_C(1) << 34) /* bytes: of the headers of all files */
@@ -16,22 +15,13 @@
 
 /* ------------------------------------------------------------------- files */
 
-static ckpt_status digest_bytes(const void *bytes, size_t nbytes, uint8_t out[CKPT_DIGEST_MAX],
-                                ckpt_error *err)
-{
-    struct hash h;
-    CKPT_TRY(hash_begin(&h, CKPT_XXH3, err));
-    hash_put(&h, bytes, nbytes);
-    return hash_end(&h, CKPT_OK, out, err);
-}
-
 /* identify_file - adds the facts of FILE, called NAME, to the identity of PLAN. */
 static ckpt_status identify_file(struct part_plan *plan, const struct layout_file *file, ckpt_str name,
                                  ckpt_error *err)
 {
     buf *b = &plan->identity;
     uint8_t digest[CKPT_DIGEST_MAX];
-    CKPT_TRY(digest_bytes(file->header.ptr, file->header.len, digest, err));
+    CKPT_TRY(digest_xxh3(file->header.ptr, file->header.len, digest, err));
     buf_u64le(b, name.len);
     buf_put_str(b, name);
     buf_u64le(b, file->size);
@@ -103,11 +93,10 @@ struct output_layout *part_plan_layout(struct part_plan *plan) { return &plan->l
 ckpt_status part_plan_add_input(void *plan, const struct stat *st, ckpt_error *err)
 {
     buf *b = &((struct part_plan *)plan)->identity;
-    if (S_ISDIR(st->st_mode)) /* its time changes with any file in it */
-        return CKPT_OK;
-    buf_u64le(b, (uint64_t)st->st_size);
-    buf_u64le(b, (uint64_t)st->st_mtim.tv_sec);
-    buf_u64le(b, (uint64_t)st->st_mtim.tv_nsec);
+    uint64_t facts[3];
+    if (share_input_facts(st, facts))
+        for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+            buf_u64le(b, facts[i]);
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
@@ -183,9 +172,7 @@ static uint64_t move_cut(const struct part_plan *plan, uint64_t pos)
 /* find_cut - returns where part NUMBER of the line begins. */
 static uint64_t find_cut(const struct part_plan *plan, uint32_t number)
 {
-    uint64_t total = plan->begins[plan->nfiles], parts = plan->job.parts;
-    /* NUMBER is at most PARTS: the first product is at most TOTAL, the second at most PART_MAX squared. */
-    return move_cut(plan, total / parts * number + total % parts * number / parts);
+    return move_cut(plan, share_find_cut(plan->begins[plan->nfiles], number, plan->job.parts));
 }
 
 /* ------------------------------------------------------------------ ranges */
@@ -333,7 +320,7 @@ static ckpt_status describe_job(struct part_plan *plan, ckpt_error *err)
 {
     struct part_job *job = &plan->job;
     uint8_t id[CKPT_DIGEST_MAX];
-    CKPT_TRY(digest_bytes(plan->identity.data, plan->identity.len, id, err));
+    CKPT_TRY(digest_xxh3(plan->identity.data, plan->identity.len, id, err));
     part_id_format(id, job->id);
     job->parts = plan->opts.parts;
     job->by_file = plan->opts.part_by_file != 0;

@@ -17,6 +17,7 @@
 #include "core/number.h"
 #include "core/parallel_rows.h"
 #include "core/tensor.h"
+#include "op/share.h"
 
 #define SAMPLE_SIZE 4096u /* elements */
 
@@ -204,7 +205,9 @@ static void fill_stats(const struct tally *tally, ckpt_stats *stats)
 /* ---------------------------------------------------------------------- rows */
 
 struct stat_job {
+    const ckpt_file *file;
     const struct parallel_item *items;
+    size_t nitems;
     ckpt_stats *out; /* indexed by the tag of an item */
 };
 
@@ -332,20 +335,95 @@ static ckpt_status list_rows_to_read(ckpt_file *f, const uint32_t *rows, size_t 
     return CKPT_OK;
 }
 
+/* ------------------------------------------------------------------- sharing */
+
+/* The numbers of ckpt_stats in their order, but for the histogram. */
+#define STAT_COUNTS(X) X(finite) X(nan) X(inf) X(zeros) X(min_bits) X(max_bits) X(sampled)
+#define STAT_REALS(X)  X(min) X(max) X(mean) X(std) X(norm)
+
+static void put_stats(void *user, size_t index, buf *out)
+{
+    const struct stat_job *j = user;
+    const ckpt_stats *s = &j->out[j->items[index].tag];
+#define PUT(field) buf_u64le(out, s->field);
+    STAT_COUNTS(PUT)
+#undef PUT
+#define PUT(field) share_put_real(s->field, out);
+    STAT_REALS(PUT)
+#undef PUT
+    for (size_t i = 0; i < CKPT_STAT_BINS; i++)
+        buf_u64le(out, s->histogram[i]);
+}
+
+/* are_possible - returns true if STATS may be those of TENSOR: the counts of numbers and bins add up. */
+static bool are_possible(const ckpt_stats *stats, const ckpt_tensor *tensor)
+{
+    uint64_t numbers = size_mul(tensor->elements, numbers_per_element((ckpt_dtype)tensor->dtype));
+    uint64_t sampled = 0;
+    for (size_t i = 0; i < CKPT_STAT_BINS; i++)
+        sampled = size_add(sampled, stats->histogram[i]);
+    uint64_t counted = size_add(stats->finite, size_add(stats->nan, stats->inf));
+    return counted <= numbers && numbers < UINT64_MAX && stats->zeros <= stats->finite &&
+           stats->sampled <= stats->finite && sampled == stats->sampled;
+}
+
+static bool take_stats(void *user, size_t index, cursor *in)
+{
+    const struct stat_job *j = user;
+    const struct parallel_item *item = &j->items[index];
+    const ckpt_tensor t = table_tensor(&item->file->table, item->row);
+    ckpt_stats *s = &j->out[item->tag];
+    *s = (ckpt_stats){.numeric = true};
+#define TAKE(field) s->field = cursor_u64(in);
+    STAT_COUNTS(TAKE)
+#undef TAKE
+#define TAKE(field) s->field = share_take_real(in);
+    STAT_REALS(TAKE)
+#undef TAKE
+    for (size_t i = 0; i < CKPT_STAT_BINS; i++)
+        s->histogram[i] = cursor_u64(in);
+    s->wide = number_is_wide((ckpt_dtype)t.dtype) && s->finite;
+    return are_possible(s, &t);
+}
+
+static ckpt_status describe_stats(void *user, struct hash *facts, ckpt_error *err)
+{
+    const struct stat_job *j = user;
+    hash_u64(facts, j->nitems);
+    for (size_t i = 0; i < j->nitems; i++)
+        hash_u64(facts, j->items[i].row);
+    return share_describe_file(j->file, facts, err);
+}
+
+/* run_shared - computes the statistics of the items of PARALLEL, or of those of a part. */
+static ckpt_status run_shared(struct stat_job *job, const struct parallel_job *parallel,
+                              const ckpt_work *work, ckpt_error *err)
+{
+    struct share share;
+    struct share_list list = {.put = put_stats, .take = take_stats, .user = job};
+    ckpt_status st = share_start(&share, work, "stat", describe_stats, job, err);
+    CKPT_THEN(st, share_deal(&share, parallel->items, parallel->n, &list, err));
+    CKPT_THEN(st, share_run(&share, &list, parallel, err));
+    CKPT_THEN(st, share_exchange(&share, &list, 1, err));
+    free(list.owners);
+    return st;
+}
+
 static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t count, const ckpt_work *how,
                              struct parallel_item *items, uint32_t *first, ckpt_stats *out, ckpt_error *err)
 {
-    struct stat_job job = {items, out};
+    struct stat_job job = {.file = f, .items = items, .out = out};
     struct parallel_job parallel = {.items = items,
                                     .process = stat_item,
                                     .process_chunk = stat_chunk,
                                     .join_chunks = merge_chunk_tallies,
                                     .user = &job};
-    CKPT_TRY(list_rows_to_read(f, rows, count, items, first, &parallel.n, err));
+    CKPT_TRY(list_rows_to_read(f, rows, count, items, first, &job.nitems, err));
+    parallel.n = job.nitems;
     parallel.threads = how->threads;
     parallel.progress = how->progress;
     parallel.progress_user = how->user;
-    CKPT_TRY(parallel_run(&parallel, err));
+    CKPT_TRY(run_shared(&job, &parallel, how, err));
     for (size_t i = 0; i < count; i++) {
         const ckpt_tensor t = table_tensor(&f->table, rows[i]);
         uint32_t shared_row = t.alias_of == CKPT_NO_TENSOR ? rows[i] : t.alias_of;

@@ -5,16 +5,23 @@
 
 #include <stdlib.h>
 
-#include "base/buf.h"
+#include "base/utf8.h"
 #include "core/finite.h"
 #include "core/stream.h"
-#include "core/parallel_rows.h"
-#include "op/digest.h"
+#include "op/share.h"
 
 /* The result of reading one tensor. */
 struct row_result {
     struct finite finite;
     ckpt_error *fault; /* why it could not be read to its end; NULL: it was */
+};
+
+/* The result of reading one record. */
+struct record_result {
+    struct storage storage; /* the record as an item of parallel_run */
+    bool is_read;           /* its bytes were not read before, with a tensor */
+    uint32_t crc;
+    ckpt_error *fault; /* as in struct row_result */
 };
 
 struct verify_job {
@@ -23,14 +30,19 @@ struct verify_job {
     struct parallel_item *items;
     struct row_result *results; /* by item */
     size_t n;
-    uint8_t *digests; /* by row, or NULL */
+    struct record_result *record_results; /* by record */
+    uint32_t *unread_records;             /* the numbers of those that this process reads */
+    size_t nunread;
+    struct share share;
+    struct share_list shared_rows, shared_records; /* by item and by record */
+    uint8_t *digests;                              /* by row, or NULL */
     ckpt_algorithm alg;
     struct manifest_text manifest;
     bool *bad_crc; /* by storage */
     ckpt_error *err;
     ckpt_status status;        /* of the last report of a finding */
     ckpt_error report_failure; /* its error, if STATUS is not CKPT_OK */
-    uint64_t tensor_bytes;     /* of the rows in ITEMS */
+    uint64_t tensor_bytes;     /* of the rows in ITEMS that this process reads */
     uint64_t bytes_before;     /* for progress: bytes read before the current parallel_run */
     uint64_t total;            /* for progress: all bytes */
 };
@@ -182,6 +194,7 @@ static bool any_has_own_checksums(const struct verify_job *job)
 static ckpt_status list_rows(struct verify_job *job)
 {
     const struct table *t = &job->f->table;
+    uint64_t nbytes = 0;
     job->items = calloc(t->nrows + 1, sizeof *job->items);
     job->results = calloc(t->nrows + 1, sizeof *job->results);
     job->bad_crc = calloc(t->nstorages + 1, sizeof *job->bad_crc);
@@ -193,17 +206,17 @@ static ckpt_status list_rows(struct verify_job *job)
         if (!r.has_data || r.alias_of != CKPT_NO_TENSOR || !is_wanted)
             continue;
         job->items[job->n++] = (struct parallel_item){.file = job->f, .row = i};
-        if (!checked_add(job->tensor_bytes, r.nbytes, &job->tensor_bytes))
+        if (!checked_add(nbytes, r.nbytes, &nbytes))
             return fail(job->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
                         "the tensors have more than 2^64 bytes together");
     }
     return CKPT_OK;
 }
 
-/* run_and_report - runs PARALLEL. If a report ended it, the status and the error are those of the report. */
-static ckpt_status run_and_report(struct verify_job *job, const struct parallel_job *parallel)
+/* status_of_run - returns ST, the status of reading; if a report ended that, the status and error of the
+ * report. */
+static ckpt_status status_of_run(struct verify_job *job, ckpt_status st)
 {
-    ckpt_status st = parallel_run(parallel, job->err);
     if (job->status != CKPT_OK && job->err)
         *job->err = job->report_failure;
     return job->status != CKPT_OK ? job->status : st;
@@ -211,23 +224,17 @@ static ckpt_status run_and_report(struct verify_job *job, const struct parallel_
 
 static ckpt_status read_rows(struct verify_job *job)
 {
-    struct parallel_job parallel = {.items = job->items,
-                                    .n = job->n,
-                                    .threads = job->c->opts->how->threads,
-                                    .process = verify_row,
-                                    .report = report_row,
-                                    .progress = report_verify_progress,
-                                    .user = job,
-                                    .progress_user = job};
-    ckpt_status st = run_and_report(job, &parallel);
+    const struct parallel_job parallel = {.items = job->items,
+                                          .n = job->n,
+                                          .threads = job->c->opts->how->threads,
+                                          .process = verify_row,
+                                          .report = report_row,
+                                          .progress = report_verify_progress,
+                                          .user = job,
+                                          .progress_user = job};
+    ckpt_status st = status_of_run(job, share_run(&job->share, &job->shared_rows, &parallel, job->err));
     job->bytes_before = job->tensor_bytes;
-    if (st != CKPT_OK)
-        error_add_file(job->err, job->f->path);
-    for (size_t i = 0; i < job->n; i++)
-        free(job->results[i].fault);
-    if (st == CKPT_OK && job->digests)
-        digest_aliases(&job->f->table, job->digests);
-    return st;
+    return st == CKPT_OK ? st : name_file_if_failed(st, job->f->path, job->err);
 }
 
 /* ------------------------------------------------------------------- records */
@@ -239,8 +246,10 @@ static ckpt_str location_key(arena *a, ckpt_str folder, ckpt_str file, uint64_t 
     return ARENA_CONCAT(a, format_number(at, number), STR_LIT(" "), folder, file);
 }
 
-/* add_location - adds the location of storage STORAGE to LOCATIONS, if it has one; false: out of memory. */
-static bool add_location(const struct verify_job *job, const struct storage *storage, map *locations)
+/* add_location - adds NUMBER under the location of storage STORAGE to LOCATIONS, if it has one; false: out of
+ * memory. */
+static bool add_location(const struct verify_job *job, const struct storage *storage, uint32_t number,
+                         map *locations)
 {
     ckpt_str folder = str_folder(str_c(job->f->path));
     uint64_t at = storage_file_offset(storage);
@@ -249,7 +258,7 @@ static bool add_location(const struct verify_job *job, const struct storage *sto
         return true;
     ckpt_str key = shard.len ? location_key(job->c->a, folder, shard, at)
                              : location_key(job->c->a, str_of("", 0), str_c(job->f->path), at);
-    return key.ptr && map_put(locations, key, 1, NULL);
+    return key.ptr && map_put(locations, key, number, NULL);
 }
 
 /* add_done_storages - adds to LOCATIONS the storages whose bytes need not be read: their CRC was checked and
@@ -265,30 +274,40 @@ static ckpt_status add_done_storages(const struct verify_job *job, map *location
     for (size_t i = 0; i < t->nstorages; i++) {
         const struct storage *s = &t->storages[i];
         bool checked = job->n && s->has_crc && s->crc_checked && !job->bad_crc[i];
-        if ((checked || (job->f->narrowed && !selected[i])) && !add_location(job, s, locations))
+        if ((checked || (job->f->narrowed && !selected[i])) && !add_location(job, s, 1, locations))
             return fail_memory(err);
     }
     return CKPT_OK;
 }
 
-/* list_unread_records - sets *OUT to the *COUNT records that have still to be read. */
-static ckpt_status list_unread_records(const struct verify_job *job, struct check_record **out, size_t *count,
-                                       ckpt_error *err)
+/* find_location - sets *NUMBER to the number in LOCATIONS of the location of RECORD, or MAP_NONE. False: out
+ * of memory. */
+static bool find_location(const struct verify_job *job, const struct check_record *record,
+                          const map *locations, uint32_t *number)
+{
+    ckpt_str key = location_key(job->c->a, str_of("", 0), str_c(record->path), record->file_offset);
+    bool is_known = key.ptr && record->file_offset != CKPT_NO_OFFSET;
+    *number = is_known ? map_get(locations, key) : MAP_NONE;
+    return key.ptr != NULL;
+}
+
+/* list_unread_records - lists the records that this process has still to read. */
+static ckpt_status list_unread_records(struct verify_job *job)
 {
     struct check *c = job->c;
     map *locations = map_new(0);
-    *count = 0;
-    *out = calloc(c->nrecords + 1, sizeof **out);
-    ckpt_status st = locations && *out ? CKPT_OK : fail_memory(err);
+    uint32_t number;
+    ckpt_status st = locations ? CKPT_OK : fail_memory(job->err);
     if (st == CKPT_OK && job->f && (job->n || job->f->narrowed))
-        st = add_done_storages(job, locations, err);
+        st = add_done_storages(job, locations, job->err);
     for (size_t i = 0; st == CKPT_OK && i < c->nrecords; i++) {
-        const struct check_record *r = &c->records[i];
-        ckpt_str key = location_key(c->a, str_of("", 0), str_c(r->path), r->file_offset);
-        if (!key.ptr)
-            st = fail_memory(err);
-        else if (r->file_offset == CKPT_NO_OFFSET || map_get(locations, key) == MAP_NONE)
-            (*out)[(*count)++] = *r;
+        if (!share_has(&job->share, &job->shared_records, i))
+            continue;
+        if (!find_location(job, &c->records[i], locations, &number))
+            st = fail_memory(job->err);
+        job->record_results[i].is_read = number == MAP_NONE;
+        if (number == MAP_NONE)
+            job->unread_records[job->nunread++] = (uint32_t)i;
     }
     map_free(locations);
     return st;
@@ -299,30 +318,16 @@ static enum crc_kind record_crc_kind(const struct check_record *record)
     return record->is_crc32c ? CRC_32C : CRC_32;
 }
 
-/* The result of reading one record. */
-struct record_result {
-    struct storage storage; /* the record as an item of parallel_run */
-    uint32_t crc;
-    ckpt_error *fault; /* as in struct row_result */
-};
-
-struct record_job {
-    struct verify_job *verify;
-    struct check_record *records;
-    struct record_result *results; /* by record */
-    size_t n;
-};
-
 static struct parallel_item get_record_item(void *user, size_t index)
 {
-    return (struct parallel_item){.storage = &((struct record_job *)user)->results[index].storage};
+    const struct verify_job *job = user;
+    return (struct parallel_item){.storage = &job->record_results[job->unread_records[index]].storage};
 }
 
-static ckpt_status read_record(struct record_job *all, size_t index, struct parallel_context *run,
+static ckpt_status read_record(const struct check_record *record, uint32_t *crc, struct parallel_context *run,
                                ckpt_error *err)
 {
-    source *src = all->records[index].src;
-    uint32_t *crc = &all->results[index].crc;
+    source *src = record->src;
     unsigned char *chunk = malloc(STREAM_CHUNK);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     if (src->size > STREAM_CHUNK)
@@ -331,7 +336,7 @@ static ckpt_status read_record(struct record_job *all, size_t index, struct para
         size_t n = src->size - at < STREAM_CHUNK ? (size_t)(src->size - at) : STREAM_CHUNK;
         st = source_read(src, at, chunk, n, err);
         if (st == CKPT_OK)
-            *crc = crc_update(record_crc_kind(&all->records[index]), *crc, chunk, n);
+            *crc = crc_update(record_crc_kind(record), *crc, chunk, n);
         at += n;
         if (!parallel_advance(run, n) && st == CKPT_OK)
             st = CKPT_ECANCELLED;
@@ -342,16 +347,16 @@ static ckpt_status read_record(struct record_job *all, size_t index, struct para
 
 static ckpt_status verify_record(void *user, size_t index, struct parallel_context *run, ckpt_error *err)
 {
-    struct record_job *all = user;
-    return keep_fault(read_record(all, index, run, err), &all->results[index].fault, err);
+    struct verify_job *job = user;
+    uint32_t number = job->unread_records[index];
+    struct record_result *result = &job->record_results[number];
+    return keep_fault(read_record(&job->c->records[number], &result->crc, run, err), &result->fault, err);
 }
 
-static int report_record(void *user, size_t index)
+static int report_record_number(struct verify_job *job, size_t number)
 {
-    const struct record_job *all = user;
-    const struct check_record *r = &all->records[index];
-    const struct record_result *result = &all->results[index];
-    struct verify_job *job = all->verify;
+    const struct check_record *r = &job->c->records[number];
+    const struct record_result *result = &job->record_results[number];
     ckpt_error e = {0};
     job->c->result->read += r->src->size; /* the sum of all sizes was checked before */
     if (result->fault)
@@ -370,39 +375,245 @@ static int report_record(void *user, size_t index)
     return job->status != CKPT_OK;
 }
 
+static int report_record(void *user, size_t index)
+{
+    struct verify_job *job = user;
+    return report_record_number(job, job->unread_records[index]);
+}
+
+/* count_unread - adds the sizes of the records to read to job->total. */
+static ckpt_status count_unread(struct verify_job *job)
+{
+    job->total = job->bytes_before;
+    for (size_t i = 0; i < job->nunread; i++)
+        if (!checked_add(job->total, job->c->records[job->unread_records[i]].src->size, &job->total))
+            return fail(job->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                        "the records have more than 2^64 bytes together");
+    return CKPT_OK;
+}
+
 static ckpt_status read_records(struct verify_job *job)
 {
-    struct record_job all = {.verify = job};
-    ckpt_status st = list_unread_records(job, &all.records, &all.n, job->err);
-    struct parallel_job parallel = {.defers_check = true, /* verify_all() does it for all files */
-                                    .get_item = get_record_item,
-                                    .n = all.n,
-                                    .threads = job->c->opts->how->threads,
-                                    .process = verify_record,
-                                    .report = report_record,
-                                    .progress = report_verify_progress,
-                                    .user = &all,
-                                    .progress_user = job};
-    all.results = calloc(all.n + 1, sizeof *all.results);
-    if (st == CKPT_OK && !all.results)
-        st = fail_memory(job->err);
-    job->total = job->bytes_before;
-    for (size_t i = 0; st == CKPT_OK && i < all.n; i++) {
-        source *src = all.records[i].src;
-        all.results[i].storage = (struct storage){.nbytes = src->size, .src = src};
-        if (!checked_add(job->total, src->size, &job->total))
-            st = fail(job->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-                      "the records have more than 2^64 bytes together");
+    CKPT_TRY(list_unread_records(job));
+    CKPT_TRY(count_unread(job));
+    const struct parallel_job parallel = {.defers_check = true, /* verify_all() does it for all files */
+                                          .get_item = get_record_item,
+                                          .n = job->nunread,
+                                          .threads = job->c->opts->how->threads,
+                                          .process = verify_record,
+                                          .report = share_is_on(&job->share) ? NULL : report_record,
+                                          .progress = report_verify_progress,
+                                          .user = job,
+                                          .progress_user = job};
+    return status_of_run(job, parallel_run(&parallel, job->err));
+}
+
+/* ------------------------------------------------------------------- sharing */
+
+/* The texts of ckpt_error, which are escaped. */
+#define ERROR_TEXTS(X) X(file) X(where) X(what) X(hint) X(found) X(allowed)
+
+static void put_fault(const ckpt_error *fault, buf *out)
+{
+    buf_byte(out, fault != NULL);
+    if (!fault)
+        return;
+    buf_u32le(out, fault->status);
+    buf_u32le(out, (uint32_t)fault->sys_errno);
+    buf_u64le(out, fault->offset);
+    buf_u32le(out, fault->innermost);
+#define PUT(text)                                                                                            \
+    buf_u32le(out, (uint32_t)strlen(fault->text));                                                           \
+    buf_put_cstr(out, fault->text);
+    ERROR_TEXTS(PUT)
+#undef PUT
+}
+
+/* take_text - reads a text of less than SIZE bytes, without control characters, to OUT, which is zero. */
+static bool take_text(cursor *in, char *out, size_t size)
+{
+    uint32_t len = cursor_u32(in), control;
+    const unsigned char *text = cursor_take(in, len);
+    if (!text || len >= size)
+        return false;
+    memcpy(out, text, len);
+    return utf8_check(str_of(out, len), false, NULL) && !utf8_find_control(str_of(out, len), &control) &&
+           !memchr(out, 0, len);
+}
+
+static bool take_fault_fields(cursor *in, ckpt_error *out)
+{
+    out->status = cursor_u32(in);
+    out->sys_errno = (int32_t)cursor_u32(in);
+    out->offset = cursor_u64(in);
+    out->innermost = cursor_u32(in);
+#define TAKE(text)                                                                                           \
+    if (!take_text(in, out->text, sizeof out->text))                                                         \
+        return false;
+    ERROR_TEXTS(TAKE)
+#undef TAKE
+    return check_is_fault((ckpt_status)out->status) && out->innermost <= strlen(out->where);
+}
+
+/* take_fault - reads what put_fault writes to *OUT, which the caller frees; NULL: no fault. */
+static bool take_fault(cursor *in, ckpt_error **out)
+{
+    uint8_t has_fault = cursor_u8(in);
+    if (has_fault == 1 && !(*out = calloc(1, sizeof **out)))
+        return false;
+    return has_fault == 0 || (has_fault == 1 && take_fault_fields(in, *out));
+}
+
+static void put_row_result(void *user, size_t index, buf *out)
+{
+    const struct verify_job *job = user;
+    const struct row_result *result = &job->results[index];
+    buf_u64le(out, result->finite.nan);
+    buf_u64le(out, result->finite.inf);
+    buf_u64le(out, result->finite.first_index);
+    if (job->digests)
+        buf_put(out, job->digests + (size_t)job->items[index].row * CKPT_DIGEST_MAX, CKPT_DIGEST_MAX);
+    put_fault(result->fault, out);
+}
+
+static bool take_row_result(void *user, size_t index, cursor *in)
+{
+    const struct verify_job *job = user;
+    struct row_result *result = &job->results[index];
+    uint32_t row = job->items[index].row;
+    uint64_t elements = table_elements_of(&job->f->table, row);
+    result->finite.nan = cursor_u64(in);
+    result->finite.inf = cursor_u64(in);
+    result->finite.first_index = cursor_u64(in);
+    uint64_t found = size_add(result->finite.nan, result->finite.inf);
+    const unsigned char *digest = job->digests ? cursor_take(in, CKPT_DIGEST_MAX) : NULL;
+    if (digest)
+        memcpy(job->digests + (size_t)row * CKPT_DIGEST_MAX, digest, CKPT_DIGEST_MAX);
+    return found <= elements && (!found || result->finite.first_index < elements) &&
+           take_fault(in, &result->fault);
+}
+
+static void put_record_result(void *user, size_t index, buf *out)
+{
+    const struct verify_job *job = user;
+    const struct record_result *result = &job->record_results[index];
+    buf_byte(out, result->is_read);
+    buf_u32le(out, result->crc);
+    put_fault(result->fault, out);
+}
+
+static bool take_record_result(void *user, size_t index, cursor *in)
+{
+    const struct verify_job *job = user;
+    struct record_result *result = &job->record_results[index];
+    uint8_t is_read = cursor_u8(in);
+    result->is_read = is_read == 1;
+    result->crc = cursor_u32(in);
+    return is_read <= 1 && take_fault(in, &result->fault);
+}
+
+static ckpt_status describe_verify(void *user, struct hash *facts, ckpt_error *err)
+{
+    const struct verify_job *job = user;
+    const struct check *c = job->c;
+    for (size_t i = 0; i < c->nwatched; i++)
+        share_describe_source(c->watched[i], facts);
+    for (size_t i = 0; i < c->nrecords; i++) {
+        hash_u64(facts, c->records[i].src->size);
+        hash_u64(facts, c->records[i].file_offset);
+        hash_u64(facts, c->records[i].crc);
     }
-    CKPT_THEN(st, run_and_report(job, &parallel));
-    for (size_t i = 0; all.results && i < all.n; i++)
-        free(all.results[i].fault);
-    free(all.results);
-    free(all.records);
+    hash_u64(facts, (uint64_t)(c->opts->finite != 0) << 1 | (job->digests != NULL));
+    hash_u64(facts, job->alg);
+    hash_text(facts, str_of(job->manifest.ptr, job->manifest.len));
+    return job->f ? share_describe_file(job->f, facts, err) : CKPT_OK;
+}
+
+/* own_with_rows - makes each record that is the storage of a tensor belong to the part that reads that. */
+static ckpt_status own_with_rows(struct verify_job *job)
+{
+    map *locations = map_new(0);
+    uint32_t item;
+    bool ok = locations != NULL;
+    for (size_t i = 0; ok && i < job->n; i++) {
+        uint32_t storage = table_storage_of(&job->f->table, job->items[i].row);
+        ok = storage == CKPT_NO_STORAGE ||
+             add_location(job, &job->f->table.storages[storage], (uint32_t)i, locations);
+    }
+    for (size_t i = 0; ok && i < job->c->nrecords; i++) {
+        ok = find_location(job, &job->c->records[i], locations, &item);
+        if (ok && item != MAP_NONE)
+            job->shared_records.owners[i] = job->shared_rows.owners[item];
+    }
+    map_free(locations);
+    return ok ? CKPT_OK : fail_memory(job->err);
+}
+
+static ckpt_status deal_records(struct verify_job *job)
+{
+    size_t n = job->c->nrecords;
+    struct parallel_item *items = calloc(n + 1, sizeof *items);
+    CKPT_TRY_ALLOC(items, job->err);
+    for (size_t i = 0; i < n; i++)
+        items[i].storage = &job->record_results[i].storage;
+    ckpt_status st = share_deal(&job->share, items, n, &job->shared_records, job->err);
+    free(items);
+    if (st == CKPT_OK && share_is_on(&job->share))
+        st = own_with_rows(job);
     return st;
 }
 
+static ckpt_status start_sharing(struct verify_job *job)
+{
+    job->shared_rows = (struct share_list){.put = put_row_result, .take = take_row_result, .user = job};
+    job->shared_records = (struct share_list){
+        .put = put_record_result, .take = take_record_result, .user = job};
+    CKPT_TRY(share_start(&job->share, job->c->opts->how, "verify", describe_verify, job, job->err));
+    CKPT_TRY(share_deal(&job->share, job->items, job->n, &job->shared_rows, job->err));
+    return deal_records(job);
+}
+
+/* exchange_results - if anything is shared, takes the results of all parts, and reports them. */
+static ckpt_status exchange_results(struct verify_job *job)
+{
+    const struct share_list lists[] = {job->shared_rows, job->shared_records};
+    if (!share_is_on(&job->share))
+        return CKPT_OK;
+    CKPT_TRY(share_exchange(&job->share, lists, 2, job->err));
+    for (size_t i = 0; job->status == CKPT_OK && i < job->n; i++)
+        (void)report_row(job, i);
+    for (size_t i = 0; job->status == CKPT_OK && i < job->c->nrecords; i++)
+        if (job->record_results[i].is_read)
+            (void)report_record_number(job, i);
+    return status_of_run(job, CKPT_OK);
+}
+
 /* ----------------------------------------------------------------------- all */
+
+/* make_results - makes the results of all records. */
+static ckpt_status make_results(struct verify_job *job)
+{
+    const struct check *c = job->c;
+    job->record_results = calloc(c->nrecords + 1, sizeof *job->record_results);
+    job->unread_records = calloc(c->nrecords + 1, sizeof *job->unread_records);
+    CKPT_TRY_ALLOC(job->record_results && job->unread_records && c->nrecords < UINT32_MAX, job->err);
+    for (size_t i = 0; i < c->nrecords; i++)
+        job->record_results[i].storage = (struct storage){.nbytes = c->records[i].src->size,
+                                                          .src = c->records[i].src};
+    return CKPT_OK;
+}
+
+/* count_bytes - computes how many bytes this process is going to read; too many if tensors are records. */
+static void count_bytes(struct verify_job *job)
+{
+    for (size_t i = 0; i < job->n; i++)
+        if (share_has(&job->share, &job->shared_rows, i))
+            job->tensor_bytes += table_nbytes_of(&job->f->table, job->items[i].row); /* list_rows added all */
+    job->total = job->tensor_bytes;
+    for (size_t i = 0; job->n && i < job->c->nrecords; i++)
+        if (share_has(&job->share, &job->shared_records, i))
+            job->total = size_add(job->total, job->c->records[i].src->size);
+}
 
 static ckpt_status verify_all(struct verify_job *job)
 {
@@ -414,20 +625,39 @@ static ckpt_status verify_all(struct verify_job *job)
     }
     if (manifest && !(job->digests = calloc(job->f->table.nrows + 1, CKPT_DIGEST_MAX)))
         return fail_memory(job->err);
-    if (job->f && (manifest || o->finite || any_has_own_checksums(job))) {
+    if (job->f && (manifest || o->finite || any_has_own_checksums(job)))
         CKPT_TRY(list_rows(job));
-        job->total = job->tensor_bytes;
-        for (size_t i = 0; i < job->c->nrecords; i++)
-            job->total = size_add(job->total, job->c->records[i].src->size);
-        CKPT_TRY(read_rows(job));
-    }
+    CKPT_TRY(make_results(job));
+    CKPT_TRY(start_sharing(job));
+    count_bytes(job);
+    CKPT_TRY(read_rows(job));
     CKPT_TRY(read_records(job));
+    CKPT_TRY(exchange_results(job));
+    if (job->digests)
+        digest_aliases(&job->f->table, job->digests);
     if (manifest && o->manifest)
         CKPT_TRY(manifest_check(job->c, job->f, job->digests, &job->manifest, job->err));
     CKPT_TRY(check_unchanged(job->c, job->err));
     if (manifest && o->write_manifest && !job->c->result->findings)
         CKPT_TRY(manifest_write(job->c, job->f, job->digests, job->err));
     return CKPT_OK;
+}
+
+static void free_job(struct verify_job *job)
+{
+    for (size_t i = 0; job->results && i < job->n; i++)
+        free(job->results[i].fault);
+    for (size_t i = 0; job->record_results && i < job->c->nrecords; i++)
+        free(job->record_results[i].fault);
+    free(job->items);
+    free(job->results);
+    free(job->record_results);
+    free(job->unread_records);
+    free(job->shared_rows.owners);
+    free(job->shared_records.owners);
+    free(job->bad_crc);
+    free(job->digests);
+    free(job->manifest.ptr);
 }
 
 ckpt_status verify_data(struct check *check, ckpt_file *f, ckpt_error *err)
@@ -439,10 +669,6 @@ ckpt_status verify_data(struct check *check, ckpt_file *f, ckpt_error *err)
     if (check_is_fault(st)) /* format_verify() reported it */
         st = CKPT_OK;
     CKPT_THEN(st, verify_all(&job));
-    free(job.items);
-    free(job.results);
-    free(job.bad_crc);
-    free(job.digests);
-    free(job.manifest.ptr);
+    free_job(&job);
     return st;
 }
