@@ -44,6 +44,19 @@ static ckpt_status open_callbacks(struct opening *opening, const ckpt_open_optio
     return settled;
 }
 
+static ckpt_status open_path(const struct opening *opening, bool names, ckpt_file **out, ckpt_error *err)
+{
+    ckpt_status st = format_open_path(opening, names, out, err);
+    if (!part_folder_has(opening->path))
+        return st;
+    if (st == CKPT_OK)
+        file_notice(*out, "is part of an output that is not complete; ckpt merge-parts completes it");
+    else
+        error_replace_hint(err,
+                           "it is part of an output that is not complete; ckpt merge-parts completes it");
+    return st;
+}
+
 /* open_by_options - does what ckpt_open_with does. OPTS have the size of this version. */
 static ckpt_status open_by_options(const char *path, const ckpt_open_options *opts, ckpt_file **out,
                                    ckpt_error *err)
@@ -62,7 +75,7 @@ static ckpt_status open_by_options(const char *path, const ckpt_open_options *op
     if (opts->callbacks)
         return open_callbacks(&o, opts, out, err);
     if (!opts->data)
-        return format_open_path(&o, opts->names, out, err);
+        return open_path(&o, opts->names, out, err);
     o.src = source_mem(opts->data, opts->size, 0);
     return o.src ? open_bytes(&o, opts->names, out, err) : fail_memory(err);
 }
@@ -363,6 +376,8 @@ static ckpt_status write_with_options(ckpt_plan *p, const struct write_job *give
                     f->name);
     job->opts = &o;
     job->result = &result;
+    if (!o.parts && !o.force && job->path && strcmp(job->path, "-") != 0)
+        CKPT_TRY(part_works_refuse(job->path, p->a, err));
     CKPT_TRY(o.parts ? write_part(p, f, job, err) : write_plan(p, f, job, err));
     result.format = f->name;
     result.outputs = p->report.outputs;

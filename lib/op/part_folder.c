@@ -5,8 +5,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/text.h"
 #include "io/source.h"
+#include "op/parts.h"
 
 #define ID_DIGITS (PART_ID_TEXT - 1)
 
@@ -47,6 +50,36 @@ static bool is_work_name(ckpt_str name, bool *closed)
     return *closed || name.len == ID_DIGITS;
 }
 
+bool part_folder_has(const char *path)
+{
+    bool closed;
+    ckpt_str folder = str_folder(str_trim_end(str_c(path), "/"));
+    return is_work_name(str_after_last(str_trim_end(folder, "/"), '/'), &closed) ||
+           is_work_name(str_after_last(str_trim_end(str_c(path), "/"), '/'), &closed);
+}
+
+/* may_be_of - returns true if the work folder PATH, whose plan cannot be read, may be of the output TARGET:
+ * it has that file or its index. */
+static bool may_be_of(const char *path, ckpt_str target, arena *a)
+{
+    struct stat st;
+    const char *file = target.ptr ? part_path(path, target.ptr, a) : NULL;
+    const char *index = file ? ARENA_CONCAT(a, str_c(file), STR_LIT(PART_INDEX_SUFFIX)).ptr : NULL;
+    return !index || lstat(file, &st) == 0 || lstat(index, &st) == 0;
+}
+
+/* read_job - reads plan.json of WORK, whose id must be that in the folder's name. */
+static ckpt_status read_job(struct part_work *work, arena *a, ckpt_error *err)
+{
+    const char *plan = part_path(work->path, PART_PLAN_NAME, a);
+    CKPT_TRY_ALLOC(plan, err);
+    CKPT_TRY(part_job_read(plan, a, &work->job, err));
+    if (strncmp(work->name + strlen(PART_FOLDER_PREFIX), work->job.id, ID_DIGITS) == 0)
+        return CKPT_OK;
+    return name_file_if_failed(fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "is of another plan than its folder"),
+                               plan, err);
+}
+
 /* add_work - adds the work folder NAME of FOLDER, unless it is that of an output with another name than
  * TARGET. */
 static ckpt_status add_work(const char *folder, const char *name, bool closed, ckpt_str target, arena *a,
@@ -55,14 +88,9 @@ static ckpt_status add_work(const char *folder, const char *name, bool closed, c
     struct part_work work = {.name = arena_str(a, str_c(name)).ptr, .is_closed = closed};
     work.path = work.name ? part_path(folder, name, a) : NULL;
     CKPT_TRY_ALLOC(work.path, err);
-    const char *plan = part_path(work.path, PART_PLAN_NAME, a);
-    CKPT_TRY_ALLOC(plan, err);
-    ckpt_status st = part_job_read(plan, a, &work.job, err);
-    if (st == CKPT_ENOTFOUND)
+    ckpt_status st = read_job(&work, a, err);
+    if (st == CKPT_ENOTFOUND || (st != CKPT_OK && !may_be_of(work.path, target, a)))
         return CKPT_OK;
-    if (st == CKPT_OK && strncmp(name + strlen(PART_FOLDER_PREFIX), work.job.id, ID_DIGITS) != 0)
-        st = name_file_if_failed(
-            fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "is of another plan than its folder"), plan, err);
     if (st != CKPT_OK || (target.ptr && !str_eq(target, work.job.target)))
         return st;
     return ARENA_PUSH(a, out, works, &work) ? CKPT_OK : fail_memory(err);
@@ -71,6 +99,24 @@ static ckpt_status add_work(const char *folder, const char *name, bool closed, c
 static int compare_works(const void *left, const void *right)
 {
     return strcmp(((const struct part_work *)left)->name, ((const struct part_work *)right)->name);
+}
+
+ckpt_status part_works_refuse(const char *path, arena *a, ckpt_error *err)
+{
+    const char *folder;
+    ckpt_str target;
+    char word[SHELL_WORD_MAX];
+    struct part_works found;
+    ckpt_error ignored;
+    CKPT_TRY(part_target_find(path, a, &folder, &target, err));
+    if (part_works_find(folder, target, a, &found, &ignored) != CKPT_OK || !found.nworks)
+        return CKPT_OK; /* a folder that cannot be listed may well be one to write to */
+    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "parts of it were begun, in %s; nothing written",
+               found.works->path);
+    error_add_hint(err,
+                   "add --part i/%u to write one; -f writes all at once; ckpt parts %s --clean removes them",
+                   found.works->job.parts, shell_path(path, word));
+    return name_file_if_failed(CKPT_EEXIST, path, err);
 }
 
 ckpt_status part_works_find(const char *folder, ckpt_str target, arena *a, struct part_works *out,

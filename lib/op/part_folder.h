@@ -20,7 +20,8 @@ struct part_works {
 };
 
 /* part_works_find - lists the work folders in FOLDER whose output is called TARGET; TARGET.ptr NULL: all.
- * A folder without plan.json, which a process may be about to write, is left out. Texts are in A. */
+ * Left out are a folder without plan.json, which a process may be about to write, and one whose plan.json
+ * cannot be read and that has no file of TARGET. Texts are in A. */
 ckpt_status part_works_find(const char *folder, ckpt_str target, arena *a, struct part_works *out,
                             ckpt_error *err);
 /* part_path - returns FOLDER/NAME, or NAME in the current folder ".", in A; NULL: out of memory. */

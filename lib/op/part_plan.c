@@ -62,6 +62,10 @@ static ckpt_status add_file(struct output_layout *layout, const struct layout_fi
     if (!utf8_check(name, false, NULL))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                   "the name of the output is not UTF-8, which an output written by several processes needs");
+    else if (part_name_is_reserved(name))
+        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                  "an output written by several processes cannot have this name, which a file of theirs has");
+    st = name_file_if_failed(st, file->path, err);
     CKPT_THEN(st, identify_file(plan, file, name, err));
     CKPT_THEN(st, keep_file(plan, file, err));
     if (st != CKPT_OK)
@@ -78,6 +82,7 @@ ckpt_status part_plan_new(ckpt_plan *p, const ckpt_write_options *opts, struct p
     plan->p = p;
     plan->opts = *opts;
     buf_init(&plan->identity, SIZE_MAX / 2);
+    buf_init(&plan->inputs, SIZE_MAX / 2);
     buf_u32le(&plan->identity, PLAN_VERSION);
     buf_byte(&plan->identity, opts->strict != 0);
     buf_byte(&plan->identity, p->file->ignore_crc);
@@ -92,7 +97,7 @@ struct output_layout *part_plan_layout(struct part_plan *plan) { return &plan->l
 
 ckpt_status part_plan_add_input(void *plan, const struct stat *st, ckpt_error *err)
 {
-    buf *b = &((struct part_plan *)plan)->identity;
+    buf *b = &((struct part_plan *)plan)->inputs;
     uint64_t facts[3];
     if (share_input_facts(st, facts))
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
@@ -107,6 +112,7 @@ void part_plan_free(struct part_plan *plan)
     for (size_t i = 0; i < plan->nfiles; i++)
         free(plan->files[i].items);
     buf_free(&plan->identity);
+    buf_free(&plan->inputs);
     arena_free(plan->a);
     free(plan);
 }
@@ -320,6 +326,10 @@ static ckpt_status describe_job(struct part_plan *plan, ckpt_error *err)
 {
     struct part_job *job = &plan->job;
     uint8_t id[CKPT_DIGEST_MAX];
+    buf_put(&plan->identity, plan->inputs.data, plan->inputs.len);
+    CKPT_TRY_ALLOC(buf_ok(&plan->inputs) && buf_ok(&plan->identity), err);
+    CKPT_TRY(digest_xxh3(plan->inputs.data, plan->inputs.len, id, err));
+    part_id_format(id, job->inputs);
     CKPT_TRY(digest_xxh3(plan->identity.data, plan->identity.len, id, err));
     part_id_format(id, job->id);
     job->parts = plan->opts.parts;
@@ -336,11 +346,9 @@ static ckpt_status describe_job(struct part_plan *plan, ckpt_error *err)
 
 ckpt_status part_plan_finish(struct part_plan *plan, ckpt_error *err)
 {
-    CKPT_TRY_ALLOC(buf_ok(&plan->identity), err);
     if (plan->nfiles >= UINT32_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "%zu files are too many", plan->nfiles);
     CKPT_TRY(describe_job(plan, err));
-    buf_free(&plan->identity);
     CKPT_TRY(lay_out_line(plan, err));
     if (plan->opts.part_by_file)
         CKPT_TRY(deal_files(plan, err));

@@ -34,7 +34,8 @@ struct part_plan {
     uint64_t *begins; /* by file: where its tensors begin in the line; after the last file: the length */
     uint32_t *owners; /* by file: its part, with `part_by_file` */
     size_t nfiles, cap_files;
-    buf identity; /* what the id is a digest of: facts of files and inputs, the headers as digests */
+    buf identity; /* what the id is a digest of: facts of files, the headers as digests; then INPUTS */
+    buf inputs;   /* sizes and times of the files of the input */
     struct part_job job;
     struct storage input; /* all bytes of the input, for files with is_copy */
 };

@@ -25,6 +25,12 @@ bool part_record_is_name(ckpt_str name)
     return str_starts(name, STR_LIT("part-")) && str_ends(name, STR_LIT(".json"));
 }
 
+bool part_name_is_reserved(ckpt_str name)
+{
+    return str_is(name, PART_PLAN_NAME) || part_record_is_name(name) ||
+           (str_starts(name, STR_LIT("failed-")) && str_ends(name, STR_LIT(".json")));
+}
+
 void part_failure_name(uint32_t part, char out[PART_RECORD_NAME])
 {
     (void)snprintf(out, PART_RECORD_NAME, "failed-%04u.json", part);
@@ -37,14 +43,21 @@ static void put_number(buf *out, const char *before, uint64_t number)
     buf_printf(out, "%s%llu", before, (unsigned long long)number);
 }
 
+static void put_digits(buf *out, const char *key, const char *digits)
+{
+    buf_printf(out, ",\"%s\":\"%s\"", key, digits);
+}
+
 static void put_head(buf *out, const char *schema, const char *id)
 {
-    buf_printf(out, "{\"schema\":\"%s\",\"plan_id\":\"%s\"", schema, id);
+    buf_printf(out, "{\"schema\":\"%s\"", schema);
+    put_digits(out, "plan_id", id);
 }
 
 void part_job_put(buf *out, const struct part_job *job)
 {
     put_head(out, "ckpt.part-plan.v1", job->id);
+    put_digits(out, "inputs", job->inputs);
     put_number(out, ",\"parts\":", job->parts);
     buf_printf(out, ",\"unit\":\"%s\",\"target\":", job->by_file ? "file" : "range");
     json_quote(out, job->target);
@@ -134,10 +147,11 @@ static ckpt_status read_document(const char *path, const char *schema, arena *a,
                : fail_malformed("not of its schema", err);
 }
 
-static bool read_id(const ckpt_value *from, char out[PART_ID_TEXT])
+/* read_digits - reads the hexadecimal digits of a digest. */
+static bool read_digits(const ckpt_value *from, char out[PART_ID_TEXT])
 {
     ckpt_str id;
-    if (!value_text(value_get(from, "plan_id"), &id) || id.len != PART_ID_TEXT - 1)
+    if (!value_text(from, &id) || id.len != PART_ID_TEXT - 1)
         return false;
     for (size_t i = 0; i < id.len; i++)
         if (str_digit(id.ptr[i]) > 15)
@@ -183,7 +197,7 @@ static bool read_file_name(const ckpt_value *from, arena *a, ckpt_str *out)
 
 static bool read_file(const ckpt_value *from, arena *a, struct part_file *out)
 {
-    return from && read_file_name(value_item(from, 0), a, &out->name) &&
+    return from && read_file_name(value_item(from, 0), a, &out->name) && !part_name_is_reserved(out->name) &&
            value_size(value_item(from, 1), &out->size);
 }
 
@@ -216,10 +230,12 @@ ckpt_status part_job_read(const char *path, arena *a, struct part_job *out, ckpt
     ckpt_str unit = {0};
     *out = (struct part_job){0};
     ckpt_status st = read_document(path, "ckpt.part-plan.v1", a, &v, err);
-    if (st == CKPT_OK && !(read_id(v, out->id) && read_u32(value_get(v, "parts"), &out->parts) &&
-                           out->parts && out->parts <= PART_MAX && value_text(value_get(v, "unit"), &unit) &&
-                           read_file_name(value_get(v, "target"), a, &out->target) && read_files(v, a, out) &&
-                           read_part_bytes(v, a, out)))
+    if (st == CKPT_OK &&
+        !(read_digits(value_get(v, "plan_id"), out->id) && read_digits(value_get(v, "inputs"), out->inputs) &&
+          read_u32(value_get(v, "parts"), &out->parts) && out->parts && out->parts <= PART_MAX &&
+          value_text(value_get(v, "unit"), &unit) &&
+          read_file_name(value_get(v, "target"), a, &out->target) && read_files(v, a, out) &&
+          read_part_bytes(v, a, out)))
         st = fail_malformed("a key is missing or has a wrong type", err);
     if (st == CKPT_OK)
         out->by_file = str_is(unit, "file");
@@ -292,7 +308,7 @@ ckpt_status part_record_read(const char *path, const struct part_job *job, arena
     *out = (struct part_record){0};
     ckpt_status st = read_document(path, "ckpt.part.v1", a, &v, err);
     if (st == CKPT_OK &&
-        !(read_id(v, out->id) && read_u32(value_get(v, "part"), &out->part) &&
+        !(read_digits(value_get(v, "plan_id"), out->id) && read_u32(value_get(v, "part"), &out->part) &&
           read_u32(value_get(v, "parts"), &out->parts) && read_flag(value_get(v, "done"), &out->done) &&
           value_size(value_get(v, "overflowed"), &out->overflowed) && read_lists(v, job, a, out)))
         st = fail_malformed("a key is missing, or a value is out of range", err);

@@ -8,15 +8,15 @@
  *
  * ID is the plan id (part_plan.h), 32 hexadecimal digits. All of it is JSON:
  *
- *   plan.json    {"schema": "ckpt.part-plan.v1", "plan_id", "parts", "unit": "range" or "file", "target",
- *                 "files": [[name, bytes], …], "part_bytes": [bytes, …]}
+ *   plan.json    {"schema": "ckpt.part-plan.v1", "plan_id", "inputs", "parts", "unit": "range" or "file",
+ *                 "target", "files": [[name, bytes], …], "part_bytes": [bytes, …]}
  *   part-….json  {"schema": "ckpt.part.v1", "plan_id", "part", "parts", "done", "overflowed",
  *                 "ranges": [[file, from, to, XXH3-128 of the bytes], …],
  *                 "checksums": [[tensor, from, bytes, CRC, kind, all bytes, recorded CRC, name], …]}
  *
- * FILE counts from 0 in the list of plan.json. A range is listed only after fdatasync. CHECKSUMS has the
- * stored bytes of tensors that a cut divides and whose file has a checksum: merging joins the checksums of
- * their pieces.
+ * INPUTS is a digest of the sizes and times of the input. FILE counts from 0 in the list of plan.json. A
+ * range is listed only after fdatasync. CHECKSUMS has the stored bytes of tensors that a cut divides and
+ * whose file has a checksum: merging joins the checksums of their pieces.
  *
  * Refused: JSON that is not of this form, numbers beyond 2^63, a file outside of the list. */
 #pragma once
@@ -39,7 +39,7 @@ struct part_file {
 
 /* The content of plan.json. */
 struct part_job {
-    char id[PART_ID_TEXT];
+    char id[PART_ID_TEXT], inputs[PART_ID_TEXT];
     uint32_t parts;
     bool by_file;    /* each part has files, not ranges of bytes */
     ckpt_str target; /* the file of the output; of a set, the one that its files are numbered after */
@@ -83,6 +83,9 @@ void part_record_name(uint32_t part, uint32_t parts, char out[PART_RECORD_NAME])
 void part_failure_name(uint32_t part, char out[PART_RECORD_NAME]);
 /* part_record_is_name - returns true if NAME is that of a record. */
 bool part_record_is_name(ckpt_str name);
+/* part_name_is_reserved - returns true if no file of an output can be called NAME, because a file of the work
+ * folder can. */
+bool part_name_is_reserved(ckpt_str name);
 
 void part_job_put(buf *out, const struct part_job *job);
 void part_record_put(buf *out, const struct part_record *record);

@@ -17,8 +17,8 @@ static ckpt_status read_failure(const struct ckpt_parts *parts, uint32_t index, 
     part_failure_name(index, name);
     const char *path = part_path(parts->work->path, name, parts->a);
     CKPT_TRY_ALLOC(path, err);
-    if (part->state == CKPT_PART_DONE || stat(path, &st) != 0)
-        return CKPT_OK;
+    if (part->state == CKPT_PART_DONE || stat(path, &st) != 0 || part->updated > (int64_t)st.st_mtim.tv_sec)
+        return CKPT_OK; /* a later record: it runs again */
     part->state = CKPT_PART_FAILED;
     part->updated = (int64_t)st.st_mtim.tv_sec;
     ckpt_status status = part_failure_read(path, parts->a, &part->failure, err);

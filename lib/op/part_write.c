@@ -62,11 +62,12 @@ static void hint_clean(const struct part_writer *writer, const char *what, ckpt_
 static ckpt_status fail_other_plan(const struct part_writer *writer, const struct part_work *other,
                                    ckpt_error *err)
 {
-    ckpt_status st = fail(
-        err, CKPT_EEXIST, CKPT_NO_OFFSET,
-        "parts of another plan were written there: {%s}, this is {=%s}; the input, the options "
-        "or the version of ckpt differ",
-        other->job.id, writer->plan->job.id);
+    ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                          "parts of another plan were written there: {%s}, this is {=%s}; %s differ",
+                          other->job.id, writer->plan->job.id,
+                          strcmp(other->job.inputs, writer->plan->job.inputs) == 0
+                              ? "the options or the version of ckpt"
+                              : "the input files, or their sizes or times,");
     hint_clean(writer, "give each part the same input and options; or remove what was written", err);
     return name_file_if_failed(st, other->path, err);
 }

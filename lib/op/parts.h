@@ -17,4 +17,8 @@ struct output_layout *part_plan_layout(struct part_plan *plan);
 ckpt_status part_plan_add_input(void *plan, const struct stat *st, ckpt_error *err);
 /* part_plan_write - writes the part, unless `dry_run` is set, and describes it in RESULT. */
 ckpt_status part_plan_write(struct part_plan *plan, ckpt_write_result *result, ckpt_error *err);
+/* part_works_refuse - refuses to write all of the output PATH at once if parts of it were begun. */
+ckpt_status part_works_refuse(const char *path, arena *a, ckpt_error *err);
+/* part_folder_has - returns true if PATH is a folder in which parts write, or in one. */
+bool part_folder_has(const char *path);
 void part_plan_free(struct part_plan *plan); /* NULL is allowed */

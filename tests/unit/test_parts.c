@@ -191,6 +191,7 @@ static void write_text(ckpt_str text)
 static struct part_file output_files[] = {{{"a \"name\"", 8}, 100}, {{"b", 1}, INT64_MAX}};
 static uint64_t part_bytes[] = {60, INT64_MAX};
 static const struct part_job job = {.id = "0123456789abcdef0123456789abcdef",
+                                    .inputs = "00000000000000000000000000000123",
                                     .parts = 2,
                                     .by_file = true,
                                     .target = {"b", 1},
@@ -208,6 +209,7 @@ static void plans_are_read_as_written(void)
     write_text(buf_view(&text));
     CU_ASSERT_EQUAL_FATAL(part_job_read(path, a, &got, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(got.id, job.id);
+    CU_ASSERT_STRING_EQUAL(got.inputs, job.inputs);
     CU_ASSERT(got.parts == 2 && got.by_file && got.nfiles == 2 && str_eq(got.target, job.target));
     CU_ASSERT(str_eq(got.files[0].name, output_files[0].name) && got.files[1].size == INT64_MAX);
     CU_ASSERT(got.part_bytes[0] == 60 && got.part_bytes[1] == INT64_MAX);
@@ -249,9 +251,10 @@ static void records_are_read_as_written(void)
     arena_free(a);
 }
 
-#define ID   "'plan_id':'0123456789abcdef0123456789abcdef'"
-#define PLAN "{'schema':'ckpt.part-plan.v1'," ID ","
-#define PART "{'schema':'ckpt.part.v1'," ID ",'part':0,'parts':2,'done':true,'overflowed':0,"
+#define ID     "'plan_id':'0123456789abcdef0123456789abcdef'"
+#define INPUTS "'inputs':'0123456789abcdef0123456789abcdef'"
+#define PLAN   "{'schema':'ckpt.part-plan.v1'," ID "," INPUTS ","
+#define PART   "{'schema':'ckpt.part.v1'," ID ",'part':0,'parts':2,'done':true,'overflowed':0,"
 
 static void malformed_plans_are_refused(void)
 {
@@ -264,6 +267,11 @@ static void malformed_plans_are_refused(void)
         PLAN "'parts':1,'unit':'file','target':'b','files':[],'part_bytes':[1]}",
         PLAN "'parts':1,'unit':'file','target':'b','files':[['../b',1]],'part_bytes':[1]}",
         PLAN "'parts':1,'unit':'file','target':'b','files':[['..',1]],'part_bytes':[1]}",
+        PLAN "'parts':1,'unit':'file','target':'b','files':[['plan.json',1]],'part_bytes':[1]}",
+        PLAN "'parts':1,'unit':'file','target':'b','files':[['part-0000-of-0001.json',1]],'part_bytes':[1]}",
+        PLAN "'parts':1,'unit':'file','target':'b','files':[['failed-0000.json',1]],'part_bytes':[1]}",
+        "{'schema':'ckpt.part-plan.v1'," ID
+        ",'parts':1,'unit':'file','target':'b','files':[['b',1]],'part_bytes':[1]}",
         PLAN "'parts':1,'unit':'file','target':'b','files':[['\\u0000',1]],'part_bytes':[1]}",
         PLAN "'parts':1,'unit':'file','target':'','files':[['b',1]],'part_bytes':[1]}",
         PLAN "'parts':1,'unit':'file','target':'b','files':[['b',-1]],'part_bytes':[1]}",
