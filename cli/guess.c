@@ -501,12 +501,42 @@ static void guess_address(const char *path, char *hint, size_t cap)
     text_free(&word);
 }
 
+/* guess_scheme - writes a hint with the URL that was probably meant by PATH, which has a scheme, but not
+ * "://" after it, or another name of the scheme. Returns false if it has none. */
+static bool guess_scheme(const char *path, char *hint, size_t cap)
+{
+    static const struct {
+        const char *typed, *meant;
+    } schemes[] = {
+        {"hf:", "hf://"},       {"huggingface:", "hf://"}, {"huggingface.co/", "https://huggingface.co/"},
+        {"https:", "https://"}, {"http:", "http://"},      {"s3:", "s3://"},
+        {"s3a:", "s3://"}};
+    for (size_t i = 0; i < COUNT(schemes); i++) {
+        size_t n = strlen(schemes[i].typed);
+        const char *after = path + n;
+        if (strncasecmp(path, schemes[i].typed, n) != 0)
+            continue;
+        after += strspn(after, "/");
+        if (!*after)
+            return false;
+        struct text url = {0};
+        text_add(&url, schemes[i].meant);
+        text_bytes(&url, after, strcspn(after, "?"));
+        snprintf(hint, cap, "did you mean '%s'?", escape_name(str_c(url.ptr)));
+        text_free(&url);
+        return true;
+    }
+    return false;
+}
+
 bool guess_file(const char *path, char *hint, size_t cap)
 {
     struct text folder = {0};
     char name[NAME_MAX + 1];
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+    if (guess_scheme(path, hint, cap))
+        return true;
     if (strstr(path, "://")) {
         guess_address(path, hint, cap);
         return true;

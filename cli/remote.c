@@ -250,8 +250,7 @@ int remote_begin(int count, char **operand)
     }
     if (uses_hub && is_true("HF_HUB_OFFLINE"))
         remote.offline = true;
-    if (uses_hub)
-        remote.hub_endpoint = get_setting("HF_ENDPOINT");
+    remote.hub_endpoint = get_setting("HF_ENDPOINT"); /* its pages are recognized, too */
     if (uses_hub && !remote.offline)
         status = set_token();
     if (uses_s3 && status == EXIT_OK)

@@ -22,6 +22,8 @@
 
 #include "base/buf.h"
 
+#define HUB "https://huggingface.co"
+
 /* A URL taken apart. Texts are slices of it; empty if they are missing. */
 struct url {
     ckpt_str scheme;    /* with "://" */
@@ -321,18 +323,24 @@ static ckpt_status hub_split(ckpt_str typed, const char *commit, struct hub_path
     return has_clean_components(out->path) ? CKPT_OK : fail_hub("an invalid path", err);
 }
 
+/* put_decoded - appends TYPED, with %XX as the byte XX. */
+static void put_decoded(buf *out, ckpt_str typed)
+{
+    for (size_t i = 0; i < typed.len; i++) {
+        unsigned high = i + 2 < typed.len ? str_digit(typed.ptr[i + 1]) : 99;
+        unsigned low = high < 16 ? str_digit(typed.ptr[i + 2]) : 99;
+        bool is_encoded = typed.ptr[i] == '%' && low < 16;
+        buf_byte(out, is_encoded ? (unsigned char)(16 * high + low) : (unsigned char)typed.ptr[i]);
+        i += is_encoded ? 2 : 0;
+    }
+}
+
 /* put_revision - appends the revision TYPED. False: it is no name of one. */
 static bool put_revision(buf *out, ckpt_str typed)
 {
     buf decoded;
     buf_init(&decoded, typed.len);
-    for (size_t i = 0; i < typed.len; i++) {
-        unsigned high = i + 2 < typed.len ? str_digit(typed.ptr[i + 1]) : 99;
-        unsigned low = high < 16 ? str_digit(typed.ptr[i + 2]) : 99;
-        bool is_encoded = typed.ptr[i] == '%' && low < 16;
-        buf_byte(&decoded, is_encoded ? (unsigned char)(16 * high + low) : (unsigned char)typed.ptr[i]);
-        i += is_encoded ? 2 : 0;
-    }
+    put_decoded(&decoded, typed);
     bool clean = has_clean_components(buf_view(&decoded)) && buf_ok(&decoded);
     put_literal(out, buf_view(&decoded), false);
     buf_free(&decoded);
@@ -343,7 +351,7 @@ static bool put_revision(buf *out, ckpt_str typed)
 static ckpt_status put_hub(buf *out, const struct hub_path *path, const ckpt_remote *remote,
                            const char *before, const char *middle, ckpt_error *err)
 {
-    const char *endpoint = is_set(remote->hub_endpoint) ? remote->hub_endpoint : "https://huggingface.co";
+    const char *endpoint = is_set(remote->hub_endpoint) ? remote->hub_endpoint : HUB;
     CKPT_TRY(put_endpoint(out, endpoint, "address of the Hub (HF_ENDPOINT)", err));
     BUF_PUT_TEXTS(out, str_c(before), path->kind, path->kind.len ? STR_LIT("/") : STR_LIT(""), path->owner,
                   STR_LIT("/"), path->repo, str_c(middle));
@@ -382,6 +390,59 @@ ckpt_status address_tree(const char *typed, const char *commit, const ckpt_remot
     st = put_hub(&made, &path, remote, "/api/", "/tree/", err);
     buf_put_cstr(&made, "?recursive=false");
     return take_url(&made, st, CKPT_EUSAGE, url, err);
+}
+
+/* ----------------------------------------------------- pages of the Hub */
+
+/* skip_endpoint - returns what follows the address of the Hub ENDPOINT and '/' in TYPED; empty: it is of
+ * another server. */
+static ckpt_str skip_endpoint(const char *typed, const char *endpoint)
+{
+    ckpt_str path = url_split(str_c(typed)).path, prefix = STR_LIT("");
+    if (!is_set(endpoint) || !is_web(str_c(endpoint)) || !url_has_same_origin(typed, endpoint))
+        return STR_LIT("");
+    prefix = str_trim_end(url_split(str_c(endpoint)).path, "/");
+    return str_take(&path, prefix) && str_take(&path, STR_LIT("/")) ? path : STR_LIT("");
+}
+
+/* page_split - sets *OUT to what the page of the Hub at PATH shows: ORG/REPO, or ORG/REPO/blob/REVISION/PATH,
+ * or with "tree". Returns false if there is no page at PATH. */
+static bool page_split(ckpt_str path, struct hub_path *out)
+{
+    *out = (struct hub_path){.revision = STR_LIT("main")};
+    if (str_starts(path, STR_LIT("datasets/")) || str_starts(path, STR_LIT("spaces/")))
+        out->kind = str_take_until(&path, '/');
+    out->owner = str_take_until(&path, '/');
+    out->repo = str_take_until(&path, '/');
+    ckpt_str page = str_take_until(&path, '/');
+    if (page.len)
+        out->revision = str_take_until(&path, '/');
+    out->path = str_trim_end(path, "/");
+    return is_repo_name(out->owner) && is_repo_name(out->repo) && out->revision.len &&
+           (!page.len || str_is(page, "blob") || str_is(page, "tree"));
+}
+
+/* check_page - fails if the web URL TYPED is a page of the Hub about a file or repository, which is none. */
+static ckpt_status check_page(const char *typed, const ckpt_remote *remote, ckpt_error *err)
+{
+    struct hub_path page;
+    ckpt_str path = skip_endpoint(typed, HUB);
+    buf url;
+    if (!page_split(path.len ? path : skip_endpoint(typed, remote->hub_endpoint), &page))
+        return CKPT_OK;
+    buf_init(&url, URL_MAX);
+    BUF_PUT_TEXTS(&url, STR_LIT("hf://"), page.kind, page.kind.len ? STR_LIT("/") : STR_LIT(""), page.owner,
+                  STR_LIT("/"), page.repo);
+    if (!str_is(page.revision, "main"))
+        BUF_PUT_TEXTS(&url, STR_LIT("@"), page.revision);
+    if (page.path.len)
+        buf_byte(&url, '/');
+    put_decoded(&url, page.path);
+    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "{a page of the Hub}, expected {=a file or a repository}");
+    if (!has_control(buf_view(&url)))
+        error_add_hint(err, "give the URL %.*s", STR_ARG(buf_view(&url)));
+    buf_free(&url);
+    return CKPT_EUSAGE;
 }
 
 /* ---------------------------------------------------------- object stores */
@@ -470,6 +531,7 @@ ckpt_status address_resolve(const char *typed, const char *commit, const ckpt_re
         out->credentials = is_set(remote->s3_key_id) ? CREDENTIALS_S3 : CREDENTIALS_NONE;
     } else {
         st = is_web(text) ? put_web(&made, text, err) : fail_malformed("URL", "another scheme", err);
+        CKPT_THEN(st, check_page(typed, remote, err));
     }
     return take_url(&made, st, CKPT_EUSAGE, &out->url, err);
 }

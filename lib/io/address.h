@@ -29,8 +29,9 @@ bool address_is_folder(const char *typed);
 /* address_resolve - sets *OUT to what the URL TYPED stands for; address_free frees it. TYPED may be a
  * folder, except in s3:// and hf:// URLs without a path. In a hf:// URL, COMMIT replaces the revision, unless
  * it is NULL or empty. CKPT_EUSAGE: TYPED or a setting of REMOTE is
- * malformed, has a user or password, or is too long; REMOTE has one of s3_key_id and s3_secret without the
- * other. No message has text of TYPED: the caller shows url_show(TYPED). */
+ * malformed, has a user or password, or is too long, or a page of the Hub about a file; REMOTE has one of
+ * s3_key_id and s3_secret without the other. No message has text of TYPED but the path of such a page: the
+ * caller shows url_show(TYPED). */
 ckpt_status address_resolve(const char *typed, const char *commit, const ckpt_remote *remote,
                             struct address *out, ckpt_error *err);
 void address_free(struct address *address);

@@ -52,7 +52,7 @@ ckpt_status http_fetch(http_client *client, struct http_range *ranges, size_t co
 #define FIRST_DELAY      500u   /* ms; doubled for each further try */
 #define LONGEST_DELAY    60000u /* ms, also if the server asks for more */
 #define POLL_TIME        100    /* ms */
-#define CONNECT_TIME     30L    /* s */
+#define CONNECT_TIME     15L    /* s, with the TLS handshake */
 #define SILENT_TIME      60L    /* s without a byte after which a request ends */
 #define MAX_ERROR_BODY                                                                                       \
     65536u /* bytes of a reply that is not what was asked for: read so that its connection can be used */
@@ -379,6 +379,14 @@ static ckpt_status fail_refused(const struct transfer *transfer, ckpt_error *err
     return st;
 }
 
+/* failed_in_tls - returns true if the connection of TRANSFER failed with CODE in the TLS handshake. Of those
+ * that took too long, only libcurl's text says so. */
+static bool failed_in_tls(const struct transfer *transfer, CURLcode code)
+{
+    return code == CURLE_SSL_CONNECT_ERROR ||
+           (code == CURLE_OPERATION_TIMEDOUT && strncmp(transfer->curl_error, "SSL ", 4) == 0);
+}
+
 static ckpt_status fail_connection(const struct transfer *transfer, CURLcode code, ckpt_error *err)
 {
     const char *why = transfer->curl_error[0] ? transfer->curl_error
@@ -386,6 +394,9 @@ static ckpt_status fail_connection(const struct transfer *transfer, CURLcode cod
     (void)fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the connection failed: {%s}", why);
     if (code == CURLE_PEER_FAILED_VERIFICATION)
         error_add_hint(err, "--cacert FILE trusts the authorities in FILE, if the server has one of its own");
+    else if (failed_in_tls(transfer, code))
+        error_add_hint(err,
+                       "the server did not answer the TLS handshake: is its URL http:// and not https://?");
     return CKPT_EIO;
 }
 

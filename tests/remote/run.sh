@@ -291,6 +291,7 @@ check 'bad sets' make_bad_sets
 run slow-503 ls --json "$one/always-503.slow-503/wide.pt"
 run slow-reset ls --json "$one/reset.slow-reset/wide.safetensors"
 run slow-headers ls --json "$one/endless-headers.slow-headers/wide.safetensors"
+run slow-tls ls --json "https://127.0.0.1:$port_one/plain.slow-tls/wide.safetensors"
 run slow-garbage ls --json "$one/garbage.slow-garbage/wide.safetensors"
 
 # --- the requests that a file takes, as in the table of what they took in a prototype
@@ -657,7 +658,7 @@ else
     run tls-no-ca ls --cacert "$tmp/missing.pem" "$tls/plain.tls-no-ca/train.pt"
     finish
 fi
-slow_are_done slow-503 slow-reset slow-headers slow-garbage
+slow_are_done slow-503 slow-reset slow-headers slow-garbage slow-tls
 settle
 
 # ------------------------------------------------------- what they have to be
@@ -753,6 +754,8 @@ for tag in slow-503 slow-reset slow-headers slow-garbage; do
     check "$tag: code" has_code $tag 'io\|malformed'
     check "$tag: requests" took_at_most $tag 10 1048576
 done
+check 'http as https: exit code' exits slow-tls 2
+check 'http as https: what to do' reports slow-tls 'TLS handshake: is its URL http://'
 check 'always 503: five tries' took_at_most slow-503 10 1000
 repeats() { [ "$(requests "$1")" -eq "$2" ] || show_run "$1"; }
 check 'reset: five tries' repeats slow-reset 5

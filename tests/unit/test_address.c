@@ -165,6 +165,37 @@ static void a_malformed_hub_url_is_refused(void)
     CU_ASSERT(refused("hf://o/r@v1/", &none, "a repository"));
 }
 
+/* page_is - checks that the page at TYPED is refused, and the URL hf://MEANT suggested. */
+static bool page_is(const char *typed, const char *meant)
+{
+    ckpt_error err;
+    struct address address;
+    char hint[256];
+    snprintf(hint, sizeof hint, "give the URL hf://%s", meant);
+    bool same = address_resolve(typed, NULL, &mirror, &address, &err) == CKPT_EUSAGE && !address.url &&
+                strcmp(err.hint, hint) == 0;
+    if (!same)
+        fprintf(stderr, "\n%s: %s", typed, err.hint);
+    address_free(&address);
+    return same;
+}
+
+static void a_page_of_the_hub_is_no_file(void)
+{
+    CU_ASSERT(page_is("https://huggingface.co/o/r", "o/r"));
+    CU_ASSERT(page_is("https://huggingface.co:443/o/r/?x=secret#y", "o/r"));
+    CU_ASSERT(page_is("https://huggingface.co/o/r/blob/main/a%20b.pt?x", "o/r/a b.pt"));
+    CU_ASSERT(page_is("https://huggingface.co/o/r/blob/refs%2Fpr%2F1/d/f", "o/r@refs%2Fpr%2F1/d/f"));
+    CU_ASSERT(page_is("https://huggingface.co/datasets/o/r/tree/v1/d/", "datasets/o/r@v1/d"));
+    CU_ASSERT(page_is("https://mirror:8443/hf/o/r/blob/main/f", "o/r/f"));
+    CU_ASSERT(
+        web_is("https://huggingface.co/o/r/resolve/main/f", "https://huggingface.co/o/r/resolve/main/f"));
+    CU_ASSERT(web_is("https://huggingface.co/o", "https://huggingface.co/o"));
+    CU_ASSERT(web_is("https://huggingface.co", "https://huggingface.co/"));
+    CU_ASSERT(web_is("https://mirror:8443/o/r", "https://mirror:8443/o/r"));
+    CU_ASSERT(web_is("https://h/o/r/blob/main/f", "https://h/o/r/blob/main/f"));
+}
+
 /* tree_is - checks that hf://TYPED is listed, at COMMIT, by the request
  * https://huggingface.co/api/EXPECTED. */
 static bool tree_is(const char *typed, const char *commit, const char *expected)
@@ -521,6 +552,7 @@ void suite_address(void)
     UNIT(a_hub_url_is_resolved);
     UNIT(a_commit_replaces_the_revision);
     UNIT(a_malformed_hub_url_is_refused);
+    UNIT(a_page_of_the_hub_is_no_file);
     UNIT(a_folder_of_the_hub_is_listed);
     UNIT(what_can_be_no_file_is_a_folder);
     UNIT(an_s3_url_is_resolved);

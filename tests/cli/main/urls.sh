@@ -36,6 +36,19 @@ HF_TOKEN_PATH=long run ls hf://org/repo/model.pt
 # it is not read without need
 run ls data/train.pt -q >/dev/null && echo local
 ls
+# what is nearly a URL
+for path in hf:/org/repo hf:org/repo/model.pt HF:org/repo https:/example.org/m.pt?x=1 http:example.org/m.pt s3:/bucket/key \
+    s3a://bucket/key huggingface://org/repo huggingface.co/org/repo gs://bucket/key; do
+    run ls "$path"
+done
+# pages of the Hub
+run ls https://huggingface.co/org/repo
+run ls 'https://huggingface.co/org/repo/blob/v1/model.safetensors?secret'
+HF_ENDPOINT=http://mirror.test/hf run ls http://mirror.test/hf/datasets/org/repo/tree/main/folder/
+# options of other tools
+for option in --token=secret --revision=v1 --insecure; do
+    run ls $option hf://org/repo/model.pt
+done
 # what is shown of a URL has no query, no user and no password
 HF_TOKEN=hf_secret
 for url in 'https://example.org/m.pt?secret#x' 'https://example.org/m.pt#secret' 'HTTPS://user:secret@example.org:80/m@1.pt?secret' \
