@@ -546,7 +546,7 @@ static void begin_printing(struct table *table, FILE *stream, bool header)
 {
     size_t others = text_columns(ui.prefix, strlen(ui.prefix)); /* width of all but the first column */
     for (unsigned c = 1; c < table->columns; c++)
-        others += table->width[c] + 2;
+        others += table->width[c] ? table->width[c] + 2 : 0;
     if (ui.width != UINT_MAX && table->width[0] + others > ui.width) {
         size_t min_width = ui.width > 60 ? 24 : 12;
         size_t width_left = ui.width > others + min_width ? ui.width - others : min_width;

@@ -6,17 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Deeper components of a name are not split: a name may have a million dots. */
-#define MAX_TREE_DEPTH 64
-
-struct tree {
-    const ckpt_file *f;
-    uint32_t *rows;
-    size_t n;
-    uint64_t depth;        /* the deepest level that is printed; 0: all */
-    uint8_t *shared_nodes; /* for each row: how many nodes of its path are in the path of the row before it */
-};
-
 /* Visits the nodes, parents before children. The fields describe the current node. */
 struct tree_walk {
     const struct tree *tree;
@@ -25,58 +14,98 @@ struct tree_walk {
     unsigned level;     /* depth of the node; children of the root: 1 */
     size_t first, end;  /* the rows of the node and of all nodes below it: from first up to end */
     bool is_tensor;     /* rows[first] has the name of the node; the node may have children, too */
-    bool has_sibling_after[MAX_TREE_DEPTH + 1]; /* by level: the node or its ancestor has a later sibling */
+    bool has_sibling_after[TREE_MAX_DEPTH + 1]; /* by level: the node or its ancestor has a later sibling */
     size_t next_component; /* where it begins in the name of rows[first]; SIZE_MAX: there is none */
 };
 
-/* split_component - returns the component of NAME at AT, and sets *NEXT to where the next one begins, or to
- * SIZE_MAX. At the last level, what follows AT is one component, with all its dots. */
-static ckpt_str split_component(ckpt_str name, size_t at, unsigned level, size_t *next)
+ckpt_str tree_component(ckpt_str name, char separator, size_t at, unsigned level, size_t *next)
 {
-    const char *dot = level < MAX_TREE_DEPTH ? memchr(name.ptr + at, '.', name.len - at) : NULL;
-    size_t end = dot ? (size_t)(dot - name.ptr) : name.len;
-    *next = dot ? end + 1 : SIZE_MAX;
+    const char *found = level < TREE_MAX_DEPTH ? memchr(name.ptr + at, separator, name.len - at) : NULL;
+    size_t end = found ? (size_t)(found - name.ptr) : name.len;
+    *next = found ? end + 1 : SIZE_MAX;
     return (ckpt_str){name.ptr + at, end - at};
 }
 
-/* compare_components - compares TEXT and NAME in natural order component by component, so that the rows below
- * a node are consecutive. */
-static int compare_components(ckpt_str text, ckpt_str name)
+ckpt_str tree_name(const struct tree *tree, size_t index)
 {
-    size_t i = 0, j = 0;
-    for (unsigned level = 1;; level++) {
-        size_t i_next, j_next;
-        ckpt_str a = split_component(text, i, level, &i_next), b = split_component(name, j, level, &j_next);
-        int c = ckpt_natural_compare(a, b);
-        if (c || (i_next == SIZE_MAX && j_next == SIZE_MAX))
-            return c;
-        if (i_next == SIZE_MAX || j_next == SIZE_MAX)
-            return i_next == SIZE_MAX ? -1 : 1;
-        i = i_next;
-        j = j_next;
-    }
+    return ckpt_tensor_name(tree->f, tree->rows[index]);
 }
+
+/* Where two names part: the level and the offset of the first component that differs, or of that in which the
+ * shorter one ends. */
+struct fork {
+    unsigned level;
+    size_t offset;
+};
+
+/* count_equal_bytes - returns how many bytes at the begin of LEFT and RIGHT are the same. */
+static size_t count_equal_bytes(ckpt_str left, ckpt_str right)
+{
+    size_t len = left.len < right.len ? left.len : right.len, i = 0;
+    while (len - i >= 8 && memcmp(left.ptr + i, right.ptr + i, 8) == 0)
+        i += 8;
+    while (i < len && left.ptr[i] == right.ptr[i])
+        i++;
+    return i;
+}
+
+static struct fork find_fork(ckpt_str left, ckpt_str right, char separator)
+{
+    size_t nequal = count_equal_bytes(left, right);
+    struct fork fork = {1, 0};
+    for (size_t i = 0; i < nequal && fork.level < TREE_MAX_DEPTH; i++) {
+        if (left.ptr[i] != separator)
+            continue;
+        fork.level++;
+        fork.offset = i + 1;
+    }
+    return fork;
+}
+
+/* find_fork_fast - finds what find_fork does, but the level may be too low as long as it is not the last
+ * one. */
+static struct fork find_fork_fast(ckpt_str left, ckpt_str right, char separator)
+{
+    struct fork fork = {1, count_equal_bytes(left, right)};
+    if (fork.offset >= TREE_MAX_DEPTH - 1) /* there may be as many components */
+        return find_fork(left, right, separator);
+    while (fork.offset && left.ptr[fork.offset - 1] != separator)
+        fork.offset--;
+    return fork;
+}
+
+static int compare_names(ckpt_str left, ckpt_str right, char separator)
+{
+    const struct fork fork = find_fork_fast(left, right, separator);
+    size_t left_next, right_next;
+    ckpt_str a = tree_component(left, separator, fork.offset, fork.level, &left_next),
+             b = tree_component(right, separator, fork.offset, fork.level, &right_next);
+    int c = ckpt_natural_compare(a, b);
+    return c ? c : (left_next != SIZE_MAX) - (right_next != SIZE_MAX);
+}
+
+static int compare_at_dots(ckpt_str left, ckpt_str right) { return compare_names(left, right, '.'); }
+static int compare_at_slashes(ckpt_str left, ckpt_str right) { return compare_names(left, right, '/'); }
 
 /* count_shared_nodes - returns how many nodes the path of NAME shares with PREVIOUS, the name before it. Two
  * tensors of the same name are two nodes. */
-static uint8_t count_shared_nodes(ckpt_str previous, ckpt_str name)
+static uint8_t count_shared_nodes(ckpt_str previous, ckpt_str name, char separator)
 {
-    size_t at = 0;
-    for (unsigned level = 1;; level++) {
-        size_t next, previous_next;
-        ckpt_str a = split_component(previous, at, level, &previous_next),
-                 b = split_component(name, at, level, &next);
-        if (next == SIZE_MAX || !str_is_equal(a, b))
-            return (uint8_t)(level - 1);
-        if (previous_next == SIZE_MAX)
-            return (uint8_t)level;
-        at = next;
-    }
+    const struct fork fork = find_fork(previous, name, separator);
+    size_t previous_next, next;
+    ckpt_str a = tree_component(previous, separator, fork.offset, fork.level, &previous_next),
+             b = tree_component(name, separator, fork.offset, fork.level, &next);
+    bool is_below_previous = previous_next == SIZE_MAX && next != SIZE_MAX && str_is_equal(a, b);
+    return (uint8_t)(is_below_previous ? fork.level : fork.level - 1);
 }
 
-static ckpt_str name_of(const struct tree *tree, size_t index)
+void tree_sort(struct tree *tree)
 {
-    return ckpt_tensor_name(tree->f, tree->rows[index]);
+    tree->shared_nodes = mem_new(tree->n, sizeof *tree->shared_nodes);
+    rows_sort(tree->f, tree->rows, tree->n, tree->separator == '/' ? compare_at_slashes : compare_at_dots);
+    for (size_t i = 1; i < tree->n; i++)
+        tree->shared_nodes[i] = count_shared_nodes(tree_name(tree, i - 1), tree_name(tree, i),
+                                                   tree->separator);
 }
 
 static bool next_node(struct tree_walk *walk)
@@ -90,8 +119,9 @@ static bool next_node(struct tree_walk *walk)
         }
         if (walk->first == tree->n)
             return false;
-        ckpt_str name = name_of(tree, walk->first);
-        walk->component = split_component(name, walk->next_component, ++walk->level, &walk->next_component);
+        ckpt_str name = tree_name(tree, walk->first);
+        walk->component = tree_component(name, tree->separator, walk->next_component, ++walk->level,
+                                         &walk->next_component);
         walk->name_len = (size_t)(walk->component.ptr - name.ptr) + walk->component.len;
     } while (walk->level <= tree->shared_nodes[walk->first]);
     walk->is_tensor = walk->next_component == SIZE_MAX;
@@ -108,12 +138,11 @@ static bool has_child(const struct tree_walk *walk)
     return !walk->is_tensor || walk->end > walk->first + 1;
 }
 
-/* add_branches - adds the lines before a name, "│ └─ ". */
-static void add_branches(const struct tree_walk *walk, struct text *out)
+void tree_add_branches(struct text *text, const bool *has_sibling_after, unsigned level)
 {
-    for (unsigned level = 1; level < walk->level; level++)
-        text_add(out, walk->has_sibling_after[level] ? "│  " : "   ");
-    text_add(out, walk->has_sibling_after[walk->level] ? "├─ " : "└─ ");
+    for (unsigned i = 1; i < level; i++)
+        text_add(text, has_sibling_after[i] ? "│  " : "   ");
+    text_add(text, has_sibling_after[level] ? "├─ " : "└─ ");
 }
 
 static struct totals sum_rows(const struct tree *tree, size_t first, size_t end)
@@ -132,17 +161,25 @@ static void add_tensor_cells(struct table *table, const ckpt_tensor *tensor)
     table_cell(table);
 }
 
+/* What add_branch_rows() adds to a table. */
+struct branches {
+    const struct tree *tree;
+    uint64_t depth; /* the deepest level that is printed; 0: all */
+};
+
 static void add_branch_rows(struct table *table, const void *user)
 {
-    const struct tree *tree = user;
+    const struct branches *branches = user;
+    const struct tree *tree = branches->tree;
+    uint64_t depth = branches->depth;
     struct tree_walk walk = {.tree = tree};
     table_header(table, NULL);
     while (next_node(&walk)) {
-        bool folded = tree->depth && walk.level == tree->depth && has_child(&walk);
-        if (tree->depth && walk.level > tree->depth)
+        bool folded = depth && walk.level == depth && has_child(&walk);
+        if (depth && walk.level > depth)
             continue;
         table_row(table, PLAIN);
-        add_branches(&walk, &table->text);
+        tree_add_branches(&table->text, walk.has_sibling_after, walk.level);
         text_name(&table->text, walk.component);
         table_cell(table);
         if (walk.is_tensor && !folded) {
@@ -158,21 +195,12 @@ static void add_branch_rows(struct table *table, const void *user)
     }
 }
 
-/* sort_tree - sorts the rows of TREE into its order, and computes tree->shared_nodes. */
-static void sort_tree(struct tree *tree)
-{
-    tree->shared_nodes = mem_new(tree->n, sizeof *tree->shared_nodes);
-    rows_sort(tree->f, tree->rows, tree->n, compare_components);
-    for (size_t i = 1; i < tree->n; i++)
-        tree->shared_nodes[i] = count_shared_nodes(name_of(tree, i - 1), name_of(tree, i));
-}
-
 void tree_print(const ckpt_file *f, uint32_t *rows, size_t count, uint64_t depth, FILE *stream)
 {
     struct table table = {.columns = 4, .right = {false, false, false, true}};
-    struct tree tree = {.f = f, .rows = rows, .n = count, .depth = depth};
-    sort_tree(&tree);
-    table_flow(&table, add_branch_rows, &tree, stream, false);
+    struct tree tree = {.f = f, .rows = rows, .n = count, .separator = '.'};
+    tree_sort(&tree);
+    table_flow(&table, add_branch_rows, &(struct branches){&tree, depth}, stream, false);
     table_free(&table);
     free(tree.shared_nodes);
 }
@@ -180,17 +208,17 @@ void tree_print(const ckpt_file *f, uint32_t *rows, size_t count, uint64_t depth
 struct tree_group *tree_groups(const ckpt_file *f, uint32_t *rows, size_t count, uint64_t depth,
                                size_t *ngroups)
 {
-    struct tree tree = {.f = f, .rows = rows, .n = count, .depth = depth};
+    struct tree tree = {.f = f, .rows = rows, .n = count, .separator = '.'};
     struct tree_walk walk = {.tree = &tree};
     struct tree_group *groups = mem_new(count, sizeof *groups);
-    sort_tree(&tree);
+    tree_sort(&tree);
     *ngroups = 0;
     while (next_node(&walk)) {
         bool at_depth = walk.level == depth; /* a group holds all rows of such a node */
         if (walk.level > depth || (!at_depth && !walk.is_tensor))
             continue;
         groups[(*ngroups)++] = (struct tree_group){
-            .name = {name_of(&tree, walk.first).ptr, walk.name_len},
+            .name = {tree_name(&tree, walk.first).ptr, walk.name_len},
             .sum = sum_rows(&tree, walk.first, at_depth ? walk.end : walk.first + 1),
             .folded = at_depth && has_child(&walk),
             .first = walk.first};

@@ -16,7 +16,7 @@ ckpt() { "$CKPT" "$@" --json 2>&1; }
 print_json()
 {
     cat "$top"/tests/cli/*/*.stdout "$top"/tests/cli/*/*.stderr
-    for command in ls info hash stat verify doctor scan; do
+    for command in ls tree info hash stat verify doctor scan; do
         ckpt $command "$top"/tests/corpus/torch/t26/* "$top"/tests/corpus/torch/t215/*.pt "$top"/lib/ckpt.h
     done
     for file in "$top"/tests/corpus/torch/t26/*.pt; do

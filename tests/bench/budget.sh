@@ -41,8 +41,8 @@ check_command()
 # check_file FILE - checks all commands
 check_file()
 {
-    for command in ls 'ls --json' 'ls --values' 'ls --tree' info show mem stat hash verify 'verify --finite' doctor \
-        'scan --sandbox=off' meta; do
+    for command in ls 'ls --json' 'ls --values' 'ls --tree' tree info show mem stat hash verify 'verify --finite' \
+        doctor 'scan --sandbox=off' meta; do
         # shellcheck disable=SC2086
         check_command "$1" $command "$1"
     done

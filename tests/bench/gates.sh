@@ -237,6 +237,8 @@ check_many()
     fi
     instructions=$(count_instructions "$ckpt" ls "$tmp/many.$1")
     check_limit "ls of 20,000 tensors, .$1: instructions" "$instructions" "$2"
+    check_limit "tree of 20,000 tensors, .$1: instructions in percent of those of ls" \
+        $(($(count_instructions "$ckpt" tree "$tmp/many.$1") * 100 / instructions)) 150
     instructions_twice=$(count_instructions "$ckpt" ls "$tmp/twice.$1")
     check_limit "ls of 40,000 tensors, .$1: instructions in percent of those for 20,000" \
         $((instructions_twice * 100 / instructions)) 220
@@ -266,6 +268,10 @@ check_long_headers()
     for option in --order=natural --json --tsv --tree --depth=3; do
         measure "ls $option of a header of 100 MB, 893,000 tensors" "$ckpt" ls $option "$tmp/long.safetensors" &&
             check_limit "ls $option of a header of 100 MB, 893,000 tensors: peak KiB" "$kib" $((8192 + 893000 + 1024))
+    done
+    for option in --no-fold --order=size; do
+        measure "tree $option of a header of 100 MB, 893,000 tensors" "$ckpt" tree $option "$tmp/long.safetensors" &&
+            check_limit "tree $option of a header of 100 MB, 893,000 tensors: peak KiB" "$kib" $((8192 + 893000 + 1024))
     done
     rm -f "$tmp/long.safetensors"
 }

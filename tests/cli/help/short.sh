@@ -1,6 +1,6 @@
 # Each command has --help, which `ckpt help` prints, too, if there is no manual page to show.
 # not ASCII: this script shortens paths with …
-for c in ls info show hash diff strip add rename convert parts merge-parts sanitize salvage help completion; do
+for c in ls tree info show hash diff strip add rename convert parts merge-parts sanitize salvage help completion; do
     ckpt $c --help
 done
 ckpt=$(command -v ckpt)

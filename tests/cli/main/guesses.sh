@@ -1,6 +1,6 @@
 # For commands and options of other tools the error suggests ours, and for a misspelling the nearest name.
 for line in 'list m.pt' 'inspect m.pt' 'compare a.pt b.pt' 'merge folder m.safetensors' 'split a.pt b.pt' 'cast a.pt b.pt' \
-    'keys m.pt' 'tree m.pt' 'cat m.pt fc.weight' 'version' '-v' 'stirp m.pt' 'comapre' 'list -l m.pt' \
+    'keys m.pt' 'cat m.pt fc.weight' 'version' '-v' 'stirp m.pt' 'comapre' 'list -l m.pt' \
     'convert --dtype f16 a b' 'ls --sort size m' 'strip --prefix p m' 'diff --tolerance 1 a b' 'convert --to pt data/train.pt x.bin' \
     'convert --to .safetensor data/train.pt x.bin' 'convert --hepl' 'ls --order=siez m' 'ls --overwrite m' 'strip --overwrite m' xyzzy; do
     ckpt $line 2>&1
