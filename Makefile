@@ -363,13 +363,14 @@ bench-gates: setup
 
 ## check-oracle: let torch, safetensors and other libraries check what ckpt writes (ORACLE_PYTHON)
 check-oracle:
-	+@$(SUB) all $(B)/tests/oracle/create
+	+@$(SUB) all $(B)/tests/oracle/create $(B)/tests/bench/mkckpt
 	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/oracle/run.sh
 
 ## oracle-env: make a virtual environment in build/ with the libraries for check-oracle
 oracle-env: setup-oracle
 	python3 -m venv $(B)/oracle-env
 	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers gguf msgpack h5py hdf5plugin keras flax
+	$(B)/oracle-env/bin/pip install --quiet ray==2.60.0 kubernetes-validate==1.37.0
 
 # ------------------------------------------------------------------- install
 
@@ -384,12 +385,12 @@ zshdir  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fishdir = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 exampledir = $(DESTDIR)$(PREFIX)/share/doc/ckpt/examples
 PAGES  := $(sort $(wildcard man/*.[1-9]))
-EXAMPLES := $(sort $(wildcard examples/*.c))
+EXAMPLES := $(sort $(wildcard examples/*.c examples/scale/*))
 
 ## install: install command, library, header, man pages, examples, completions (PREFIX, LIBDIR, DESTDIR)
 install: all
 	install -d "$(bindir)" "$(pcdir)" "$(incdir)" "$(bashdir)" "$(zshdir)" "$(fishdir)"
-	install -d "$(mandir)/man1" "$(mandir)/man3" "$(mandir)/man7" "$(schemadir)" "$(exampledir)"
+	install -d "$(mandir)/man1" "$(mandir)/man3" "$(mandir)/man7" "$(schemadir)" "$(exampledir)/scale"
 	install -m 755 $(B)/ckpt "$(bindir)/ckpt"
 	install -m 644 lib/ckpt.h "$(incdir)/ckpt.h"
 	install -m 644 $(B)/libckpt.a "$(libdir)/libckpt.a"
@@ -400,7 +401,7 @@ install: all
 	    libckpt.pc.in >"$(pcdir)/libckpt.pc"
 	for p in $(PAGES); do install -m 644 $$p "$(mandir)/man$${p##*.}/" || exit 1; done
 	install -m 644 man/schema/*.json "$(schemadir)"
-	for e in $(EXAMPLES); do install -m 644 $$e "$(exampledir)" || exit 1; done
+	for e in $(EXAMPLES:examples/%=%); do install -m 644 examples/$$e "$(exampledir)/$$e" || exit 1; done
 	install -m 644 completion/ckpt.bash "$(bashdir)/ckpt"
 	install -m 644 completion/ckpt.zsh "$(zshdir)/_ckpt"
 	install -m 644 completion/ckpt.fish "$(fishdir)/ckpt.fish"

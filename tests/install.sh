@@ -50,7 +50,12 @@ has_schemas()
         [ -f "$root$prefix/share/ckpt/schema/${schema##*/}" ] || return 1
     done
 }
-has_examples() { for example in examples/*.c; do cmp "$example" "$examples/${example##*/}" || return 1; done; }
+has_examples()
+{
+    for example in examples/*.c examples/scale/*; do
+        cmp "$example" "$examples/${example#examples/}" || return 1
+    done
+}
 has_completions()
 {
     [ -s "$root$prefix/share/zsh/site-functions/_ckpt" ] &&

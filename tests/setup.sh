@@ -23,6 +23,8 @@ archive   libarchive-dev libarchive-devel libarchive-dev libarchive  libarchive
 curl      libcurl4-openssl-dev libcurl-devel curl-dev  curl           curl
 nginx     nginx-light nginx           nginx          nginx          nginx
 openssl   openssl     openssl         openssl        openssl        openssl
+slurm     slurm-wlm,munge slurm-slurmctld,slurm-slurmd,munge - - -
+parallel  parallel    parallel        parallel       parallel       parallel
 pc        pkg-config  pkgconf         pkgconf        pkgconf        pkgconf
 git       git         git             git            git            git
 abigail   abigail-tools libabigail    -              -              -
@@ -104,6 +106,8 @@ find_missing()
     command_wanted abidiff abigail
     command_wanted openssl openssl
     [ -x /usr/sbin/nginx ] || command_wanted nginx nginx
+    [ -x /usr/sbin/slurmctld ] || command_wanted slurmctld slurm
+    command_wanted parallel parallel
     echo 'int main(void) { return 0; }' | clang -fsanitize=address -o /dev/null -x c - 2>/dev/null ||
         wanted="$wanted clang"
 }

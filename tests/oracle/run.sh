@@ -28,6 +28,8 @@ check oracle-hdf5 h5py hdf5_files.py "$B/ckpt" || exit 1
 check oracle-keras keras keras_files.py "$B/ckpt" || exit 1
 check oracle-zarr 'numpy, zarr, numcodecs' zarr_files.py "$B/ckpt" || exit 1
 check oracle-array 'numpy, safetensors.numpy' array_files.py "$B/ckpt" tests/corpus || exit 1
+check oracle-kubernetes kubernetes_validate kubernetes_jobs.py || exit 1
+check oracle-ray ray ray_recipe.py "$B/ckpt" "$B/tests/bench/mkckpt" || exit 1
 check oracle-quantized 'torch, safetensors.torch' quantized_files.py "$B/ckpt" || exit 1
 check oracle-export torch exported_programs.py "$B/ckpt" || exit 1
 check oracle 'torch, safetensors.torch' oracle.py "$@" "$B/ckpt" tests/corpus "$B/tests/oracle/create"
