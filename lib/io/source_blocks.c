@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "io/block_cache.h"
 
 struct blocks_source {
@@ -17,15 +18,8 @@ struct blocks_source {
 /* find_block - returns the block that has the decoded byte OFF, which exists. */
 static size_t find_block(const struct blocks_source *blocks_source, uint64_t off)
 {
-    size_t low = 0, high = blocks_source->n; /* it is in [low, high) */
-    while (high - low > 1) {
-        size_t mid = low + (high - low) / 2;
-        if (blocks_source->block[mid].start <= off)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
+    return find_begin(blocks_source->block, blocks_source->n, sizeof *blocks_source->block,
+                      offsetof(struct block, start), off);
 }
 
 static ckpt_status blocks_read(source *src, uint64_t off, void *to, size_t nbytes, ckpt_error *err)

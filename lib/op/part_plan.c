@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "base/utf8.h"
 #include "op/digest.h"
 #include "op/share.h"
@@ -122,28 +123,12 @@ void part_plan_free(struct part_plan *plan)
 /* find_file - returns the last file whose tensors begin at or before POS of the line; it has that byte. */
 static size_t find_file(const struct part_plan *plan, uint64_t pos)
 {
-    size_t low = 0, high = plan->nfiles;
-    while (high - low > 1) {
-        size_t mid = low + (high - low) / 2;
-        if (plan->begins[mid] <= pos)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
+    return find_begin(plan->begins, plan->nfiles, sizeof *plan->begins, 0, pos);
 }
 
 size_t part_plan_find_item(const struct layout_file *file, uint64_t at)
 {
-    size_t low = 0, high = file->n;
-    while (high - low > 1) {
-        size_t mid = low + (high - low) / 2;
-        if (file->items[mid].begin <= at)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
+    return find_begin(file->items, file->n, sizeof *file->items, offsetof(struct layout_item, begin), at);
 }
 
 /* move_to_element - returns the begin of the element of FILE's tensors that has the byte AT, or that of

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/search.h"
 #include "codec/unpack_archive.h"
 #include "core/check.h"
 #include "format/registry.h"
@@ -48,15 +49,8 @@ static uint64_t chunk_end(const struct dcp_items *items, size_t index)
 /* find_item - returns the index of the item that has byte OFF of the source. */
 static size_t find_item(const struct dcp_items *items, uint64_t off)
 {
-    size_t low = 0, high = items->nitems;
-    while (high - low > 1) {
-        size_t mid = low + (high - low) / 2;
-        if (items->items[mid].source_offset <= off)
-            low = mid;
-        else
-            high = mid;
-    }
-    return low;
+    return find_begin(items->items, items->nitems, sizeof *items->items,
+                      offsetof(struct dcp_item, source_offset), off);
 }
 
 /* ------------------------------------------------------------------------ opening */

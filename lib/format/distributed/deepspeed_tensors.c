@@ -1,4 +1,5 @@
 /* deepspeed_tensors.c - assembles the tensors of a DeepSpeed save from the flat tensors in its files. */
+#include "base/search.h"
 #include "core/check.h"
 #include "core/convert.h"
 #include "core/view.h"
@@ -162,15 +163,8 @@ static ckpt_status add_piece(struct deepspeed *ds, const struct ds_partition *pa
 /* find_partition - returns the partition that has element AT of FLAT; AT must be below flat->nelements. */
 static const struct ds_partition *find_partition(const struct ds_flat *flat, uint64_t at)
 {
-    size_t low = 0, high = flat->npartitions;
-    while (high - low > 1) {
-        size_t mid = low + (high - low) / 2;
-        if (flat->partitions[mid].start <= at)
-            low = mid;
-        else
-            high = mid;
-    }
-    return &flat->partitions[low];
+    return &flat->partitions[find_begin(flat->partitions, flat->npartitions, sizeof *flat->partitions,
+                                        offsetof(struct ds_partition, start), at)];
 }
 
 ckpt_status ds_add_slice(struct deepspeed *ds, const struct ds_flat *flat, uint64_t from, uint64_t nbytes,
