@@ -4,6 +4,7 @@
 #include "cmd.h"
 #include "json.h"
 #include "progress.h"
+#include "remote.h"
 
 static struct {
     bool verify, no_sync;
@@ -109,13 +110,51 @@ static int merge(ckpt_parts *parts, const char *output)
     return count ? EXIT_NO : EXIT_OK;
 }
 
+static bool can_open(const char *path)
+{
+    ckpt_file *file = NULL;
+    ckpt_error ignored;
+    bool ok = ckpt_open(path, &ui.limits, &file, &ignored) == CKPT_OK && ckpt_lost_parts(file) == 0;
+    ckpt_close(file);
+    return ok;
+}
+
+/* exists_complete - returns true if OUTPUT, of which no parts are left, can be read: the file, the folder or
+ * the index of a set, or what the files of a set are numbered after. */
+static bool exists_complete(const char *output)
+{
+    struct text index = {0};
+    text_addf(&index, "%s.index.json", output);
+    bool ok = !remote_is_url(output) && (can_open(output) || can_open(index.ptr));
+    text_free(&index);
+    return ok;
+}
+
+/* report_merged_before - reports that OUTPUT is complete without merging: a script may merge again. */
+static int report_merged_before(const char *output)
+{
+    if (ui.json) {
+        json *j = json_schema("ckpt.merge-parts.v1");
+        json_text(j, "file", output);
+        json_bool(j, "merged", true);
+        (void)json_add_array(j, "output");
+        json_u64(j, "bytes", 0);
+        json_u64s(j, "missing", NULL, 0);
+        json_line(j, stdout);
+    } else {
+        print_notice(output, "already merged: no parts of it are left");
+    }
+    return EXIT_OK;
+}
+
 int run_merge_parts(int count, char **operand)
 {
     ckpt_parts *parts;
     ckpt_error err;
     (void)count;
     if (ckpt_parts_open(operand[0], &parts, &err) != CKPT_OK)
-        return report_error(&err, operand[0]);
+        return err.status == CKPT_ENOTFOUND && exists_complete(operand[0]) ? report_merged_before(operand[0])
+                                                                           : report_error(&err, operand[0]);
     int status = merge(parts, operand[0]);
     ckpt_parts_close(parts);
     return status;

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "cmd.h"
+#include "files.h"
 #include "json.h"
 
 static struct {
@@ -17,7 +18,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_parts = {
-    "parts", "OUT", "list the parts of an output that several processes write", options, 1, 1, run_parts};
+    "parts", "[OUT]", "list the parts of an output that several processes write", options, 0, 1, run_parts};
 
 /* By ckpt_part_state. */
 static const char *const state_names[] = {"missing", "begun", "failed", "done"};
@@ -63,7 +64,8 @@ static void add_row(struct table *table, uint32_t number, const ckpt_part *part)
     table_cell(table);
 }
 
-static void print_total(const ckpt_parts *parts)
+/* print_total - prints how much of all parts is done, after the text BEFORE. */
+static void print_total(const ckpt_parts *parts, const char *before)
 {
     uint32_t counts[4] = {0};
     uint64_t done = 0, bytes = 0;
@@ -73,7 +75,7 @@ static void print_total(const ckpt_parts *parts)
         add_saturated(&done, part.done);
         add_saturated(&bytes, part.bytes);
     }
-    line_printf("%u of %s done, %s of %s", (unsigned)counts[CKPT_PART_DONE],
+    line_printf("%s%u of %s done, %s of %s", before, (unsigned)counts[CKPT_PART_DONE],
                 show_noun(ckpt_parts_count(parts), "part", "parts"), show_size(done), show_size(bytes));
 }
 
@@ -89,7 +91,7 @@ static void print_parts(const ckpt_parts *parts)
     table_print(&table, stdout, ui.tty);
     table_free(&table);
     if (!ui.quiet)
-        print_total(parts);
+        print_total(parts, "");
 }
 
 /* ------------------------------------------------------------------- JSON */
@@ -121,14 +123,14 @@ static void missing_json(const ckpt_parts *parts, json *parent)
     free(missing);
 }
 
-static void print_json(const ckpt_parts *parts, const char *output)
+static void print_json(const ckpt_parts *parts)
 {
     json *j = json_schema("ckpt.parts.v1");
-    json_text(j, "file", output);
+    json_text(j, "file", ckpt_parts_path(parts));
     json_text(j, "plan_id", ckpt_parts_plan_id(parts));
-    json *files = json_add_array(j, "output");
+    json *outputs = json_add_array(j, "output");
     for (size_t i = 0; i < ckpt_parts_file_count(parts); i++)
-        json_text(files, NULL, ckpt_parts_file_at(parts, i, NULL));
+        json_text(outputs, NULL, ckpt_parts_file_at(parts, i, NULL));
     json *list = json_add_array(j, "parts");
     for (uint32_t i = 0; i < ckpt_parts_count(parts); i++) {
         const ckpt_part part = part_at(parts, i);
@@ -156,22 +158,72 @@ static int clean_parts(const char *output)
     return EXIT_OK;
 }
 
-int run_parts(int count, char **operand)
+/* finish - closes PARTS, and returns the exit code for them. */
+static int finish(ckpt_parts *parts)
 {
-    ckpt_parts *parts;
-    ckpt_error err;
     uint32_t counts[4] = {0};
-    (void)count;
-    if (opts.clean)
-        return clean_parts(operand[0]);
-    if (ckpt_parts_open(operand[0], &parts, &err) != CKPT_OK)
-        return report_error(&err, operand[0]);
-    if (ui.json)
-        print_json(parts, operand[0]);
-    else
-        print_parts(parts);
     count_states(parts, counts);
     bool all_done = counts[CKPT_PART_DONE] == ckpt_parts_count(parts);
     ckpt_parts_close(parts);
     return all_done ? EXIT_OK : EXIT_NO;
+}
+
+static int show_one(const char *output)
+{
+    ckpt_parts *parts;
+    ckpt_error err;
+    if (ckpt_parts_open(output, &parts, &err) != CKPT_OK)
+        return report_error(&err, output);
+    if (ui.json)
+        print_json(parts);
+    else
+        print_parts(parts);
+    return finish(parts);
+}
+
+static void print_line(const ckpt_parts *parts)
+{
+    struct text name = {0};
+    text_name(&name, str_c(ckpt_parts_path(parts)));
+    text_add(&name, "   ");
+    print_total(parts, name.ptr);
+    text_free(&name);
+}
+
+/* show_all - prints a line for each output that was begun in FOLDER. */
+static int show_all(const char *folder)
+{
+    ckpt_parts *parts;
+    ckpt_error err;
+    int status = EXIT_OK, code;
+    for (size_t i = 0;; i++) {
+        ckpt_status opened = ckpt_parts_open_at(folder, i, &parts, &err);
+        if (opened == CKPT_ENOTFOUND && i > 0)
+            return status;
+        if (opened == CKPT_OK)
+            (ui.json ? print_json : print_line)(parts);
+        code = opened == CKPT_OK ? finish(parts) : report_error(&err, folder);
+        status = code > status ? code : status;
+        if (opened == CKPT_ENOTFOUND)
+            return status;
+    }
+}
+
+/* has_several - returns true if several outputs were begun in FOLDER. */
+static bool has_several(const char *folder)
+{
+    ckpt_parts *second;
+    ckpt_error ignored;
+    ckpt_status status = ckpt_parts_open_at(folder, 1, &second, &ignored);
+    ckpt_parts_close(second);
+    return status != CKPT_ENOTFOUND;
+}
+
+int run_parts(int count, char **operand)
+{
+    if (opts.clean)
+        return count ? clean_parts(operand[0]) : usage_error("parts", "--clean goes with OUT");
+    if (!count)
+        return show_all(".");
+    return is_folder(operand[0]) && has_several(operand[0]) ? show_all(operand[0]) : show_one(operand[0]);
 }

@@ -1218,7 +1218,15 @@ typedef struct {
  * ckpt_parts_close(). CKPT_ENOTFOUND: no part of it was begun. CKPT_EEXIST: there are parts of two outputs.
  * CKPT_EFORMAT: a record is malformed, or of another plan. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_parts_open(const char *path, ckpt_parts **out, ckpt_error *err);
+/* ckpt_parts_open_at - reads the records of output INDEX, from 0, of those that were begun in FOLDER, as
+ * ckpt_parts_open does. CKPT_ENOTFOUND: there is none with this index. After any other error, the outputs
+ * with other indexes can be opened. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_parts_open_at(const char *folder, size_t index, ckpt_parts **out,
+                                                        ckpt_error *err);
 CKPT_API void ckpt_parts_close(ckpt_parts *parts); /* NULL is allowed */
+/* ckpt_parts_path - returns the path of the output: as given to ckpt_parts_open; after ckpt_parts_open_at,
+ * its file, or the file that those of a set are numbered after. */
+CKPT_API const char *ckpt_parts_path(const ckpt_parts *parts);
 /* ckpt_parts_count, ckpt_parts_at - return the number of parts, and the state of part INDEX when they were
  * opened. False: past the end. */
 CKPT_API uint32_t ckpt_parts_count(const ckpt_parts *parts);

@@ -80,6 +80,15 @@ static ckpt_status read_job(struct part_work *work, arena *a, ckpt_error *err)
                                plan, err);
 }
 
+static ckpt_status keep_failure(struct part_work *work, arena *a, ckpt_error *err)
+{
+    ckpt_error *failure = arena_array(a, 1, sizeof *failure);
+    CKPT_TRY_ALLOC(failure, err);
+    *failure = *err;
+    work->failure = failure;
+    return CKPT_OK;
+}
+
 /* add_work - adds the work folder NAME of FOLDER, unless it is that of an output with another name than
  * TARGET. */
 static ckpt_status add_work(const char *folder, const char *name, bool closed, ckpt_str target, arena *a,
@@ -89,16 +98,20 @@ static ckpt_status add_work(const char *folder, const char *name, bool closed, c
     work.path = work.name ? part_path(folder, name, a) : NULL;
     CKPT_TRY_ALLOC(work.path, err);
     ckpt_status st = read_job(&work, a, err);
-    if (st == CKPT_ENOTFOUND || (st != CKPT_OK && !may_be_of(work.path, target, a)))
+    bool is_other = st == CKPT_OK ? target.ptr && !str_eq(target, work.job.target)
+                                  : st == CKPT_ENOTFOUND || !may_be_of(work.path, target, a);
+    if (is_other)
         return CKPT_OK;
-    if (st != CKPT_OK || (target.ptr && !str_eq(target, work.job.target)))
-        return st;
+    if (st != CKPT_OK)
+        CKPT_TRY(keep_failure(&work, a, err));
     return ARENA_PUSH(a, out, works, &work) ? CKPT_OK : fail_memory(err);
 }
 
 static int compare_works(const void *left, const void *right)
 {
-    return strcmp(((const struct part_work *)left)->name, ((const struct part_work *)right)->name);
+    const struct part_work *a = left, *b = right;
+    int order = str_compare(a->job.target, b->job.target);
+    return order ? order : strcmp(a->name, b->name);
 }
 
 ckpt_status part_works_refuse(const char *path, arena *a, ckpt_error *err)
@@ -119,7 +132,7 @@ ckpt_status part_works_refuse(const char *path, arena *a, ckpt_error *err)
     return name_file_if_failed(CKPT_EEXIST, path, err);
 }
 
-ckpt_status part_works_find(const char *folder, ckpt_str target, arena *a, struct part_works *out,
+ckpt_status part_works_list(const char *folder, ckpt_str target, arena *a, struct part_works *out,
                             ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
@@ -140,4 +153,16 @@ ckpt_status part_works_find(const char *folder, ckpt_str target, arena *a, struc
     if (out->nworks)
         qsort(out->works, out->nworks, sizeof *out->works, compare_works);
     return st;
+}
+
+ckpt_status part_works_find(const char *folder, ckpt_str target, arena *a, struct part_works *out,
+                            ckpt_error *err)
+{
+    CKPT_TRY(part_works_list(folder, target, a, out, err));
+    for (size_t i = 0; i < out->nworks; i++)
+        if (out->works[i].failure) {
+            *err = *out->works[i].failure;
+            return err->status;
+        }
+    return CKPT_OK;
 }

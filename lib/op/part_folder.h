@@ -12,16 +12,20 @@ struct part_work {
     const char *name, *path; /* in the folder of the output; with that folder */
     bool is_closed;          /* its files are being moved into place */
     struct part_job job;
+    const ckpt_error *failure; /* NULL: plan.json was read, and JOB is its content */
 };
 
 struct part_works {
-    struct part_work *works; /* sorted by name */
+    struct part_work *works; /* sorted by output, then by name */
     size_t nworks, cap_works;
 };
 
-/* part_works_find - lists the work folders in FOLDER whose output is called TARGET; TARGET.ptr NULL: all.
+/* part_works_list - lists the work folders in FOLDER whose output is called TARGET; TARGET.ptr NULL: all.
  * Left out are a folder without plan.json, which a process may be about to write, and one whose plan.json
  * cannot be read and that has no file of TARGET. Texts are in A. */
+ckpt_status part_works_list(const char *folder, ckpt_str target, arena *a, struct part_works *out,
+                            ckpt_error *err);
+/* part_works_find - lists them, and fails if the plan.json of one cannot be read. */
 ckpt_status part_works_find(const char *folder, ckpt_str target, arena *a, struct part_works *out,
                             ckpt_error *err);
 /* part_path - returns FOLDER/NAME, or NAME in the current folder ".", in A; NULL: out of memory. */

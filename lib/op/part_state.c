@@ -89,13 +89,9 @@ ckpt_status parts_fail_none(const struct ckpt_parts *parts, ckpt_error *err)
         parts->path, err);
 }
 
-static ckpt_status read_state(struct ckpt_parts *parts, ckpt_error *err)
+/* read_records - reads the records of all parts of parts->work. */
+static ckpt_status read_records(struct ckpt_parts *parts, ckpt_error *err)
 {
-    if (!parts->found.nworks)
-        return parts_fail_none(parts, err);
-    if (parts->found.nworks > 1)
-        return parts_fail_several(parts, 1, err);
-    parts->work = &parts->found.works[0];
     uint32_t count = parts->work->job.parts;
     parts->records = arena_array(parts->a, count, sizeof *parts->records);
     parts->parts = arena_array(parts->a, count, sizeof *parts->parts);
@@ -105,14 +101,32 @@ static ckpt_status read_state(struct ckpt_parts *parts, ckpt_error *err)
     return CKPT_OK;
 }
 
+static ckpt_status read_state(struct ckpt_parts *parts, ckpt_error *err)
+{
+    if (!parts->found.nworks)
+        return parts_fail_none(parts, err);
+    if (parts->found.nworks > 1)
+        return parts_fail_several(parts, 1, err);
+    parts->work = &parts->found.works[0];
+    return read_records(parts, err);
+}
+
+static ckpt_status parts_new(const char *path, struct ckpt_parts **out, ckpt_error *err)
+{
+    struct ckpt_parts *parts = *out = calloc(1, sizeof *parts);
+    CKPT_TRY_ALLOC(parts, err);
+    parts->a = arena_new(PART_ARENA_MAX);
+    CKPT_TRY_ALLOC(parts->a, err);
+    parts->path = arena_str(parts->a, str_c(path)).ptr;
+    CKPT_TRY_ALLOC(parts->path, err);
+    return CKPT_OK;
+}
+
 ckpt_status parts_find(const char *path, struct ckpt_parts **out, ckpt_error *err)
 {
     ckpt_str target;
-    struct ckpt_parts *parts = *out = calloc(1, sizeof *parts);
-    CKPT_TRY_ALLOC(parts, err);
-    parts->path = strdup(path);
-    parts->a = arena_new(PART_ARENA_MAX);
-    CKPT_TRY_ALLOC(parts->path && parts->a, err);
+    CKPT_TRY(parts_new(path, out, err));
+    struct ckpt_parts *parts = *out;
     CKPT_TRY(part_target_find(path, parts->a, &parts->folder, &target, err));
     return part_works_find(parts->folder, target, parts->a, &parts->found, err);
 }
@@ -122,7 +136,6 @@ void ckpt_parts_close(ckpt_parts *parts)
     if (!parts)
         return;
     arena_free(parts->a);
-    free(parts->path);
     free(parts);
 }
 
@@ -142,6 +155,43 @@ ckpt_status ckpt_parts_open(const char *path, ckpt_parts **out, ckpt_error *err)
     return name_file_if_failed(st, path, err);
 }
 
+/* open_at - reads the records of output INDEX in the folder PATH. */
+static ckpt_status open_at(const char *path, size_t index, struct ckpt_parts **out, ckpt_error *err)
+{
+    ckpt_str target;
+    CKPT_TRY(parts_new(path, out, err));
+    struct ckpt_parts *parts = *out;
+    CKPT_TRY(part_target_find(path, parts->a, &parts->folder, &target, err));
+    CKPT_TRY(part_works_list(parts->folder, str_of(NULL, 0), parts->a, &parts->found, err));
+    if (target.ptr || index >= parts->found.nworks) /* no folder, or none in it */
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                    "no output was begun in this folder\nckpt convert IN OUT --part 0/16 begins one");
+    parts->work = &parts->found.works[index];
+    if (parts->work->failure) {
+        *err = *parts->work->failure;
+        return err->status;
+    }
+    parts->path = part_path(parts->folder, parts->work->job.target.ptr, parts->a);
+    CKPT_TRY_ALLOC(parts->path, err);
+    return read_records(parts, err);
+}
+
+ckpt_status ckpt_parts_open_at(const char *folder, size_t index, ckpt_parts **out, ckpt_error *err)
+{
+    CKPT_OWN_ERROR(err);
+    struct ckpt_parts *parts = NULL;
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    CKPT_REQUIRE(err, folder && *folder);
+    ckpt_status st = open_at(folder, index, &parts, err);
+    if (st == CKPT_OK)
+        *out = parts;
+    else
+        ckpt_parts_close(parts);
+    return name_file_if_failed(st, folder, err);
+}
+
+const char *ckpt_parts_path(const ckpt_parts *parts) { return parts ? parts->path : ""; }
 uint32_t ckpt_parts_count(const ckpt_parts *parts) { return parts ? parts->work->job.parts : 0; }
 const char *ckpt_parts_plan_id(const ckpt_parts *parts) { return parts ? parts->work->job.id : ""; }
 

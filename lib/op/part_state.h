@@ -5,7 +5,7 @@
 
 struct ckpt_parts {
     arena *a;
-    char *path;         /* as the caller spells it */
+    const char *path;   /* of the output, as the caller spells it */
     const char *folder; /* of the output */
     struct part_works found;
     struct part_work *work;      /* the first of FOUND */

@@ -200,6 +200,8 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(parts_open, &parts, ckpt_parts_open(NULL, &parts, err))                                             \
     CALL(parts_open_empty, &parts, ckpt_parts_open("", &parts, err))                                         \
     CALL(parts_open_out, NULL, ckpt_parts_open("/", NULL, err))                                              \
+    CALL(parts_open_at, &parts, ckpt_parts_open_at(NULL, 0, &parts, err))                                    \
+    CALL(parts_open_at_out, NULL, ckpt_parts_open_at("/", 0, NULL, err))                                     \
     CALL(parts_merge, NULL, ckpt_parts_merge(NULL, NULL, err))                                               \
     CALL(parts_clean, NULL, ckpt_parts_clean(NULL, err))                                                     \
     CALL(diff, &totals, ckpt_diff(NULL, valid.file, NULL, NULL, NULL, &totals, err))                         \
@@ -437,6 +439,7 @@ static void getters_accept_a_null_file(void)
     CU_ASSERT(!ckpt_metadata_is_tie(NULL, 0) && ckpt_digest_dtype(NULL, 0) == CKPT_DT_NONE);
     ckpt_part part = CKPT_INIT(ckpt_part);
     CU_ASSERT(ckpt_parts_count(NULL) == 0 && !ckpt_parts_at(NULL, 0, &part) && !ckpt_parts_plan_id(NULL)[0]);
+    CU_ASSERT(!ckpt_parts_path(NULL)[0]);
     CU_ASSERT(ckpt_parts_file_count(NULL) == 0 && !ckpt_parts_file_at(NULL, 0, NULL));
     ckpt_parts_close(NULL);
     ckpt_file_ignore_crc(NULL, true);

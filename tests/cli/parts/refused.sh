@@ -15,7 +15,8 @@ ckpt parts out.safetensors --clean
 # another output in the same folder is no conflict, but a folder must then be named by its files
 ckpt convert -q --no-sync in.safetensors one.safetensors --part 0/2
 ckpt convert -q --no-sync in.safetensors two.safetensors --part 0/2
-ckpt parts . 2>&1 | ids
+ckpt parts .
+ckpt merge-parts . 2>&1 | ids
 ckpt parts one.safetensors --clean
 ckpt parts . --clean
 ckpt convert in.safetensors out.safetensors --part 0/2 -f
