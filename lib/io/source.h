@@ -23,6 +23,14 @@ struct source_watch {
     bool stopped;         /* progress asked to stop: each read fails with CKPT_ECANCELLED */
 };
 
+/* What a path in an archive or on a server is. */
+enum member_kind {
+    MEMBER_NONE,
+    MEMBER_FILE,
+    MEMBER_FOLDER,
+    MEMBER_OTHER /* a link or device, several members of one name, or a file in one of these */
+};
+
 struct source_ops {
     /* read_at - reads N bytes at OFF, which are within [0, size). */
     ckpt_status (*read_at)(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
@@ -44,7 +52,7 @@ struct source_ops {
     /* open_file - of a source that stands for an archive or a server: see source_open_in; NULL: S is none. */
     ckpt_status (*open_file)(source *s, const char *path, source **out, ckpt_error *err);
     /* find, list - what members_find and members_list do, of such a source. */
-    int (*find)(const source *s, const char *path);
+    enum member_kind (*find)(const source *s, const char *path);
     ckpt_status (*list)(const source *s, const char *path, arena *a, bool (*match)(ckpt_str name),
                         ckpt_str **out, size_t *count, ckpt_error *err);
     void (*will_read)(source *s, uint64_t off, uint64_t nbytes); /* see source_will_read; may be NULL */

@@ -378,12 +378,12 @@ static enum member_kind find(const struct archive_source *archive, ckpt_str name
     return kind != MEMBER_NONE && is_in_other(archive, name) ? MEMBER_OTHER : kind;
 }
 
-static int archive_find(const source *archive, const char *path)
+static enum member_kind archive_find(const source *archive, const char *path)
 {
     const struct archive_source *c = (const struct archive_source *)archive;
     size_t at, n;
     ckpt_str name;
-    return (int)(get_name(c, path, &name) && name.ptr ? find(c, name, &at, &n) : MEMBER_NONE);
+    return get_name(c, path, &name) && name.ptr ? find(c, name, &at, &n) : MEMBER_NONE;
 }
 
 /* fail_other - fails because NAME, the name of COUNT members, is MEMBER_OTHER. */
@@ -595,7 +595,7 @@ static ckpt_status archive_list(const source *archive, const char *path, arena *
 
 enum member_kind members_find(const source *archive, const char *path)
 {
-    return (enum member_kind)archive->ops->find(archive, path);
+    return archive->ops->find(archive, path);
 }
 
 ckpt_status members_open_file(source *archive, const char *path, source **out, ckpt_error *err)

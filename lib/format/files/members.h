@@ -7,13 +7,6 @@
 
 #include "io/source.h"
 
-enum member_kind {
-    MEMBER_NONE,
-    MEMBER_FILE,
-    MEMBER_FOLDER,
-    MEMBER_OTHER /* a link or device, several members of one name, or a file in one of these */
-};
-
 /* members_open - sets *ARCHIVE to a source that stands for the archive BYTES, of the name PATH. That source
  * has no bytes itself; it is a source so that it can be counted and passed in place of a file. All of its
  * members that are opened may unpack to MAX_UNPACKED bytes. CKPT_EUNKNOWN: BYTES are no archive. */

@@ -5,7 +5,6 @@
  * lists are requested. */
 #include "format/files/server.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -372,7 +371,7 @@ static enum member_kind find_listed(struct server *server, const char *path)
     return MEMBER_NONE;
 }
 
-static int server_find(const source *archive, const char *path)
+static enum member_kind server_find(const source *archive, const char *path)
 {
     ckpt_error err;
     source *bytes;
@@ -383,7 +382,7 @@ static int server_find(const source *archive, const char *path)
     if (address_is_folder(path))
         return MEMBER_FOLDER;
     if (s->is_hub)
-        return (int)find_listed(s, path);
+        return find_listed(s, path);
     ckpt_status st = open_bytes(s, path, false, &bytes, &err);
     keep_failure(s, st, &err);
     if (st == CKPT_OK)
@@ -454,18 +453,11 @@ const ckpt_error *server_failure(const source *archive)
     return s && s->has_failed ? &s->failure : NULL;
 }
 
-/* copy_folder - returns the folder that the URL TYPED is in, or is. NULL: no memory. */
+/* copy_folder - returns the folder that the URL TYPED is in, or is, with '/' at its end. NULL: no memory. */
 static char *copy_folder(const char *typed)
 {
-    ckpt_str folder = url_show(typed);
-    bool ends = str_ends(folder, STR_LIT("/")), is_folder = address_is_folder(typed);
-    if (!is_folder)
-        folder = str_folder(folder);
-    size_t room = folder.len + 2;
-    char *copy = malloc(room);
-    if (copy)
-        (void)snprintf(copy, room, "%.*s%s", (int)folder.len, folder.ptr, is_folder && !ends ? "/" : "");
-    return copy;
+    ckpt_str shown = url_show(typed);
+    return path_make(address_is_folder(typed) ? shown : str_folder(shown), STR_LIT(""));
 }
 
 static ckpt_status new_server(const char *typed, const ckpt_remote *remote, struct server **out,
@@ -520,11 +512,9 @@ static bool find_folder(struct server *server, const char *typed)
     const struct listed *list;
     if (get_list(server, typed, &list, &ignored) != CKPT_OK || !list->n)
         return false;
-    size_t room = strlen(typed) + 2;
-    char *folder = malloc(room);
+    char *folder = path_make(str_c(typed), STR_LIT(""));
     if (!folder)
         return false;
-    (void)snprintf(folder, room, "%s/", typed);
     free(server->folder);
     server->folder = folder;
     server->is_folder = true;
