@@ -5,6 +5,7 @@
 #include "cmd.h"
 #include "diff.h"
 #include "progress.h"
+#include "share.h"
 
 static struct {
     struct list globs;
@@ -12,7 +13,7 @@ static struct {
     uint64_t top;
     int order; /* an enum diff_order; -1: --sort was not given */
 } opts = {.order = -1};
-static ckpt_diff_options diff_options = {.struct_size = sizeof diff_options, .progress = progress_step};
+static ckpt_diff_options diff_options = {.struct_size = sizeof diff_options};
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &opts.globs, "only names that match; '!GLOB' excludes; repeatable"},
@@ -37,6 +38,7 @@ static const struct opt options[] = {
     {0, "md", NULL, OPT_FLAG, &opts.markdown, "a Markdown table, for a pull request's comment"},
     {0, "git", NULL, OPT_FLAG, &opts.git, "act as git's external diff: seven arguments, always exit 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &opts.ignore_crc, "go on despite wrong checksums in a file"},
+    SHARE_OPTIONS,
     UI_WORK_OPTIONS,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print no text; the exit code is the answer"},
     {0},
@@ -66,25 +68,30 @@ static int collect_value(void *user, const ckpt_diff_value *value)
 
 static ckpt_status compare_files(struct report *report, ckpt_error *err)
 {
+    ckpt_work how = ui_work();
     report->totals = (ckpt_diff_totals)CKPT_INIT(ckpt_diff_totals);
     report->value_totals = (ckpt_diff_value_totals)CKPT_INIT(ckpt_diff_value_totals);
     diff_options.globs = opts.globs.items;
     diff_options.nglobs = opts.globs.n;
-    diff_options.threads = ui_jobs();
+    diff_options.how = &how;
     diff_options.equal_nan = opts.equal_nan;
     diff_options.ignore_dtype = opts.ignore_dtype;
     diff_options.keys_only = opts.keys_only;
     diff_options.tensors_only = opts.tensors_only;
     diff_options.allow_none = ui.allow_none;
     opts.order = opts.order >= 0 ? opts.order : opts.top ? BY_REL_L2 : BY_NAME;
-    diff_options.norms = opts.wide || ui.json || records_option() || opts.order == BY_REL_L2;
+    diff_options.norms = opts.wide || ui.json || records_option() || opts.order == BY_REL_L2 ||
+                         share_is_on(); /* so that --part all can print the results in any form */
     progress_begin("comparing");
-    ckpt_status s = ckpt_diff(report->a, report->b, &diff_options, collect_event, report, &report->totals,
-                              err);
+    ckpt_status s = share_begin("diff", &how, err);
+    if (s == CKPT_OK)
+        s = ckpt_diff(report->a, report->b, &diff_options, collect_event, report, &report->totals, err);
     progress_wipe();
+    s = share_end(s, err);
     if (s == CKPT_OK && !opts.tensors_only && !opts.keys_only)
         s = ckpt_diff_values(report->a, report->b, &diff_options, collect_value, report,
                              &report->value_totals, err);
+    diff_options.how = NULL;
     report_sort(report, (enum diff_order)opts.order);
     if (opts.top)
         report_limit_changed(report, opts.top);
@@ -184,8 +191,9 @@ static int diff_files(const char *left, const char *right)
     int status = EXIT_TROUBLE;
     r.a = open_side(left);
     r.b = r.a ? open_side(right) : NULL;
+    ckpt_status s = r.b ? compare_files(&r, &err) : CKPT_EIO;
     if (r.b)
-        status = compare_files(&r, &err) == CKPT_OK ? print_report(&r) : report_error(&err, NULL);
+        status = s == CKPT_OK ? print_report(&r) : share_report(s, &err, NULL);
     close_report(&r, close_input);
     return status;
 }
@@ -261,6 +269,8 @@ static int check_diff_output(void)
 
 int run_diff(int count, char **operand)
 {
+    if (opts.git && share_is_on())
+        return usage_error("diff", "git runs one process: leave --part out");
     if (opts.git)
         return git_diff(count, operand);
     int status = check_diff_output();
@@ -270,5 +280,9 @@ int run_diff(int count, char **operand)
         return usage_error("diff", "diff needs two files, A and B");
     if (opts.keys_only && (opts.top || opts.order > BY_NAME))
         return usage_error("diff", "--keys-only compares no data: leave --%s out", opts.top ? "top" : "sort");
+    if (opts.keys_only && share_is_on())
+        return usage_error("diff", "--keys-only reads no data, which --part would divide");
+    if (share_check("diff", count, operand, 2) != EXIT_OK)
+        return EXIT_TROUBLE;
     return diff_files(operand[0], operand[1]);
 }

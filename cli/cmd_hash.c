@@ -4,6 +4,7 @@
 #include "files.h"
 #include "find.h"
 #include "progress.h"
+#include "share.h"
 
 static struct {
     char *cast;
@@ -31,6 +32,7 @@ static const struct opt options[] = {
      "check the digest in the file's name; exit 1 if it is wrong"},
     FILES_RECURSIVE_OPTION,
     FILES_NAME_OPTIONS,
+    SHARE_OPTIONS,
     UI_WORK_OPTIONS,
     UI_QUIET_OPTION,
     {0},
@@ -83,7 +85,7 @@ static int report_incomplete_digest(const struct job *job, const char *path)
  * and one digest of all these tensors together. */
 static ckpt_status digest_all(struct job *job, ckpt_error *err)
 {
-    const ckpt_work how = ui_work();
+    ckpt_work how = ui_work();
     ckpt_status s = CKPT_OK;
     ckpt_file_ignore_case(job->f, ui.ignore_case);
     if (opts.globs.n)
@@ -94,8 +96,11 @@ static ckpt_status digest_all(struct job *job, ckpt_error *err)
         return s;
     job->digests = mem_new(ckpt_tensor_count(job->f), CKPT_DIGEST_MAX);
     progress_begin("hashing");
-    s = ckpt_digest_tensors(job->f, job->algorithm, &how, job->digests, err);
+    s = share_begin("hash", &how, err);
+    if (s == CKPT_OK)
+        s = ckpt_digest_tensors(job->f, job->algorithm, &how, job->digests, err);
     progress_wipe();
+    s = share_end(s, err);
     return s == CKPT_OK ? ckpt_digest_file(job->f, job->algorithm, job->digests, job->file_digest, err) : s;
 }
 
@@ -164,8 +169,9 @@ static int hash_file(const char *path)
         close_input(job.f);
         return EXIT_TROUBLE;
     }
-    int status = digest_all(&job, &err) == CKPT_OK ? EXIT_OK : report_error(&err, path);
-    if (status == EXIT_OK) {
+    ckpt_status s = digest_all(&job, &err);
+    int status = s == CKPT_OK ? EXIT_OK : share_report(s, &err, path);
+    if (s == CKPT_OK) {
         uint32_t *rows = rows_select(job.f, NULL, 0, ORDER_NATURAL, &n);
         count_unhashed(&job);
         if (ui.json)
@@ -369,9 +375,13 @@ int run_hash(int count, char **operand)
                            escape_name(str_c(opts.cast)));
     if (opts.cast && (cast_dtype = ckpt_dtype_parse(str_c(opts.cast))) == CKPT_DT_NONE)
         return opt_bad_value("cast", opts.cast, "a dtype like bf16 or float32");
+    if (hash_bytes && share_is_on())
+        return usage_error("hash", "--part divides tensors, not a file's bytes");
     if (hash_bytes && (opts.xxh3 || opts.cast || opts.total || opts.ignore_crc || opts.globs.n || ui.root))
         return usage_error("hash", "--xxh3, --cast, --total, --ignore-crc, --glob and --root are about "
                                    "tensors, not a file's bytes");
+    if (share_check("hash", count, operand, 1) != EXIT_OK)
+        return EXIT_TROUBLE;
     print.for_programs = ui.json || (!ui.tty && (opts.file_sha256 || opts.hub_name)); /* sha256sum -c, mv */
     return files_each(count, operand, FILES_LINES, hash_bytes ? hash_bytes : hash_file);
 }

@@ -22,12 +22,13 @@ const struct cmd cmd_merge_parts = {
     "merge-parts",  "OUT", "complete an output that several processes have written", options, 1, 1,
     run_merge_parts};
 
-/* list_missing - returns the numbers of the parts that are not done; sets *COUNT. The caller frees them. */
+/* list_missing - returns the numbers of the parts of an output that are not done; sets *COUNT. The caller
+ * frees them. */
 static uint64_t *list_missing(const ckpt_parts *parts, size_t *count)
 {
     uint64_t *missing = mem_new(ckpt_parts_count(parts), sizeof *missing);
     *count = 0;
-    for (uint32_t i = 0; i < ckpt_parts_count(parts); i++) {
+    for (uint32_t i = 0; !*ckpt_parts_command(parts) && i < ckpt_parts_count(parts); i++) {
         ckpt_part part = CKPT_INIT(ckpt_part);
         if (ckpt_parts_at(parts, i, &part) && part.state != CKPT_PART_DONE)
             missing[(*count)++] = i;

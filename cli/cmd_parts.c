@@ -30,6 +30,9 @@ static ckpt_part part_at(const ckpt_parts *parts, uint32_t number)
     return part;
 }
 
+/* is_output - returns true if PARTS are of an output, whose bytes are counted, and not results. */
+static bool is_output(const ckpt_parts *parts) { return !*ckpt_parts_command(parts); }
+
 /* count_states - counts the parts of each state. */
 static void count_states(const ckpt_parts *parts, uint32_t counts[4])
 {
@@ -51,10 +54,12 @@ static void add_row(struct table *table, uint32_t number, const ckpt_part *part)
     table_row(table, part->state == CKPT_PART_FAILED ? RED : PLAIN);
     table_cellf(table, "%u", (unsigned)number);
     table_cellf(table, "%s", state_names[part->state & 3]);
-    text_size(&table->text, part->done);
-    table_cell(table);
-    text_size(&table->text, part->bytes);
-    table_cell(table);
+    if (table->columns == 5) {
+        text_size(&table->text, part->done);
+        table_cell(table);
+        text_size(&table->text, part->bytes);
+        table_cell(table);
+    }
     if (part->state == CKPT_PART_BEGUN || part->state == CKPT_PART_FAILED)
         add_age(&table->text, part->updated);
     if (part->failure.len) {
@@ -75,15 +80,23 @@ static void print_total(const ckpt_parts *parts, const char *before)
         add_saturated(&done, part.done);
         add_saturated(&bytes, part.bytes);
     }
-    line_printf("%s%u of %s done, %s of %s", before, (unsigned)counts[CKPT_PART_DONE],
-                show_noun(ckpt_parts_count(parts), "part", "parts"), show_size(done), show_size(bytes));
+    struct text line = {0};
+    text_addf(&line, "%s%u of %s done", before, (unsigned)counts[CKPT_PART_DONE],
+              show_noun(ckpt_parts_count(parts), "part", "parts"));
+    if (is_output(parts))
+        text_addf(&line, ", %s of %s", show_size(done), show_size(bytes));
+    line_put(&line);
+    text_free(&line);
 }
 
 static void print_parts(const ckpt_parts *parts)
 {
     static const char *const titles[] = {"part", "state", "done", "of", "updated"};
+    static const char *const titles_of_results[] = {"part", "state", "updated"};
     struct table table = {.columns = 5, .right = {true, false, true, true, false}};
-    table_header(&table, titles);
+    if (!is_output(parts))
+        table = (struct table){.columns = 3, .right = {true}};
+    table_header(&table, is_output(parts) ? titles : titles_of_results);
     for (uint32_t i = 0; i < ckpt_parts_count(parts); i++) {
         const ckpt_part part = part_at(parts, i);
         add_row(&table, i, &part);
@@ -128,6 +141,8 @@ static void print_json(const ckpt_parts *parts)
     json *j = json_schema("ckpt.parts.v1");
     json_text(j, "file", ckpt_parts_path(parts));
     json_text(j, "plan_id", ckpt_parts_plan_id(parts));
+    if (!is_output(parts))
+        json_text(j, "command", ckpt_parts_command(parts));
     json *outputs = json_add_array(j, "output");
     for (size_t i = 0; i < ckpt_parts_file_count(parts); i++)
         json_text(outputs, NULL, ckpt_parts_file_at(parts, i, NULL));

@@ -9,6 +9,7 @@
 #include "number.h"
 #include "progress.h"
 #include "records.h"
+#include "share.h"
 
 static struct {
     struct list globs;
@@ -26,6 +27,7 @@ static const struct opt options[] = {
     {0, "ignore-crc", NULL, OPT_FLAG, &opts.ignore_crc, "go on despite wrong checksums in the file"},
     FILES_RECURSIVE_OPTION,
     FILES_NAME_OPTIONS,
+    SHARE_OPTIONS,
     UI_WORK_OPTIONS,
     UI_QUIET_OPTION,
     {0},
@@ -455,17 +457,20 @@ static void print_stats(const struct job *job)
 
 static int compute_and_print(struct job *job, const char *path)
 {
-    const ckpt_work how = ui_work();
+    ckpt_work how = ui_work();
     ckpt_error err;
     if (!check_globs(job->f, opts.globs.items, opts.globs.n, false))
         return EXIT_TROUBLE;
     job->stats = mem_new(job->n + 1, sizeof *job->stats);
     job->stats->struct_size = sizeof *job->stats;
     progress_begin("reading");
-    ckpt_status s = ckpt_stat(job->f, job->rows, job->n, &how, job->stats, &err);
+    ckpt_status s = share_begin("stat", &how, &err);
+    if (s == CKPT_OK)
+        s = ckpt_stat(job->f, job->rows, job->n, &how, job->stats, &err);
     progress_wipe();
+    s = share_end(s, &err);
     if (s != CKPT_OK)
-        return report_error(&err, path);
+        return share_report(s, &err, path);
     if (ui.quiet && opts.fail_on && !ui.json)
         keep_failed(job);
     if (job->n || !(ui.quiet && opts.fail_on))
@@ -504,6 +509,8 @@ int run_stat(int count, char **operand)
     if (!parse_fail_on())
         return usage_error("stat", "--fail-on takes nan, inf or both, as nan,inf; not '%s'", opts.fail_on);
     int status = records_check("stat");
+    if (status == EXIT_OK)
+        status = share_check("stat", count, operand, 1);
     if (status != EXIT_OK)
         return status;
     return files_each(count, operand, records_option() ? FILES_COLUMN : FILES_HEADING, stat_file);

@@ -1,10 +1,10 @@
 #include <string.h>
-#include <sys/stat.h>
 
 #include "files.h"
 #include "find.h"
 #include "progress.h"
 #include "remote.h"
+#include "share.h"
 
 static struct {
     bool finite, force, xxh3;
@@ -24,6 +24,7 @@ static const struct opt options[] = {
     UI_NONE_OPTION,
     {0, "root", "PATH", OPT_TEXT, &opts.root, "only what is below PATH, named from there; auto: the weights"},
     FILES_RECURSIVE_OPTION,
+    SHARE_OPTIONS,
     UI_WORK_OPTIONS,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about intact files"},
     {0},
@@ -67,6 +68,15 @@ static int print_finding(void *user, const ckpt_finding *finding)
     text_free(&line);
     if (!job->hint.len)
         text_add(&job->hint, finding->error->hint);
+    return 0;
+}
+
+/* ignore_finding - is called in place of print_finding for a part, which finds faults of the structure that
+ * --part all finds, too. */
+static int ignore_finding(void *user, const ckpt_finding *finding)
+{
+    (void)user;
+    (void)finding;
     return 0;
 }
 
@@ -122,7 +132,7 @@ static bool check_names(const char *path)
 static int verify_file(const char *path)
 {
     struct job job = {.path = path};
-    const ckpt_work how = ui_work();
+    ckpt_work how = ui_work();
     ckpt_verify_options o = {.struct_size = sizeof o,
                              .finite = opts.finite,
                              .manifest = opts.manifest,
@@ -146,12 +156,16 @@ static int verify_file(const char *path)
         job.findings = json_add_array(job.document, "findings");
     }
     progress_begin("verifying");
-    ckpt_status st = ckpt_verify(remote_typed(path), &o, print_finding, &job, &r, &err);
+    ckpt_status st = share_begin("verify", &how, &err);
+    if (st == CKPT_OK)
+        st = ckpt_verify(remote_typed(path), &o, share_is_one() ? ignore_finding : print_finding, &job, &r,
+                         &err);
     progress_wipe();
+    st = share_end(st, &err);
     if (st != CKPT_OK) {
         json_free(job.document);
         text_free(&job.hint);
-        return report_error(&err, path);
+        return share_report(st, &err, path);
     }
     if (!r.findings && !r.checksums && r.tensors && !opts.manifest && !opts.write_manifest)
         print_notice(path,
@@ -172,13 +186,6 @@ static int verify_file(const char *path)
     return r.findings ? EXIT_NO : EXIT_OK;
 }
 
-/* is_read_once - returns true if NAME is standard input or a pipe. */
-static bool is_read_once(const char *name)
-{
-    struct stat st;
-    return strcmp(name, "-") == 0 || (stat(name, &st) == 0 && S_ISFIFO(st.st_mode));
-}
-
 int run_verify(int count, char **operand)
 {
     if (opts.manifest && opts.write_manifest)
@@ -192,5 +199,7 @@ int run_verify(int count, char **operand)
         return usage_error("verify", "a manifest from a pipe is read once, for one file; save it first");
     if (opts.manifest && strcmp(opts.manifest, "-") == 0 && strcmp(operand[0], "-") == 0)
         return usage_error("verify", "standard input is either the manifest or the file");
+    if (share_check("verify", count, operand, 1) != EXIT_OK)
+        return EXIT_TROUBLE;
     return files_each(count, operand, FILES_LINES, verify_file);
 }

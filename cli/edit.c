@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "outputs.h"
+#include "share.h"
 #include "progress.h"
 #include "remote.h"
 
@@ -347,27 +348,11 @@ static void print_edit_report(const ckpt_plan *p, const char *input, const char 
         renames_print(p, ckpt_plan_prefix(p) ? ckpt_plan_prefix(p) : prefix, report_out);
 }
 
-/* parse_part - parses "i/n", 0 <= i < n, to writing.part_number and writing.parts. */
-static bool parse_part(const char *text)
-{
-    enum { MAX_PARTS = 65536 };
-    char *end;
-    if (*text < '0' || *text > '9')
-        return false;
-    unsigned long number = strtoul(text, &end, 10);
-    if (*end != '/' || end[1] < '0' || end[1] > '9')
-        return false;
-    unsigned long parts = strtoul(end + 1, &end, 10);
-    writing.part_number = (uint32_t)number;
-    writing.parts = (uint32_t)parts;
-    return !*end && parts <= MAX_PARTS && number < parts;
-}
-
 int edit_check_part(const char *cmd, bool is_one)
 {
     if (!writing.part)
         return writing.part_unit ? usage_error(cmd, "--part-unit goes with --part i/n") : EXIT_OK;
-    if (!parse_part(writing.part))
+    if (!part_parse(writing.part, &writing.part_number, &writing.parts))
         return opt_bad_value("part", writing.part,
                              "i/n, counted from 0: of four parts 0/4, 1/4, 2/4, 3/4; at most 65536");
     if (!is_one)

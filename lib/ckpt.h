@@ -1248,6 +1248,40 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_parts_merge(ckpt_parts *parts, const c
  * merged. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_parts_clean(const char *path, ckpt_error *err);
 
+/* ckpt_parts_command - returns of which command the parts are results, such as "hash", see
+ * ckpt_results_open; empty: they are of an output. */
+CKPT_API const char *ckpt_parts_command(const ckpt_parts *parts);
+
+/* ---------------------------------------------------------------- results */
+
+/* What several processes find out about a file, each a part, by ckpt_digest_tensors, ckpt_stat, ckpt_diff or
+ * ckpt_verify. Each records its results in a folder that all share; when all are done, any process takes them
+ * from there and reads no tensor. ckpt_parts_open, with the path of the folder, has the state of the parts;
+ * ckpt_parts_clean removes them. */
+typedef struct ckpt_results ckpt_results;
+
+typedef enum {
+    CKPT_RESULTS_TAKEN,    /* the operation has all results */
+    CKPT_RESULTS_RECORDED, /* those of the part are in the folder */
+    CKPT_RESULTS_FOUND     /* they were there before, and nothing was read */
+} ckpt_results_outcome;
+
+/* ckpt_results_open - sets *OUT to the results of part PART of PARTS, which are recorded in FOLDER; PARTS 0:
+ * to those of all parts, which are taken from there. COMMAND is a word for ckpt_parts_command, up to 16
+ * lower-case letters. With PARTS 0, CKPT_ENOTFOUND: no part was begun, and CKPT_EEXIST: the parts there are
+ * of another command. *OUT goes to ckpt_results_close(). */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_results_open(const char *folder, const char *command, uint32_t part,
+                                                       uint32_t parts, ckpt_results **out, ckpt_error *err);
+/* ckpt_results_share - sets part, parts, exchange and exchange_user of WORK, with which the caller runs one
+ * operation before ckpt_results_close(). */
+CKPT_API void ckpt_results_share(ckpt_results *results, ckpt_work *work);
+/* ckpt_results_close - frees RESULTS (may be NULL). ST and *ERR: how the operation ended. Returns CKPT_OK and
+ * sets *OUTCOME to a ckpt_results_outcome, or returns why the operation failed. CKPT_EEXIST: parts of another
+ * plan, or of another number of parts, are in the folder. CKPT_ENOTFOUND: parts are not done; the error lists
+ * them. CKPT_EFORMAT: what a part has recorded is malformed. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_results_close(ckpt_results *results, ckpt_status st,
+                                                        uint32_t *outcome, ckpt_error *err);
+
 /* ------------------------------------------------------------------- diff */
 
 typedef struct {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/sized.h"
+#include "base/text.h"
 #include "io/renameat2.h"
 #include "op/part_check.h"
 #include "op/part_remove.h"
@@ -138,8 +139,20 @@ static ckpt_status publish(ckpt_parts *parts, const ckpt_merge_options *opts, ck
     return st;
 }
 
+/* fail_results - reports that there is nothing to merge: the parts are results of a command. */
+static ckpt_status fail_results(const ckpt_parts *parts, ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX];
+    const char *command = parts->work->job.command.ptr;
+    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "has results of ckpt %s, not parts of an output", command);
+    error_add_hint(err, "ckpt %s … --part all -o %s prints them", command, shell_path(parts->path, word));
+    return CKPT_EUSAGE;
+}
+
 static ckpt_status merge(ckpt_parts *parts, const ckpt_merge_options *opts, ckpt_error *err)
 {
+    if (parts->work->job.command.len)
+        return fail_results(parts, err);
     CKPT_TRY(parts_check(parts, opts, err));
     CKPT_TRY(publish(parts, opts, err));
     return part_work_remove(parts->work->path, err);

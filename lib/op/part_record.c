@@ -36,6 +36,22 @@ void part_failure_name(uint32_t part, char out[PART_RECORD_NAME])
     (void)snprintf(out, PART_RECORD_NAME, "failed-%04u.json", part);
 }
 
+void part_job_record_name(const struct part_job *job, uint32_t part, char out[PART_RECORD_NAME])
+{
+    if (job->command.len)
+        (void)snprintf(out, PART_RECORD_NAME, "part-%04u-of-%04u.results", part, job->parts);
+    else
+        part_record_name(part, job->parts, out);
+}
+
+bool part_is_command(ckpt_str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.ptr[i] < 'a' || text.ptr[i] > 'z')
+            return false;
+    return text.len && text.len <= 16;
+}
+
 /* -------------------------------------------------------------------- write */
 
 static void put_number(buf *out, const char *before, uint64_t number)
@@ -57,8 +73,12 @@ static void put_head(buf *out, const char *schema, const char *id)
 void part_job_put(buf *out, const struct part_job *job)
 {
     put_head(out, "ckpt.part-plan.v1", job->id);
-    put_digits(out, "inputs", job->inputs);
     put_number(out, ",\"parts\":", job->parts);
+    if (job->command.len) {
+        BUF_PUT_TEXTS(out, STR_LIT(",\"command\":\""), job->command, STR_LIT("\"}\n"));
+        return;
+    }
+    put_digits(out, "inputs", job->inputs);
     buf_printf(out, ",\"unit\":\"%s\",\"target\":", job->by_file ? "file" : "range");
     json_quote(out, job->target);
     buf_put_cstr(out, ",\"files\":[");
@@ -224,21 +244,38 @@ static bool read_part_bytes(const ckpt_value *from, arena *a, struct part_job *o
     return ok;
 }
 
+/* read_command - sets the command and the target in OUT, which are one, and the bytes of the parts, which are
+ * not known, if FROM is a plan of results. */
+static bool read_command(const ckpt_value *from, arena *a, struct part_job *out)
+{
+    ckpt_str command;
+    if (!value_text(value_get(from, "command"), &command) || !part_is_command(command))
+        return false;
+    out->command = out->target = arena_str(a, command);
+    out->part_bytes = arena_array(a, out->parts, sizeof *out->part_bytes);
+    return out->command.ptr && out->part_bytes;
+}
+
+static bool read_output(const ckpt_value *from, arena *a, struct part_job *out)
+{
+    ckpt_str unit;
+    if (!read_digits(value_get(from, "inputs"), out->inputs) || !value_text(value_get(from, "unit"), &unit))
+        return false;
+    out->by_file = str_is(unit, "file");
+    return read_file_name(value_get(from, "target"), a, &out->target) && read_files(from, a, out) &&
+           read_part_bytes(from, a, out);
+}
+
 ckpt_status part_job_read(const char *path, arena *a, struct part_job *out, ckpt_error *err)
 {
     ckpt_value *v;
-    ckpt_str unit = {0};
     *out = (struct part_job){0};
     ckpt_status st = read_document(path, "ckpt.part-plan.v1", a, &v, err);
     if (st == CKPT_OK &&
-        !(read_digits(value_get(v, "plan_id"), out->id) && read_digits(value_get(v, "inputs"), out->inputs) &&
-          read_u32(value_get(v, "parts"), &out->parts) && out->parts && out->parts <= PART_MAX &&
-          value_text(value_get(v, "unit"), &unit) &&
-          read_file_name(value_get(v, "target"), a, &out->target) && read_files(v, a, out) &&
-          read_part_bytes(v, a, out)))
+        !(read_digits(value_get(v, "plan_id"), out->id) && read_u32(value_get(v, "parts"), &out->parts) &&
+          out->parts && out->parts <= PART_MAX &&
+          (value_get(v, "command") ? read_command(v, a, out) : read_output(v, a, out))))
         st = fail_malformed("a key is missing or has a wrong type", err);
-    if (st == CKPT_OK)
-        out->by_file = str_is(unit, "file");
     return name_file_if_failed(st, path, err);
 }
 

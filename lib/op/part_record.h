@@ -6,10 +6,17 @@
  *   OUT/.ckpt-ID/failed-0003.json            why a part failed
  *   OUT/.ckpt-ID.closed                      the folder, once its files are being moved into place
  *
+ * or what several processes have found out about a file:
+ *
+ *   WORK/.ckpt-ID/plan.json                  of what command the results are, and in how many parts
+ *   WORK/.ckpt-ID/part-0003-of-0016.results  the results of a part, as share.h describes them
+ *   WORK/.ckpt-ID/failed-0003.json           why a part failed
+ *
  * ID is the plan id (part_plan.h), 32 hexadecimal digits. All of it is JSON:
  *
  *   plan.json    {"schema": "ckpt.part-plan.v1", "plan_id", "inputs", "parts", "unit": "range" or "file",
- *                 "target", "files": [[name, bytes], …], "part_bytes": [bytes, …]}
+ *                 "target", "files": [[name, bytes], …], "part_bytes": [bytes, …]};
+ *                 of results only plan_id, parts and "command", a word that is only shown
  *   part-….json  {"schema": "ckpt.part.v1", "plan_id", "part", "parts", "done", "overflowed",
  *                 "ranges": [[file, from, to, XXH3-128 of the bytes], …],
  *                 "checksums": [[tensor, from, bytes, CRC, kind, all bytes, recorded CRC, name], …]}
@@ -29,8 +36,9 @@
 #define PART_PLAN_NAME    "plan.json"
 #define PART_ID_TEXT      33 /* bytes of an id in text, with its NUL */
 #define PART_DIGEST_BYTES 16
-#define PART_MAX          65536u /* parts */
-#define PART_RECORD_NAME  48     /* bytes of the name of a record, with its NUL */
+#define PART_MAX          65536u              /* parts */
+#define PART_RESULTS_MAX  (UINT64_C(1) << 32) /* bytes: of the results of a part */
+#define PART_RECORD_NAME  48                  /* bytes of the name of a record, with its NUL */
 
 struct part_file {
     ckpt_str name;
@@ -41,8 +49,9 @@ struct part_file {
 struct part_job {
     char id[PART_ID_TEXT], inputs[PART_ID_TEXT];
     uint32_t parts;
-    bool by_file;    /* each part has files, not ranges of bytes */
-    ckpt_str target; /* the file of the output; of a set, the one that its files are numbered after */
+    bool by_file;     /* each part has files, not ranges of bytes */
+    ckpt_str command; /* empty: parts of an output; else what results are recorded of, such as "hash" */
+    ckpt_str target;  /* the file of the output; of a set, the one that its files are numbered after */
     struct part_file *files;
     size_t nfiles;
     uint64_t *part_bytes; /* by part */
@@ -81,6 +90,10 @@ void part_id_format(const uint8_t id[PART_DIGEST_BYTES], char out[PART_ID_TEXT])
  * of the file with its failure. */
 void part_record_name(uint32_t part, uint32_t parts, char out[PART_RECORD_NAME]);
 void part_failure_name(uint32_t part, char out[PART_RECORD_NAME]);
+/* part_job_record_name - writes the name of what part PART of JOB records to OUT: a record, or results. */
+void part_job_record_name(const struct part_job *job, uint32_t part, char out[PART_RECORD_NAME]);
+/* part_is_command - returns true if TEXT may be a `command`: up to 16 lower-case letters. */
+bool part_is_command(ckpt_str text);
 /* part_record_is_name - returns true if NAME is that of a record. */
 bool part_record_is_name(ckpt_str name);
 /* part_name_is_reserved - returns true if no file of an output can be called NAME, because a file of the work

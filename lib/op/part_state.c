@@ -7,6 +7,8 @@
 #include "base/checked.h"
 #include "base/sized.h"
 #include "base/text.h"
+#include "io/source.h"
+#include "op/share.h"
 
 /* read_failure - sets the error of PART, number INDEX, if it has failed since its last record. */
 static ckpt_status read_failure(const struct ckpt_parts *parts, uint32_t index, ckpt_part *part,
@@ -36,6 +38,28 @@ static ckpt_status check_record(const struct ckpt_parts *parts, const struct par
                                     "is of {part %u of %u, plan %s}, not of {=part %u of %u, plan %s}",
                                     record->part, record->parts, record->id, index, job->parts, job->id),
                                path, err);
+}
+
+/* read_results - sets the state of part INDEX, whose results may be recorded. */
+static ckpt_status read_results(const struct ckpt_parts *parts, uint32_t index, ckpt_error *err)
+{
+    char name[PART_RECORD_NAME];
+    struct stat st;
+    const struct part_job *job = &parts->work->job;
+    ckpt_part *part = &parts->parts[index];
+    ckpt_str bytes;
+    part_job_record_name(job, index, name);
+    const char *path = part_path(parts->work->path, name, parts->a);
+    CKPT_TRY_ALLOC(path, err);
+    ckpt_status status = source_read_whole_file(path, PART_RESULTS_MAX, parts->a, &bytes, err);
+    if (status == CKPT_OK) {
+        CKPT_TRY(name_file_if_failed(share_check_record(bytes, job->id, index, job->parts, err), path, err));
+        part->state = CKPT_PART_DONE;
+        part->updated = stat(path, &st) == 0 ? (int64_t)st.st_mtim.tv_sec : 0;
+    }
+    if (status != CKPT_OK && status != CKPT_ENOTFOUND)
+        return status;
+    return read_failure(parts, index, part, err);
 }
 
 static ckpt_status read_record(const struct ckpt_parts *parts, uint32_t index, ckpt_error *err)
@@ -97,7 +121,7 @@ static ckpt_status read_records(struct ckpt_parts *parts, ckpt_error *err)
     parts->parts = arena_array(parts->a, count, sizeof *parts->parts);
     CKPT_TRY_ALLOC(parts->records && parts->parts, err);
     for (uint32_t i = 0; i < count; i++)
-        CKPT_TRY(read_record(parts, i, err));
+        CKPT_TRY(parts->work->job.command.len ? read_results(parts, i, err) : read_record(parts, i, err));
     return CKPT_OK;
 }
 
@@ -192,6 +216,11 @@ ckpt_status ckpt_parts_open_at(const char *folder, size_t index, ckpt_parts **ou
 }
 
 const char *ckpt_parts_path(const ckpt_parts *parts) { return parts ? parts->path : ""; }
+const char *ckpt_parts_command(const ckpt_parts *parts)
+{
+    return parts && parts->work->job.command.len ? parts->work->job.command.ptr : "";
+}
+
 uint32_t ckpt_parts_count(const ckpt_parts *parts) { return parts ? parts->work->job.parts : 0; }
 const char *ckpt_parts_plan_id(const ckpt_parts *parts) { return parts ? parts->work->job.id : ""; }
 

@@ -14,28 +14,22 @@
  * the same time, both write the same bytes to the same places, and both records are true. SIGKILL leaves
  * the folder. An error leaves failed-….json too, which the next run of the part removes. */
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/text.h"
 #include "core/copy_pool.h"
 #include "io/fd.h"
 #include "op/hash_xxh3.h"
-#include "op/part_folder.h"
+#include "op/part_place.h"
 #include "op/part_plan.h"
 
 /* A part while it is written. */
 struct part_writer {
     struct part_plan *plan;
-    const char *folder; /* of the output */
-    const char *path;   /* the work folder */
-    int dir;            /* that folder, open; -1: not yet */
+    struct part_place place;
     struct part_record wanted, old, now;
-    const char *record_path, *failure_path;
     uint64_t total, done; /* bytes */
     uint64_t found;       /* bytes of ranges that an earlier run has written */
     uint64_t recorded;    /* DONE at the last record */
@@ -44,138 +38,12 @@ struct part_writer {
 
 /* --------------------------------------------------------------- work folder */
 
-static ckpt_status make_folder(const char *path, ckpt_error *err)
-{
-    if (mkdir(path, 0777) == 0 || errno == EEXIST)
-        return CKPT_OK;
-    return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot make the folder"), path, err);
-}
-
-/* hint_clean - sets the hint to WHAT and the command that removes all parts of the output. */
-static void hint_clean(const struct part_writer *writer, const char *what, ckpt_error *err)
-{
-    char word[SHELL_WORD_MAX];
-    const char *target = part_path(writer->folder, writer->plan->job.target.ptr, writer->plan->a);
-    error_add_hint(err, "%s: ckpt parts %s --clean", what, target ? shell_path(target, word) : "OUT");
-}
-
-static ckpt_status fail_other_plan(const struct part_writer *writer, const struct part_work *other,
-                                   ckpt_error *err)
-{
-    ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
-                          "parts of another plan were written there: {%s}, this is {=%s}; %s differ",
-                          other->job.id, writer->plan->job.id,
-                          strcmp(other->job.inputs, writer->plan->job.inputs) == 0
-                              ? "the options or the version of ckpt"
-                              : "the input files, or their sizes or times,");
-    hint_clean(writer, "give each part the same input and options; or remove what was written", err);
-    return name_file_if_failed(st, other->path, err);
-}
-
-static ckpt_status fail_merging(const struct part_work *work, ckpt_error *err)
-{
-    ckpt_status st = fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
-                          "the parts are being merged\nckpt merge-parts completes that");
-    return name_file_if_failed(st, work->path, err);
-}
-
-/* check_works - refuses if another plan for the same output was begun, or this one is being merged. */
-static ckpt_status check_works(const struct part_writer *writer, ckpt_error *err)
-{
-    struct part_works found;
-    CKPT_TRY(part_works_find(writer->folder, writer->plan->job.target, writer->plan->a, &found, err));
-    for (size_t i = 0; i < found.nworks; i++) {
-        const struct part_work *work = &found.works[i];
-        if (strcmp(work->job.id, writer->plan->job.id) != 0)
-            return fail_other_plan(writer, work, err);
-        if (work->is_closed)
-            return fail_merging(work, err);
-    }
-    return CKPT_OK;
-}
-
-static ckpt_status compare_job(const struct part_writer *writer, const struct part_job *found,
-                               ckpt_error *err)
-{
-    const struct part_job *own = &writer->plan->job;
-    if (found->parts == own->parts && found->by_file == own->by_file)
-        return CKPT_OK;
-    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "this output was begun with {=--part i/%u%s}, not {i/%u%s}",
-               found->parts, found->by_file ? " --part-unit=file" : "", own->parts,
-               own->by_file ? " --part-unit=file" : "");
-    hint_clean(writer, "use the same for all parts, or remove them", err);
-    return name_file_if_failed(CKPT_EEXIST, writer->path, err);
-}
-
-/* write_text - writes TEXT to PATH, which another process may read at any time. */
-static ckpt_status write_text(const struct part_writer *writer, const char *path, buf *text, bool replace,
-                              ckpt_error *err)
-{
-    const struct sink_options o = {.force = replace, .no_sync = writer->plan->opts.no_sync != 0};
-    ckpt_status st = buf_ok(text) ? sink_write_whole_file(path, &o, buf_view(text), err) : fail_memory(err);
-    buf_free(text);
-    return st;
-}
-
-/* publish_job - writes plan.json, or compares the one that another part has written. */
-static ckpt_status publish_job(const struct part_writer *writer, ckpt_error *err)
-{
-    struct part_job found;
-    buf text;
-    const char *path = part_path(writer->path, PART_PLAN_NAME, writer->plan->a);
-    CKPT_TRY_ALLOC(path, err);
-    ckpt_status st = part_job_read(path, writer->plan->a, &found, err);
-    if (st == CKPT_OK)
-        return compare_job(writer, &found, err);
-    if (st != CKPT_ENOTFOUND)
-        return st;
-    buf_init(&text, SIZE_MAX / 2);
-    part_job_put(&text, &writer->plan->job);
-    st = write_text(writer, path, &text, false, err);
-    if (st != CKPT_EEXIST)
-        return st;
-    CKPT_TRY(part_job_read(path, writer->plan->a, &found, err)); /* another part was faster */
-    return compare_job(writer, &found, err);
-}
-
-static ckpt_status open_work_folder(struct part_writer *writer, ckpt_error *err)
-{
-    char name[PART_RECORD_NAME];
-    const struct part_job *job = &writer->plan->job;
-    CKPT_TRY(make_folder(writer->folder, err));
-    CKPT_TRY(check_works(writer, err));
-    CKPT_TRY(make_folder(writer->path, err));
-    CKPT_TRY(publish_job(writer, err));
-    writer->dir = open(writer->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (writer->dir < 0)
-        return name_file_if_failed(fail_errno(err, CKPT_NO_OFFSET, "cannot open the folder"), writer->path,
-                                   err);
-    part_record_name(writer->plan->opts.part, job->parts, name);
-    writer->record_path = part_path(writer->path, name, writer->plan->a);
-    part_failure_name(writer->plan->opts.part, name);
-    writer->failure_path = part_path(writer->path, name, writer->plan->a);
-    return writer->record_path && writer->failure_path ? CKPT_OK : fail_memory(err);
-}
-
-/* check_folder - fails if the work folder was renamed or removed, because the parts were merged or
- * removed. */
-static ckpt_status check_folder(const struct part_writer *writer, ckpt_error *err)
-{
-    struct stat opened, now;
-    if (fstat(writer->dir, &opened) == 0 && stat(writer->path, &now) == 0 && opened.st_dev == now.st_dev &&
-        opened.st_ino == now.st_ino)
-        return CKPT_OK;
-    return name_file_if_failed(
-        fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the parts were merged or removed meanwhile"), writer->path,
-        err);
-}
-
 /* has_records - returns true if any part has a record. */
 static bool has_records(const struct part_writer *writer)
 {
     struct dirent *entry;
     bool found = false;
-    DIR *dir = opendir(writer->path);
+    DIR *dir = opendir(writer->place.path);
     while (dir && !found && (entry = readdir(dir)))
         found = part_record_is_name(str_c(entry->d_name));
     if (dir)
@@ -191,9 +59,9 @@ static ckpt_status make_files(const struct part_writer *writer, ckpt_error *err)
     if (has_records(writer))
         return CKPT_OK;
     for (size_t k = 0; k < job->nfiles; k++) {
-        const char *path = part_path(writer->path, job->files[k].name.ptr, writer->plan->a);
+        const char *path = part_path(writer->place.path, job->files[k].name.ptr, writer->plan->a);
         CKPT_TRY_ALLOC(path, err);
-        CKPT_TRY(sink_range_make(writer->dir, path, job->files[k].size, err));
+        CKPT_TRY(sink_range_make(writer->place.dir, path, job->files[k].size, err));
     }
     return CKPT_OK;
 }
@@ -206,7 +74,8 @@ static void read_old_record(struct part_writer *writer)
 {
     ckpt_error ignored;
     const struct part_job *job = &writer->plan->job;
-    ckpt_status st = part_record_read(writer->record_path, job, writer->plan->a, &writer->old, &ignored);
+    ckpt_status st = part_record_read(writer->place.record_path, job, writer->plan->a, &writer->old,
+                                      &ignored);
     if (st != CKPT_OK || strcmp(writer->old.id, job->id) != 0 ||
         writer->old.part != writer->plan->opts.part || writer->old.parts != job->parts)
         writer->old = (struct part_record){0};
@@ -220,18 +89,18 @@ static void drop_record_if_changed(const struct part_writer *writer)
     char name[PART_RECORD_NAME];
     part_record_name(writer->plan->opts.part, writer->plan->job.parts, name);
     if (file_check_unchanged(writer->plan->p->file, &ignored) == CKPT_ECHANGED)
-        (void)unlinkat(writer->dir, name, 0);
+        (void)unlinkat(writer->place.dir, name, 0);
 }
 
 /* write_record - records what was written. What was read from an input that has changed is never recorded. */
 static ckpt_status write_record(struct part_writer *writer, ckpt_error *err)
 {
     buf text;
-    CKPT_TRY(check_folder(writer, err));
+    CKPT_TRY(part_place_check(&writer->place, err));
     CKPT_TRY(file_check_unchanged(writer->plan->p->file, err));
     buf_init(&text, SIZE_MAX / 2);
     part_record_put(&text, &writer->now);
-    return write_text(writer, writer->record_path, &text, true, err);
+    return part_place_write(&writer->place, writer->place.record_path, &text, true, err);
 }
 
 /* has_old_range - returns true if the earlier run has written range INDEX of those wanted. Both lists have
@@ -399,13 +268,15 @@ static ckpt_status copy_tensors(struct part_writer *writer, const struct layout_
 /* open_file - opens output file INDEX, which must exist. */
 static ckpt_status open_file(const struct part_writer *writer, size_t index, sink **out, ckpt_error *err)
 {
-    const char *path = part_path(writer->path, writer->plan->job.files[index].name.ptr, writer->plan->a);
+    const char *path = part_path(writer->place.path, writer->plan->job.files[index].name.ptr,
+                                 writer->plan->a);
     CKPT_TRY_ALLOC(path, err);
-    ckpt_status st = sink_range(writer->dir, path, writer->plan->files[index].size,
+    ckpt_status st = sink_range(writer->place.dir, path, writer->plan->files[index].size,
                                 writer->plan->opts.no_sync != 0, out, err);
     if (st == CKPT_ENOTFOUND)
-        hint_clean(writer, "it was removed, with what parts have written: remove all, and run them again",
-                   err);
+        part_place_hint_clean(&writer->place,
+                              "it was removed, with what parts have written: remove all, and run them again",
+                              err);
     return st;
 }
 
@@ -485,7 +356,7 @@ static ckpt_status write_ranges(struct part_writer *writer, ckpt_error *err)
     writer->recorded = writer->done;
     for (size_t i = writer->now.nranges; i < writer->wanted.nranges; i++) {
         writer->range_begin = writer->done;
-        CKPT_TRY(check_folder(writer, err));
+        CKPT_TRY(part_place_check(&writer->place, err));
         CKPT_TRY(write_range(writer, &writer->wanted.ranges[i], err));
         CKPT_TRY(add_done_range(writer, &writer->wanted.ranges[i], err));
         CKPT_TRY(record_step(writer, step, err));
@@ -507,46 +378,33 @@ static ckpt_status write_part(struct part_writer *writer, ckpt_error *err)
     return st;
 }
 
-/* note_failure - leaves the error of the part in the folder, for ckpt parts. */
-static void note_failure(const struct part_writer *writer, const ckpt_error *failure)
-{
-    ckpt_error ignored;
-    buf text;
-    if (failure->status == CKPT_ECANCELLED)
-        return;
-    buf_init(&text, SIZE_MAX / 2);
-    part_failure_put(&text, writer->plan->job.id, writer->plan->opts.part, failure);
-    (void)write_text(writer, writer->failure_path, &text, true, &ignored);
-}
-
 static ckpt_status run_part(struct part_writer *writer, ckpt_error *err)
 {
-    CKPT_TRY(open_work_folder(writer, err));
-    (void)unlink(writer->failure_path);
+    CKPT_TRY(part_place_open(&writer->place, err));
     ckpt_status st = write_part(writer, err);
     if (st != CKPT_OK)
-        note_failure(writer, err);
+        part_place_fail(&writer->place, err);
     return st;
 }
 
 ckpt_status part_plan_write(struct part_plan *plan, ckpt_write_result *result, ckpt_error *err)
 {
     ckpt_str target;
-    char name[sizeof PART_FOLDER_PREFIX + PART_ID_TEXT];
-    struct part_writer writer = {.plan = plan, .dir = -1};
+    struct part_writer writer = {.plan = plan,
+                                 .place = {.a = plan->a,
+                                           .job = &plan->job,
+                                           .part = plan->opts.part,
+                                           .no_sync = plan->opts.no_sync != 0,
+                                           .dir = -1}};
     CKPT_TRY(part_plan_finish(plan, err));
-    CKPT_TRY(part_target_find(plan->files[0].path, plan->a, &writer.folder, &target, err));
+    CKPT_TRY(part_target_find(plan->files[0].path, plan->a, &writer.place.folder, &target, err));
     CKPT_TRY(part_plan_list(plan, plan->opts.part, &writer.wanted, err));
-    (void)snprintf(name, sizeof name, PART_FOLDER_PREFIX "%s", plan->job.id);
-    writer.path = part_path(writer.folder, name, plan->a);
-    CKPT_TRY_ALLOC(writer.path, err);
     writer.total = plan->job.part_bytes[plan->opts.part];
     memcpy(writer.now.id, plan->job.id, sizeof writer.now.id);
     writer.now.part = plan->opts.part;
     writer.now.parts = plan->job.parts;
     ckpt_status st = plan->opts.dry_run ? CKPT_OK : run_part(&writer, err);
-    if (writer.dir >= 0)
-        close(writer.dir);
+    part_place_close(&writer.place);
     result->plan_id = arena_str(plan->p->a, str_c(plan->job.id)).ptr;
     result->part_bytes = writer.total;
     result->part_found = writer.found;

@@ -295,7 +295,7 @@ struct record {
 static ckpt_status fail_malformed(ckpt_error *err)
 {
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                "malformed results of a part\nremove them, and run the part again");
+                "malformed results of a part\nrun the part again, which replaces them");
 }
 
 /* read_record - reads the next record of IN, up to its results, and checks its digest. */

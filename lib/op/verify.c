@@ -579,6 +579,7 @@ static ckpt_status exchange_results(struct verify_job *job)
     const struct share_list lists[] = {job->shared_rows, job->shared_records};
     if (!share_is_on(&job->share))
         return CKPT_OK;
+    CKPT_TRY(check_unchanged(job->c, job->err)); /* what was read before a change is not passed on */
     CKPT_TRY(share_exchange(&job->share, lists, 2, job->err));
     for (size_t i = 0; job->status == CKPT_OK && i < job->n; i++)
         (void)report_row(job, i);

@@ -204,6 +204,11 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(parts_open_at_out, NULL, ckpt_parts_open_at("/", 0, NULL, err))                                     \
     CALL(parts_merge, NULL, ckpt_parts_merge(NULL, NULL, err))                                               \
     CALL(parts_clean, NULL, ckpt_parts_clean(NULL, err))                                                     \
+    CALL(results_open, &shared, ckpt_results_open(NULL, "hash", 0, 1, &shared, err))                         \
+    CALL(results_open_command, &shared, ckpt_results_open("/", "Hash 1", 0, 1, &shared, err))                \
+    CALL(results_open_part, &shared, ckpt_results_open("/", "hash", 1, 1, &shared, err))                     \
+    CALL(results_open_out, NULL, ckpt_results_open("/", "hash", 0, 1, NULL, err))                            \
+    CALL(results_close, NULL, ckpt_results_close(NULL, CKPT_OK, NULL, err))                                  \
     CALL(diff, &totals, ckpt_diff(NULL, valid.file, NULL, NULL, NULL, &totals, err))                         \
     CALL(diff_b, &totals, ckpt_diff(valid.file, NULL, NULL, NULL, NULL, &totals, err))                       \
     CALL(diff_globs, &totals, ckpt_diff(valid.file, valid.file, &null_globs, NULL, NULL, &totals, err))      \
@@ -255,6 +260,7 @@ static ckpt_verify_result verified;
 static ckpt_doctor_result diagnosed;
 static ckpt_recovered recovered;
 static ckpt_parts *parts;
+static ckpt_results *shared;
 static ckpt_mem *mem;
 static ckpt_mem_result estimated;
 static const char *const no_text = NULL;
@@ -327,27 +333,17 @@ static struct result {
     size_t size;
     bool has_struct_size; /* the result begins with struct_size */
 } results[] = {
-    {&opened, sizeof opened, false},
-    {&planned, sizeof planned, false},
-    {&builder, sizeof builder, false},
-    {&info, sizeof info, true},
-    {&stats, sizeof stats, true},
-    {&written, sizeof written, true},
-    {&totals, sizeof totals, true},
-    {&values, sizeof values, true},
-    {&scanned, sizeof scanned, true},
-    {&remote_bytes, sizeof remote_bytes, true},
-    {&verified, sizeof verified, true},
-    {&diagnosed, sizeof diagnosed, true},
-    {&recovered, sizeof recovered, false},
-    {&parts, sizeof parts, false},
-    {&mem, sizeof mem, false},
-    {&estimated, sizeof estimated, true},
-    {&bytes, sizeof bytes, false},
-    {&borrowed, sizeof borrowed, false},
-    {&json, sizeof json, false},
-    {&memory, sizeof memory, false},
-    {digest, sizeof digest, false},
+    {&opened, sizeof opened, false},       {&planned, sizeof planned, false},
+    {&builder, sizeof builder, false},     {&info, sizeof info, true},
+    {&stats, sizeof stats, true},          {&written, sizeof written, true},
+    {&totals, sizeof totals, true},        {&values, sizeof values, true},
+    {&scanned, sizeof scanned, true},      {&remote_bytes, sizeof remote_bytes, true},
+    {&verified, sizeof verified, true},    {&diagnosed, sizeof diagnosed, true},
+    {&recovered, sizeof recovered, false}, {&parts, sizeof parts, false},
+    {&shared, sizeof shared, false},       {&mem, sizeof mem, false},
+    {&estimated, sizeof estimated, true},  {&bytes, sizeof bytes, false},
+    {&borrowed, sizeof borrowed, false},   {&json, sizeof json, false},
+    {&memory, sizeof memory, false},       {digest, sizeof digest, false},
 };
 #define NRESULTS (sizeof results / sizeof *results)
 
