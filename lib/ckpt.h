@@ -133,7 +133,7 @@ typedef enum {
     CKPT_EEXIST,       /* would overwrite a file, or two names would become one */
     CKPT_ELOSSY,       /* the target cannot hold this */
     CKPT_ECHANGED,     /* the input changed while it was read */
-    CKPT_ECANCELLED    /* a callback of the caller requested it */
+    CKPT_ECANCELLED    /* a callback of the caller requested it, or another part of an output failed */
 } ckpt_status;
 
 #define CKPT_NO_OFFSET UINT64_MAX
@@ -1049,6 +1049,9 @@ typedef struct {
                                * ckpt_parts_open. At most 65,536. No `force` */
     uint32_t part_by_file; /* a part has files of a set, not ranges of bytes */
     uint32_t reserved;
+    /* planned - with `parts`: is called before the first byte is written, with the plan id of the result;
+     * nonzero stops with CKPT_ECANCELLED. May be NULL. */
+    int (*planned)(void *user, const char *plan_id);
 } ckpt_write_options;
 
 /* A value that a write left out, and why. */
@@ -1082,7 +1085,8 @@ typedef struct {
     size_t naliases;         /* how many ckpt_plan_alias_at returns */
     size_t ncasts;           /* how many ckpt_plan_cast_at returns */
     const char *plan_id;     /* of an output in parts, else NULL: equal for all of its parts */
-    uint64_t part_bytes;     /* the bytes of the part; OUTPUTS, TENSORS and BYTES are those of all parts */
+    uint64_t part_bytes;     /* the bytes of the part; OUTPUTS, TENSORS, BYTES and the casts are those of all
+                              * parts, but OVERFLOWED of a cast counts what this call has written */
     uint64_t part_found;     /* how many of them an earlier run of the part has written */
 } ckpt_write_result;
 

@@ -155,12 +155,30 @@ ckpt_status part_place_check(const struct part_place *place, ckpt_error *err)
         err);
 }
 
+struct timespec part_place_failure_time(const struct part_place *place)
+{
+    struct stat st;
+    return fstatat(place->dir, PART_FAILED_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 ? st.st_mtim
+                                                                               : (struct timespec){0};
+}
+
+/* note_failure_time - makes the file whose time the other parts compare. */
+static void note_failure_time(const struct part_place *place)
+{
+    int fd = openat(place->dir, PART_FAILED_NAME, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return;
+    (void)futimens(fd, NULL);
+    close(fd);
+}
+
 void part_place_fail(const struct part_place *place, const ckpt_error *failure)
 {
     ckpt_error ignored;
     buf text;
     if (failure->status == CKPT_ECANCELLED)
         return;
+    note_failure_time(place);
     buf_init(&text, SIZE_MAX / 2);
     part_failure_put(&text, place->job->id, place->part, failure);
     (void)part_place_write(place, place->failure_path, &text, true, &ignored);

@@ -1,6 +1,8 @@
 /* part_place.h - the work folder (part_record.h) in which one part is recorded. */
 #pragma once
 
+#include <time.h>
+
 #include "op/part_folder.h"
 
 struct part_place {
@@ -27,5 +29,7 @@ ckpt_status part_place_check(const struct part_place *place, ckpt_error *err);
 /* part_place_write - writes TEXT to PATH, which another process may read at any time, and frees TEXT. */
 ckpt_status part_place_write(const struct part_place *place, const char *path, buf *text, bool replace,
                              ckpt_error *err);
-/* part_place_fail - leaves FAILURE, the error of the part, in the folder, for ckpt parts. */
+/* part_place_fail - leaves FAILURE, the error of the part, in the folder, for ckpt parts and the other parts.
+ * part_place_failure_time - returns when a part failed last, by the clock of the file system; 0: none has. */
 void part_place_fail(const struct part_place *place, const ckpt_error *failure);
+struct timespec part_place_failure_time(const struct part_place *place);

@@ -4,6 +4,7 @@
  *   OUT/.ckpt-ID/model-00001-of-00005.…      the output files, with their full size from the start
  *   OUT/.ckpt-ID/part-0003-of-0016.json      what a part has written; replaced after each step
  *   OUT/.ckpt-ID/failed-0003.json            why a part failed
+ *   OUT/.ckpt-ID/failed                      its time is that of the last failure of any part; empty
  *   OUT/.ckpt-ID.closed                      the folder, once its files are being moved into place
  *
  * or what several processes have found out about a file:
@@ -34,6 +35,7 @@
 
 #define PART_INDEX_SUFFIX ".index.json"
 #define PART_PLAN_NAME    "plan.json"
+#define PART_FAILED_NAME  "failed"
 #define PART_ID_TEXT      33 /* bytes of an id in text, with its NUL */
 #define PART_DIGEST_BYTES 16
 #define PART_MAX          65536u              /* parts */

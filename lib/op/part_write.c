@@ -10,6 +10,9 @@
  * merging renames it first.
  * 4. The last record has "done".
  *
+ * A part that fails makes the file `failed`, or renews its time. The others compare that time after each
+ * 64 MiB, and stop. The file is empty, so that a full disk has room for it.
+ *
  * A part that is run again finds its record and leaves out the ranges in it. If one part is run twice at
  * the same time, both write the same bytes to the same places, and both records are true. SIGKILL leaves
  * the folder. An error leaves failed-….json too, which the next run of the part removes. */
@@ -25,15 +28,21 @@
 #include "op/part_place.h"
 #include "op/part_plan.h"
 
+#define LOOK_AFTER (UINT64_C(64) << 20) /* bytes */
+
 /* A part while it is written. */
 struct part_writer {
     struct part_plan *plan;
     struct part_place place;
     struct part_record wanted, old, now;
-    uint64_t total, done; /* bytes */
-    uint64_t found;       /* bytes of ranges that an earlier run has written */
-    uint64_t recorded;    /* DONE at the last record */
-    uint64_t range_begin; /* DONE when the current range began */
+    uint64_t total, done;      /* bytes */
+    uint64_t found;            /* bytes of ranges that an earlier run has written */
+    uint64_t recorded;         /* DONE at the last record */
+    uint64_t range_begin;      /* DONE when the current range began */
+    struct timespec failed_at; /* the time of the last failure of any part when this one began */
+    uint64_t looked;           /* bytes written when another failure was last looked for */
+    bool other_failed;
+    size_t next_cast; /* in the report: where to look for the next tensor that is cast */
 };
 
 /* --------------------------------------------------------------- work folder */
@@ -64,6 +73,30 @@ static ckpt_status make_files(const struct part_writer *writer, ckpt_error *err)
         CKPT_TRY(sink_range_make(writer->place.dir, path, job->files[k].size, err));
     }
     return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ failures */
+
+/* look_for_failure - sets writer->other_failed if a part has failed since this one began. WRITTEN: its bytes
+ * so far. */
+static void look_for_failure(struct part_writer *writer, uint64_t written)
+{
+    if (written < writer->looked + LOOK_AFTER) /* of bytes of a file */
+        return;
+    writer->looked = written;
+    struct timespec now = part_place_failure_time(&writer->place);
+    writer->other_failed = now.tv_sec != writer->failed_at.tv_sec || now.tv_nsec != writer->failed_at.tv_nsec;
+}
+
+static ckpt_status fail_other_failed(const struct part_writer *writer, ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX];
+    (void)fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET,
+               "another part failed, so part %u of %u stopped; what it has written is kept",
+               writer->plan->opts.part, writer->plan->job.parts);
+    error_add_hint(err, "run both again; ckpt parts %s shows the failure",
+                   shell_path(writer->plan->files[0].path, word));
+    return CKPT_ECANCELLED;
 }
 
 /* ------------------------------------------------------------------- record */
@@ -190,48 +223,56 @@ static ckpt_status note_checksum(struct part_writer *writer, const struct range_
     return ARENA_PUSH(writer->plan->a, &writer->now, checksums, &c) ? CKPT_OK : fail_memory(err);
 }
 
-/* note_cast - records for the report and, if values overflowed, for the record that tensor INDEX of COPY
- * was cast. */
-static ckpt_status note_cast(struct part_writer *writer, const struct range_copy *copy, size_t index,
-                             ckpt_error *err)
+/* find_cast - returns the entry of the tensor NAME in the report, which list_casts has added. Tensors come
+ * nearly always in the order of the report. */
+static ckpt_cast *find_cast(struct part_writer *writer, ckpt_str name)
 {
-    const struct copy_item item = get_copy_item(copy, index);
-    uint64_t overflowed = copy->tallies[index].overflowed;
-    if (item.storage || item.from == item.to)
-        return CKPT_OK;
-    uint64_t elements = item.count ? item.count : table_elements_of(&writer->plan->p->file->table, item.row);
-    struct plan_report *report = &writer->plan->p->report;
-    ckpt_cast *last = report->ncasts ? &report->casts[report->ncasts - 1] : NULL;
-    writer->now.overflowed = size_add(writer->now.overflowed, overflowed);
-    if (last && item.first && last->name.ptr == item.name.ptr) { /* the range before has its begin */
-        last->elements += elements;
-        last->overflowed += overflowed;
-        return CKPT_OK;
+    const struct plan_report *report = &writer->plan->p->report;
+    for (size_t n = 0; n < report->ncasts; n++) {
+        ckpt_cast *cast = &report->casts[(writer->next_cast + n) % report->ncasts];
+        if (cast->name.ptr != name.ptr)
+            continue;
+        writer->next_cast = (writer->next_cast + n) % report->ncasts;
+        return cast;
     }
-    return plan_note_cast(writer->plan->p, item.name, item.row, elements, overflowed, err);
+    return NULL;
+}
+
+/* note_overflows - adds the values of tensor INDEX of COPY that overflowed to the report and the record. */
+static void note_overflows(struct part_writer *writer, const struct range_copy *copy, size_t index)
+{
+    uint64_t overflowed = copy->tallies[index].overflowed;
+    ckpt_cast *cast = overflowed ? find_cast(writer, get_copy_item(copy, index).name) : NULL;
+    if (!cast)
+        return;
+    cast->overflowed += overflowed; /* at most its elements */
+    writer->now.overflowed = size_add(writer->now.overflowed, overflowed);
 }
 
 static ckpt_status note_results(struct part_writer *writer, const struct range_copy *copy, ckpt_error *err)
 {
     for (size_t i = 0; i < copy->n; i++) {
         CKPT_TRY(note_checksum(writer, copy, i, err));
-        CKPT_TRY(note_cast(writer, copy, i, err));
+        note_overflows(writer, copy, i);
     }
     return writer->plan->opts.strict ? plan_check_lossless(writer->plan->p, 0, err) : CKPT_OK;
 }
 
 static int report_progress(void *user, uint64_t done, uint64_t total)
 {
-    const struct part_writer *writer = user;
+    struct part_writer *writer = user;
+    const ckpt_write_options *opts = &writer->plan->opts;
+    uint64_t written = writer->range_begin + done;
     (void)total;
-    return writer->plan->opts.progress(writer->plan->opts.user, writer->range_begin + done, writer->total);
+    look_for_failure(writer, written);
+    return writer->other_failed || (opts->progress && opts->progress(opts->user, written, writer->total));
 }
 
 static ckpt_status run_copy(struct part_writer *writer, struct range_copy *copy, sink *out, ckpt_error *err)
 {
     ckpt_write_options o = writer->plan->opts;
     o.user = writer;
-    o.progress = writer->plan->opts.progress ? report_progress : NULL;
+    o.progress = report_progress;
     const struct copy_job job = {.file = copy->file->is_copy ? NULL : writer->plan->p->file,
                                  .read_options = plan_stream_options(writer->plan->p),
                                  .out = out,
@@ -242,8 +283,11 @@ static ckpt_status run_copy(struct part_writer *writer, struct range_copy *copy,
                                  .tallies = copy->tallies,
                                  .nbytes = copy->to - copy->from,
                                  .options = &o};
-    CKPT_TRY(copy_items(&job, err));
-    return note_results(writer, copy, err);
+    ckpt_status st = copy_items(&job, err);
+    if (st == CKPT_ECANCELLED && writer->other_failed)
+        return fail_other_failed(writer, err);
+    CKPT_THEN(st, note_results(writer, copy, err));
+    return st;
 }
 
 /* copy_tensors - copies the bytes [FROM, TO) of FILE, which are of its tensors. */
@@ -353,7 +397,7 @@ static ckpt_status record_step(struct part_writer *writer, uint64_t step, ckpt_e
 static ckpt_status write_ranges(struct part_writer *writer, ckpt_error *err)
 {
     uint64_t step = part_plan_step(writer->plan, writer->plan->opts.part);
-    writer->recorded = writer->done;
+    writer->recorded = writer->looked = writer->done;
     for (size_t i = writer->now.nranges; i < writer->wanted.nranges; i++) {
         writer->range_begin = writer->done;
         CKPT_TRY(part_place_check(&writer->place, err));
@@ -381,10 +425,33 @@ static ckpt_status write_part(struct part_writer *writer, ckpt_error *err)
 static ckpt_status run_part(struct part_writer *writer, ckpt_error *err)
 {
     CKPT_TRY(part_place_open(&writer->place, err));
+    writer->failed_at = part_place_failure_time(&writer->place);
     ckpt_status st = write_part(writer, err);
     if (st != CKPT_OK)
         part_place_fail(&writer->place, err);
     return st;
+}
+
+/* list_casts - lists the casts of all parts in the report; those of this part add their overflows. */
+static ckpt_status list_casts(const struct part_plan *plan, ckpt_error *err)
+{
+    const struct table *t = &plan->p->file->table;
+    for (size_t k = 0; k < plan->nfiles; k++)
+        for (size_t i = 0; i < plan->files[k].n; i++) {
+            const struct layout_item *x = &plan->files[k].items[i];
+            if (table_dtype_of(t, x->row) != plan_dtype(plan->p, x->row))
+                CKPT_TRY(plan_note_cast(plan->p, x->name, x->row, table_elements_of(t, x->row), 0, err));
+        }
+    return CKPT_OK;
+}
+
+/* announce_plan - passes the plan id to the caller, which may stop. */
+static ckpt_status announce_plan(const struct part_plan *plan, ckpt_error *err)
+{
+    const ckpt_write_options *opts = &plan->opts;
+    return opts->planned && opts->planned(opts->user, plan->job.id)
+               ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request")
+               : CKPT_OK;
 }
 
 ckpt_status part_plan_write(struct part_plan *plan, ckpt_write_result *result, ckpt_error *err)
@@ -403,6 +470,8 @@ ckpt_status part_plan_write(struct part_plan *plan, ckpt_write_result *result, c
     memcpy(writer.now.id, plan->job.id, sizeof writer.now.id);
     writer.now.part = plan->opts.part;
     writer.now.parts = plan->job.parts;
+    CKPT_TRY(list_casts(plan, err));
+    CKPT_TRY(announce_plan(plan, err));
     ckpt_status st = plan->opts.dry_run ? CKPT_OK : run_part(&writer, err);
     part_place_close(&writer.place);
     result->plan_id = arena_str(plan->p->a, str_c(plan->job.id)).ptr;

@@ -176,6 +176,92 @@ static void the_id_is_of_metadata_and_options(void)
     close_plan(p);
 }
 
+/* ------------------------------------------------------------------- writing */
+
+/* What the callbacks below do, and what they have seen. */
+struct writing_case {
+    const char *folder;
+    bool refuses_plan, is_failing; /* another part fails after some bytes */
+    char id[PART_ID_TEXT];
+    uint64_t done;
+};
+
+static int note_plan(void *user, const char *plan_id)
+{
+    struct writing_case *c = user;
+    snprintf(c->id, sizeof c->id, "%s", plan_id);
+    return c->refuses_plan;
+}
+
+/* fail_other_part - makes the file that a part that fails makes. */
+static int fail_other_part(void *user, uint64_t done, uint64_t total)
+{
+    struct writing_case *c = user;
+    char name[128];
+    (void)total;
+    c->done = done;
+    if (c->is_failing && done > MIB) {
+        snprintf(name, sizeof name, "%s/.ckpt-%s/failed", c->folder, c->id);
+        fclose(fopen(name, "w"));
+        c->is_failing = false;
+    }
+    return 0;
+}
+
+/* write_case - writes the part of C, of 200 MiB of zeros, and returns the status. */
+static ckpt_status write_case(struct writing_case *c)
+{
+    char input[64], output[64];
+    ckpt_file *f;
+    snprintf(input, sizeof input, "%s/in.safetensors", c->folder);
+    snprintf(output, sizeof output, "%s/out.safetensors", c->folder);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(input, NULL, &f, &err), CKPT_OK);
+    ckpt_plan *p = plan_of(f);
+    ckpt_write_options o = {.struct_size = sizeof o, .threads = 1, .no_sync = 1, .parts = 1, .user = c};
+    o.progress = fail_other_part;
+    o.planned = note_plan;
+    ckpt_write_result result = CKPT_INIT(ckpt_write_result);
+    ckpt_status st = ckpt_plan_write(p, output, &o, &result, &err);
+    if (st == CKPT_OK)
+        CU_ASSERT_STRING_EQUAL(result.plan_id, c->id);
+    close_plan(p);
+    return st;
+}
+
+static void make_input(const char *folder)
+{
+    static const char header[] = "\110\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"U8\",\"shape\":[209715200],"
+                                 "\"data_offsets\":[0,209715200]}}   ";
+    char name[64];
+    snprintf(name, sizeof name, "%s/in.safetensors", folder);
+    FILE *f = fopen(name, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(fwrite(header, 1, 80, f), 80);
+    CU_ASSERT_EQUAL(fclose(f), 0);
+    CU_ASSERT_EQUAL(truncate(name, 80 + 209715200), 0);
+}
+
+static void a_part_stops_when_another_fails(void)
+{
+    char folder[] = "/tmp/ckpt-unit-XXXXXX", output[64], input[64];
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    snprintf(output, sizeof output, "%s/out.safetensors", folder);
+    snprintf(input, sizeof input, "%s/in.safetensors", folder);
+    make_input(folder);
+    struct writing_case c = {.folder = folder, .refuses_plan = true};
+    CU_ASSERT_EQUAL(write_case(&c), CKPT_ECANCELLED);
+    CU_ASSERT(strlen(c.id) == PART_ID_TEXT - 1 && c.done == 0);
+    CU_ASSERT_EQUAL(ckpt_parts_clean(output, &err), CKPT_ENOTFOUND);
+    c.refuses_plan = false;
+    c.is_failing = true;
+    CU_ASSERT_EQUAL(write_case(&c), CKPT_ECANCELLED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "another part failed"));
+    CU_ASSERT(c.done >= 48 * MIB && c.done < 96 * MIB);
+    CU_ASSERT_EQUAL(write_case(&c), CKPT_OK); /* that failure was before this run */
+    CU_ASSERT_EQUAL(ckpt_parts_clean(output, &err), CKPT_OK);
+    CU_ASSERT(remove(input) == 0 && rmdir(folder) == 0);
+}
+
 /* ------------------------------------------------------------------ records */
 
 static char path[] = "/tmp/ckpt-unit-XXXXXX";
@@ -332,6 +418,7 @@ void suite_parts(void)
     close(fd);
     UNIT(cuts_have_each_byte_once);
     UNIT(the_id_is_of_metadata_and_options);
+    UNIT(a_part_stops_when_another_fails);
     UNIT(plans_are_read_as_written);
     UNIT(records_are_read_as_written);
     UNIT(malformed_plans_are_refused);
