@@ -70,7 +70,7 @@ DEFINES   = -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 $(if $(LIBARCHIVE),-DHAVE
 ALL_CFLAGS = -std=c11 $(WARN) $(DEFINES) $(SAME_BITS) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hidden -pthread
 LIB_LIBS  = $(if $(LIBZIP),,-lzip) -lz $(if $(LIBCRYPTO),,-lcrypto) $(if $(LIBCURL),$(if $(CURL_SO),,-lcurl)) -lm -ldl
 CLI_LIBS  = -lcjson
-SHARE     = $(CC) $(CFLAGS) $(SAN) -Wl,--as-needed -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(RELR)
+SHARE     = $(or $(DRIVER),$(CC)) $(CFLAGS) $(SAN) -Wl,--as-needed -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(RELR)
 LINK      = $(SHARE) $(PIE)
 comma    := ,
 SANITIZE  = -fno-sanitize-recover=all -fno-omit-frame-pointer -fsanitize=address,undefined
@@ -79,16 +79,19 @@ VERSION  := $(shell sed -n 's/^\#define CKPT_VERSION "\(.*\)"/\1/p' lib/ckpt.h)
 SONAME    = libckpt.so.0
 
 LIB_SRC  := $(sort $(wildcard lib/*.c lib/*/*.c lib/*/*/*.c))
-CLI_SRC  := $(sort $(wildcard cli/*.c))
+# ckpt-mpi has comm_mpi.c in place of comm_self.c.
+MPI_SRC  := $(wildcard cli/comm_mpi.c)
+CLI_SRC  := $(filter-out $(MPI_SRC),$(sort $(wildcard cli/*.c)))
 UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
+MPI_OBJ  := $(MPI_SRC:%.c=$(B)/obj/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/obj/%.o)
 PUBLIC   := truth mem robust tsan oracle/create fuzz/open fuzz/scan fuzz/write
 BENCH    := mkckpt runner count dequantize
 BENCH_PROGRAMS = $(BENCH:%=$(B)/tests/bench/%)
 PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o) $(BENCH:%=$(B)/obj/tests/bench/%.o)
-DEPS      = $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
+DEPS      = $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(MPI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
 
 # A make that this one starts uses every processor, unless the user has given -j.
 JOBS      = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
@@ -127,7 +130,7 @@ FORCE:
 $(B)/obj/%.o: %.c $(B)/compile.flags
 	$(say) CC $<
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(ALL_CFLAGS) $(if $(filter lib/%,$<),$(SAN_LIB)) -MMD -MP -c $< -o $@
+	$(Q)$(or $(DRIVER),$(CC)) $(ALL_CFLAGS) $(if $(filter lib/%,$<),$(SAN_LIB)) -MMD -MP -c $< -o $@
 
 # In this relocatable object only the names ckpt_* are global.
 $(B)/libckpt.o: $(LIB_OBJ) $(B)/link.flags
@@ -146,6 +149,20 @@ $(B)/libckpt.so: $(LIB_OBJ) lib/libckpt.map $(B)/link.flags
 $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 	$(say) LD $@
 	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(B)/libckpt.a $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
+
+# mpicc runs the compiler with the folders and libraries of its MPI.
+MPICC    ?= mpicc
+HAS_MPI   = $(call once,HAS_MPI,$(shell command -v $(MPICC)))
+$(B)/ckpt-mpi $(MPI_OBJ): private DRIVER = OMPI_CC="$(CC)" MPICH_CC="$(CC)" $(MPICC)
+$(B)/ckpt-mpi: $(MPI_OBJ) $(filter-out %/comm_self.o,$(CLI_OBJ)) $(B)/libckpt.a $(B)/link.flags
+	$(say) LD $@
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
+
+## mpi: build ckpt-mpi, of which the ranks of an MPI share the work
+mpi: all
+	@command -v $(MPICC) >/dev/null || { echo 'ckpt: there is no command $(MPICC)' >&2; \
+	    echo 'hint: install an MPI, on Debian libopenmpi-dev and openmpi-bin, or set MPICC' >&2; exit 1; }
+	+@$(SUB) $(B)/ckpt-mpi
 
 # Unit tests call internal functions, so they link the objects.
 UNIT_CLI  = $(B)/obj/cli/text.o $(B)/obj/cli/print.o $(B)/obj/cli/relay.o
@@ -204,7 +221,7 @@ runs      = $(if $(filter-out ^%,$(T)),$(filter $(1),$(T)),all)
 
 ## check: install what is missing, build, run the tests that a change needs; the last line counts them
 check check-all: setup-check
-	+@$(SUB) all test-programs
+	+@$(SUB) all test-programs $(if $(call runs,mpi),$(if $(HAS_MPI),mpi))
 	+@$(SUB) all $(if $(call runs,robust replay public threats faults fuzz truth-asan unit-asan),asan-programs) \
 	    $(if $(call runs,tsan),tsan-programs) $(if $(call runs,growth budget),steps-programs)
 	@$(ENV) sh tests/run.sh $(if $(filter check-all,$@),--all) $(T)
@@ -392,6 +409,7 @@ install: all
 	install -d "$(bindir)" "$(pcdir)" "$(incdir)" "$(bashdir)" "$(zshdir)" "$(fishdir)"
 	install -d "$(mandir)/man1" "$(mandir)/man3" "$(mandir)/man7" "$(schemadir)" "$(exampledir)/scale"
 	install -m 755 $(B)/ckpt "$(bindir)/ckpt"
+	[ ! -e $(B)/ckpt-mpi ] || install -m 755 $(B)/ckpt-mpi "$(bindir)/ckpt-mpi"
 	install -m 644 lib/ckpt.h "$(incdir)/ckpt.h"
 	install -m 644 $(B)/libckpt.a "$(libdir)/libckpt.a"
 	install -m 755 $(B)/libckpt.so "$(libdir)/libckpt.so.$(VERSION)"
@@ -408,7 +426,7 @@ install: all
 
 ## uninstall: remove what install put there
 uninstall:
-	rm -f "$(bindir)/ckpt" "$(incdir)/ckpt.h" "$(libdir)/libckpt.a" "$(libdir)/libckpt.so" "$(libdir)/$(SONAME)"
+	rm -f "$(bindir)/ckpt" "$(bindir)/ckpt-mpi" "$(incdir)/ckpt.h" "$(libdir)/libckpt.a" "$(libdir)/libckpt.so" "$(libdir)/$(SONAME)"
 	rm -f "$(libdir)/libckpt.so.$(VERSION)" "$(pcdir)/libckpt.pc"
 	rm -f $(foreach p,$(PAGES),"$(mandir)/man$(subst .,,$(suffix $(p)))/$(notdir $(p))")
 	rm -f $(foreach p,$(notdir $(wildcard man/schema/*.json)),"$(schemadir)/$(p)")
@@ -430,4 +448,4 @@ help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-oracle clean coverage demo faults format \
-    attacks fuzz growth help install lint oracle-env setup setup-check setup-cross setup-oracle steps-programs test-programs threats tsan tsan-programs ubsan uninstall unit valgrind
+    attacks fuzz growth help install lint mpi oracle-env setup setup-check setup-cross setup-oracle steps-programs test-programs threats tsan tsan-programs ubsan uninstall unit valgrind

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "outputs.h"
+#include "ranks.h"
 #include "remote.h"
 
 static struct {
@@ -97,7 +98,7 @@ static void add_convert_json(const ckpt_plan *p, json *parent)
         json_text(item, "from", ckpt_dtype_name((ckpt_dtype)c->from));
         json_text(item, "to", ckpt_dtype_name((ckpt_dtype)c->to));
         json_u64(item, "elements", c->elements);
-        json_u64(item, "overflowed", c->overflowed);
+        json_u64(item, "overflowed", ranks_overflowed(p, i));
     }
 }
 
@@ -107,10 +108,11 @@ static void print_overflows(const ckpt_plan *p, const char *input)
     size_t n = 0;
     const ckpt_cast *c;
     for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
-        if (!c->overflowed || (n++ >= MAX_SHOWN && ui.err_tty))
+        uint64_t overflowed = ranks_overflowed(p, i);
+        if (!overflowed || (n++ >= MAX_SHOWN && ui.err_tty))
             continue;
         print_notice(input, "%s: %llu of %llu values overflow %s (%s %s)", escape_name(c->name),
-                     (unsigned long long)c->overflowed, (unsigned long long)c->elements,
+                     (unsigned long long)overflowed, (unsigned long long)c->elements,
                      ckpt_dtype_name((ckpt_dtype)c->to), writing.dry_run ? "would become" : "became",
                      c->became);
     }

@@ -3,6 +3,7 @@
 #include "files.h"
 #include "find.h"
 #include "progress.h"
+#include "ranks.h"
 #include "remote.h"
 #include "share.h"
 
@@ -199,6 +200,8 @@ int run_verify(int count, char **operand)
         return usage_error("verify", "a manifest from a pipe is read once, for one file; save it first");
     if (opts.manifest && strcmp(opts.manifest, "-") == 0 && strcmp(operand[0], "-") == 0)
         return usage_error("verify", "standard input is either the manifest or the file");
+    if (opts.write_manifest && ranks_leave_to_first())
+        return EXIT_OK;
     if (share_check("verify", count, operand, 1) != EXIT_OK)
         return EXIT_TROUBLE;
     return files_each(count, operand, FILES_LINES, verify_file);

@@ -7,6 +7,7 @@
 #include "outputs.h"
 #include "share.h"
 #include "progress.h"
+#include "ranks.h"
 #include "remote.h"
 
 struct writing writing;
@@ -173,6 +174,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *result)
     ckpt_write_options o = edit_write_options();
     o.progress = progress_step;
     o.threads = ui_jobs();
+    o.planned = writing.part ? NULL : ranks_agree;
     if (writing.format && !(o.format = ckpt_write_format(writing.format)))
         return fail_format(writing.format);
     progress_begin("writing");
@@ -181,6 +183,8 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *result)
     print_plan_notices(p, input);
     if (s != CKPT_OK)
         return report_error(&err, input);
+    if (ranks_complete(p) != EXIT_OK)
+        return EXIT_TROUBLE;
     if (!ui.json) /* the JSON report lists them */
         print_dropped(p, input);
     return EXIT_OK;
@@ -348,20 +352,30 @@ static void print_edit_report(const ckpt_plan *p, const char *input, const char 
         renames_print(p, ckpt_plan_prefix(p) ? ckpt_plan_prefix(p) : prefix, report_out);
 }
 
+/* check_part_output - refuses an output that cannot be written in parts. WHAT divides it. */
+static int check_part_output(const char *cmd, const char *what, bool is_one)
+{
+    if (!is_one)
+        return usage_error(cmd, "%s is for one output, not for several", what);
+    if (writing.force)
+        return usage_error(cmd, "%s replaces no output: remove it before, and leave out -f", what);
+    if (writing.output && strcmp(writing.output, "-") == 0)
+        return usage_error(cmd, "%s writes into a folder that all parts share, not to standard output", what);
+    return EXIT_OK;
+}
+
 int edit_check_part(const char *cmd, bool is_one)
 {
+    if (ranks_are_several() && writing.part)
+        return usage_error(cmd, "ckpt-mpi divides the work itself: leave out --part");
+    if (ranks_divide(&writing.part_number, &writing.parts))
+        return check_part_output(cmd, "ckpt-mpi", is_one);
     if (!writing.part)
         return writing.part_unit ? usage_error(cmd, "--part-unit goes with --part i/n") : EXIT_OK;
     if (!part_parse(writing.part, &writing.part_number, &writing.parts))
         return opt_bad_value("part", writing.part,
                              "i/n, counted from 0: of four parts 0/4, 1/4, 2/4, 3/4; at most 65536");
-    if (!is_one)
-        return usage_error(cmd, "--part is for one output, not for several");
-    if (writing.force)
-        return usage_error(cmd, "--part replaces no output: remove it before, and leave out -f");
-    if (writing.output && strcmp(writing.output, "-") == 0)
-        return usage_error(cmd, "--part writes into a folder that all parts share, not to standard output");
-    return EXIT_OK;
+    return check_part_output(cmd, "--part", is_one);
 }
 
 static int check_in_place(const char *cmd, const char *input)

@@ -8,9 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm.h"
 #include "edit.h"
 #include "guess.h"
 #include "progress.h"
+#include "ranks.h"
 #include "remote.h"
 
 const struct cmd *const cmd_list[] = {
@@ -51,7 +53,7 @@ static void handle_fatal_signal(int sig)
     static const char reader_words[] = "ckpt: interrupted\n"; /* of a command without -o */
     bool writes = ui.cmd && opt_find(ui.cmd, "output");
     bool streams = writes && writing.output && strcmp(writing.output, "-") == 0;
-    const char *shown = streams ? stream_words : writing.part ? part_words : writes ? words : reader_words;
+    const char *shown = streams ? stream_words : writing.parts ? part_words : writes ? words : reader_words;
     ckpt_emergency_cleanup();
     progress_wipe();
     if (sig == SIGINT && write(STDERR_FILENO, shown, strlen(shown)) < 0)
@@ -110,6 +112,10 @@ static int run_command(int argc, char **argv)
     int n, code = opt_parse(cmd, argc - 2, argv + 2, &n);
     if (code != OPT_PARSED)
         return code;
+    if (!ranks_take_part(cmd, n, argv + 2))
+        return EXIT_OK;
+    if (ranks_check_launcher(cmd) != EXIT_OK)
+        return EXIT_TROUBLE;
     code = remote_begin(n, argv + 2);
     if (code == EXIT_OK && writing.output && remote_is_url(writing.output))
         return remote_fail_output(writing.output);
@@ -126,6 +132,12 @@ static bool open_closed_streams(void)
             open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
             return false;
     return true;
+}
+
+static int fail_closed_streams(void)
+{
+    return report_failure(CKPT_EIO, NULL, NULL,
+                          "a standard stream is closed, and /dev/null cannot be opened");
 }
 
 /* raise_open_limit - raises the limit of open files: a set of shards, of which there can be thousands, is
@@ -146,6 +158,7 @@ int main(int argc, char **argv)
     /* libzip before 1.11 converts the DOS time of each member to local time, for which it reads
      * /etc/localtime. No time is ever shown. */
     setenv("TZ", "UTC0", 0);
+    comm_begin(&argc, &argv);
     for (size_t i = 0; i < sizeof fatal_signals / sizeof *fatal_signals; i++)
         set_handler(fatal_signals[i], handle_fatal_signal);
     set_handler(SIGUSR1, handle_usr1);
@@ -153,9 +166,6 @@ int main(int argc, char **argv)
     raise_open_limit();
     ui_init();
     ui.json = print.for_programs = has_json_option(argc, argv);
-    if (!are_streams_open)
-        return report_failure(CKPT_EIO, NULL, NULL,
-                              "a standard stream is closed, and /dev/null cannot be opened");
     remote_cut(argc - 1, argv + 1);
-    return finish_output(run_command(argc, argv));
+    return ranks_end(finish_output(are_streams_open ? run_command(argc, argv) : fail_closed_streams()));
 }

@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "comm.h"
 #include "guess.h"
 #include "json.h"
 #include "progress.h"
+#include "ranks.h"
 #include "remote.h"
 
 #define TABLE_BLOCK 4096u /* bytes of a table that are written at once */
@@ -74,7 +76,7 @@ void ui_init(void)
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     bool colors = !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
     print_init();
-    ui.tty = isatty(STDOUT_FILENO);
+    ui.tty = isatty(STDOUT_FILENO) && comm_has_terminal();
     ui.err_tty = isatty(STDERR_FILENO);
     if (!ui.tty)
         setvbuf(stdout, stdout_buffer, _IOFBF, sizeof stdout_buffer);
@@ -200,6 +202,8 @@ int report_error(const ckpt_error *err, const char *path)
         ckpt_text_escape(str_c(*path || ui.json ? path : "''"), shown.file, sizeof shown.file);
     if (!shown.hint[0] && path && err->sys_errno == ENOENT)
         (void)guess_file(path, shown.hint, sizeof shown.hint);
+    if (ranks_keep_error(&shown))
+        return EXIT_TROUBLE;
     if (ui.json) {
         json *j = json_schema("ckpt.error.v1");
         json_text(j, "code", ckpt_status_name(err->status));

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "files.h"
+#include "ranks.h"
 #include "text.h"
 
 struct sharing sharing;
@@ -42,6 +43,8 @@ int share_check(const char *cmd, int count, char **operands, int max)
 {
     if (!sharing.part)
         return sharing.folder ? usage_error(cmd, "-o WORK goes with --part") : EXIT_OK;
+    if (ranks_are_several())
+        return usage_error(cmd, "ckpt-mpi divides the work itself: leave out --part");
     if (strcmp(sharing.part, "all") != 0 && !part_parse(sharing.part, &part.number, &part.parts))
         return opt_bad_value("part", sharing.part,
                              "i/n, counted from 0: of four parts 0/4, 1/4, 2/4, 3/4; or all");
@@ -57,6 +60,8 @@ int share_check(const char *cmd, int count, char **operands, int max)
 
 ckpt_status share_begin(const char *cmd, ckpt_work *how, ckpt_error *err)
 {
+    if (ranks_divide(&how->part, &how->parts))
+        how->exchange = ranks_exchange;
     if (!sharing.part)
         return CKPT_OK;
     ckpt_status st = ckpt_results_open(sharing.folder, cmd, part.number, part.parts, &part.results, err);

@@ -22,7 +22,7 @@ export LC_ALL=C
 
 # The parts that take longest come first, so that two workers end at about the same time.
 quick='cli robust growth faults remote scale unit warnings lint format threats rewrite schema man attacks build abi tsan
-       install header example budget readme git demo mem truth truth-asan replay public'
+       install mpi header example budget readme git demo mem truth truth-asan replay public'
 sampled='robust faults threats rewrite' # take every N-th file without --all
 slow='unit-asan gates fuzz oracle'      # run with --all only
 
@@ -78,6 +78,7 @@ part_readme() { sh tests/readme.sh; }
 part_gates() { sh tests/bench/gates.sh; }
 part_growth() { sh tests/bench/growth.sh; }
 part_budget() { sh tests/bench/budget.sh; }
+part_mpi() { sh tests/mpi/run.sh; }
 part_remote() { sh tests/remote/run.sh; }
 part_scale() { sh tests/scale/run.sh; }
 part_git() { sh tests/git.sh; }

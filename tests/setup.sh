@@ -21,6 +21,7 @@ xxhash    libxxhash-dev xxhash-devel  xxhash-dev     xxhash         xxhash
 cunit     libcunit1-dev CUnit-devel   cunit-dev      cunit          cunit
 archive   libarchive-dev libarchive-devel libarchive-dev libarchive  libarchive
 curl      libcurl4-openssl-dev libcurl-devel curl-dev  curl           curl
+mpi       libopenmpi-dev,openmpi-bin openmpi-devel openmpi-dev,openmpi openmpi openmpi
 nginx     nginx-light nginx           nginx          nginx          nginx
 openssl   openssl     openssl         openssl        openssl        openssl
 slurm     slurm-wlm,munge slurm-slurmctld,slurm-slurmd,munge - - -
@@ -105,6 +106,8 @@ find_missing()
     command_needed mandoc mandoc
     command_wanted abidiff abigail
     command_wanted openssl openssl
+    command_wanted mpicc mpi
+    command_wanted mpirun mpi
     [ -x /usr/sbin/nginx ] || command_wanted nginx nginx
     [ -x /usr/sbin/slurmctld ] || command_wanted slurmctld slurm
     command_wanted parallel parallel

@@ -159,7 +159,7 @@ struct timespec part_place_failure_time(const struct part_place *place)
 {
     struct stat st;
     return fstatat(place->dir, PART_FAILED_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 ? st.st_mtim
-                                                                               : (struct timespec){0};
+                                                                                : (struct timespec){0};
 }
 
 /* note_failure_time - makes the file whose time the other parts compare. */

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "core/copy_pool.h"
 #include "io/fd.h"
 #include "op/hash_xxh3.h"
