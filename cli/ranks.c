@@ -48,7 +48,7 @@ int ranks_check_launcher(const struct cmd *cmd)
     /* Only mpirun, mpiexec and srun --mpi=pmi2 set these; SLURM_NTASKS is set in interactive shells, too. */
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
     bool has_output = writing.output || writing.in_place || cmd == &cmd_convert; /* which takes an operand */
-    if (comm_size() > 1 || !opt_find(cmd, "output") || !has_output || writing.part || writing.dry_run ||
+    if (!has_output || comm_size() > 1 || !opt_find(cmd, "output") || writing.part || writing.dry_run ||
         writing.check)
         return EXIT_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -80,7 +80,9 @@ static bool can_share(const struct cmd *cmd)
 
 bool ranks_take_part(const struct cmd *cmd, int count, char *const *operands)
 {
-    ranks.is_shared = comm_size() > 1 && can_share(cmd);
+    if (comm_size() == 1)
+        return true;
+    ranks.is_shared = can_share(cmd);
     for (int i = 0; i < count; i++)
         if (is_read_once(operands[i]))
             return !ranks_leave_to_first();
@@ -113,7 +115,7 @@ static bool meet(struct rank_state own)
 static bool meet_with_id(enum meeting meeting, const char *id, size_t result_bytes)
 {
     struct rank_state own = {.meeting = meeting, .result_bytes = result_bytes};
-    strncpy(own.id, id, sizeof own.id - 1);
+    (void)snprintf(own.id, sizeof own.id, "%s", id);
     return meet(own);
 }
 
