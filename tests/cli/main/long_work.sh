@@ -1,5 +1,6 @@
 # During long work SIGUSR1 prints the progress, on a terminal or not; a fatal signal leaves no file behind; on a
-# terminal the progress appears after half a second, at most ten times a second, and is erased at the end.
+# terminal the progress appears after half a second, at most ten times a second, and is erased at the end. The time left
+# is estimated when enough was read.
 # not ASCII: this script shortens lines with …
 script -qec true /dev/null >/dev/null 2>&1 || { echo 'no pseudo-terminal to be had'; exit 77; }
 
@@ -62,3 +63,9 @@ drawn=$(tr '\r' '\n' <log | grep -c hashing)
 [ "$drawn" -le $((10 * (after - before + 1))) ] && echo 'at most ten times a second'
 tr '\r' '\n' <log | grep 'hashing' | head -n 1 | sed "s/$(printf '\033')\[K/wiped: /; s/  .* of [0-9.]* [MG]iB  .*/  … of …/"
 tr '\r' '\n' <log | grep -v '^$' | tail -n 1 | sed "s/$(printf '\033')\[K/wiped: /; s/[0-9a-f]\{64\}/DIGEST/"
+tr '\r' '\n' <log | grep -q 'hashing.* left' && echo 'with the time left'
+
+# Of a file of 1 TiB, the first second reads too little to estimate how long it takes.
+make_sparse large.safetensors $((1 << 20))
+TERM=xterm script -qec 'timeout -s INT 2 ckpt hash large.safetensors' /dev/null >log
+tr '\r' '\n' <log | grep 'hashing' | head -n 1 | sed 's/.*hashing  .* of 1\.00* TiB  [0-9.]* .iB.s/hashing … of 1 TiB  …/'
