@@ -46,7 +46,8 @@ static void add_line(struct text *text, const char *name, uint64_t done, uint64_
     if (seconds > 0.2 && done) {
         double speed = (double)done / seconds;
         text_addf(text, "  %s/s", show_size((uint64_t)speed));
-        if (total > done && (seconds >= 3 || done >= total / 20)) /* what begins slowly would seem to take hours */
+        bool is_speed_known = seconds >= 3 || done >= total / 20; /* a download begins slowly */
+        if (total > done && is_speed_known)
             add_time_left(text, (double)(total - done) / speed);
     }
     if (name)
