@@ -28,6 +28,7 @@ struct opening {
     /* OPEN_SALVAGE: a tensor with missing bytes becomes a row without data and is listed as lost.
      * OPEN_SALVAGE_PART: the same for a shard or embedded file of a file that is opened with OPEN_SALVAGE. */
     enum { OPEN_WHOLE, OPEN_SALVAGE, OPEN_SALVAGE_PART } how;
+    bool in_set;                  /* the file is a shard of a set, or in one: it may not be a set itself */
     struct probe *probe;          /* set by format_open: what the format was recognized by */
     struct ckpt_file *taken_from; /* set by file_take_over; NULL: none */
 };

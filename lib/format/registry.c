@@ -430,19 +430,20 @@ static bool is_about_content(ckpt_status st)
     return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT || st == CKPT_ELOSSY;
 }
 
-ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *check,
-                         ckpt_file **out, ckpt_error *err)
+ckpt_status format_check(const struct opening *opening, ckpt_file **out, ckpt_error *err)
 {
+    const char *path = opening->path;
+    struct check *check = opening->check;
     ckpt_error reported;
     *out = NULL;
-    source *watched = check ? src : NULL;
+    source *watched = check ? opening->src : NULL;
     uint64_t findings_before = check ? check->result->findings : 0;
     ckpt_status st = watched ? check_watch_source(check, source_ref(watched), err) : CKPT_OK;
     if (st != CKPT_OK) {
-        source_unref(src);
+        source_unref(opening->src);
         return st;
     }
-    st = format_open(&(struct opening){.path = path, .src = src, .limits = limits, .check = check}, out, err);
+    st = format_open(opening, out, err);
     if (check && (check_is_fault(st) || (check->result->findings && is_about_content(st)))) {
         error_add_file(err, path);
         reported = *err;
@@ -461,15 +462,15 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
 
 ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_file **out, ckpt_error *err)
 {
-    if (f->check)
-        return format_check(path, src, &f->limits, f->check, out, err);
     *out = NULL;
     const struct opening o = {.path = path,
                               .src = src,
                               .limits = &f->limits,
+                              .check = f->check,
                               .watch = f->opening->watch,
                               .wanted = f->opening->wanted,
                               .nwanted = f->opening->nwanted,
+                              .in_set = f->opening->in_set,
                               .how = f->salvage ? OPEN_SALVAGE_PART : OPEN_WHOLE};
-    return format_open(&o, out, err);
+    return f->check ? format_check(&o, out, err) : format_open(&o, out, err);
 }

@@ -67,7 +67,6 @@ void format_set_container(ckpt_file *f, void *container, void (*release)(void *c
 /* format_open_part - opens a shard or embedded file of F, which is being read, in the mode of F: verify,
  * salvage or strict. Sets *OUT to NULL if its fault was reported already. */
 ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_file **out, ckpt_error *err);
-/* format_check - does format_open, but reports faults to CHECK (may be NULL) and goes on; sets *OUT to NULL
- * if that is impossible. Adds the records that have a checksum to CHECK, for the caller to read. */
-ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *check,
-                         ckpt_file **out, ckpt_error *err);
+/* format_check - does format_open, but reports faults to opening->check (may be NULL) and goes on; sets *OUT
+ * to NULL if that is impossible. Adds the records that have a checksum to it, for the caller to read. */
+ckpt_status format_check(const struct opening *opening, ckpt_file **out, ckpt_error *err);

@@ -182,7 +182,8 @@ ckpt_status format_verify(const char *path, struct check *check, ckpt_file **out
     char *shown = path_to_show(path);
     if (!shown)
         source_unref(src);
-    st = shown ? format_check(shown, src, check->opts->limits, check, out, err) : fail_memory(err);
+    const struct opening o = {.path = shown, .src = src, .limits = check->opts->limits, .check = check};
+    st = shown ? format_check(&o, out, err) : fail_memory(err);
     free(shown);
     CKPT_TRY(st);
     if (*out) {

@@ -163,20 +163,6 @@ static ckpt_status check_present(struct index *index)
     return CKPT_ENOTFOUND;
 }
 
-static ckpt_status open_source(const struct index *index, const char *path, struct journal_note *note,
-                               source **out)
-{
-    CKPT_TRY(part_file_open(index->f, path, note, out, index->err));
-    struct probe p = {.src = *out, .size = (*out)->size, .nhead = 64};
-    p.nhead = p.size < p.nhead ? (size_t)p.size : p.nhead;
-    ckpt_status st = source_read(*out, 0, p.head, p.nhead, index->err);
-    if (st == CKPT_OK && shards_is_index(&p))
-        st = fail(index->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{=a shard} that is {an index} itself");
-    if (st != CKPT_OK)
-        source_unref(*out);
-    return st;
-}
-
 /* give_up_shard - in salvage, if SHARD cannot be read, sets shard->why_unreadable from index->err and returns
  * CKPT_OK. Otherwise returns ST. */
 static ckpt_status give_up_shard(struct index *index, struct shard *shard, ckpt_status st)
@@ -202,8 +188,9 @@ static ckpt_status open_shard(struct index *index, struct shard *shard)
     if (st == CKPT_OK && index->merging) {
         const struct opening o = {.path = path, .limits = &f->limits, .watch = f->opening->watch};
         st = format_open_path(&o, false, &shard->file, index->err);
-    } else if (st == CKPT_OK && (st = open_source(index, path, &note, &src)) == CKPT_OK) {
+    } else if (st == CKPT_OK && (st = part_file_open(f, path, &note, &src, index->err)) == CKPT_OK) {
         source *kept = source_ref(src); /* because format_open_part takes over SRC */
+        f->opening->in_set = true;
         st = format_open_part(f, path, src, &shard->file, index->err);
         st = give_up_shard(index, shard, format_note_journal(&note, shard->file, st, index->err));
         if ((size_t)(shard - index->shards) >= part_files_max_open())

@@ -76,14 +76,14 @@ bool shards_is_index(const struct probe *probe)
 {
     ckpt_error ignored;
     source *src = probe->src;
-    if (!recognize_json(probe) || src->size > MAX_INDEX_FILE)
+    if (!recognize_json(probe))
         return false;
     size_t n = src->size < INDEX_HEAD ? (size_t)src->size : INDEX_HEAD;
     for (;; n = (size_t)src->size) {
         char *text = malloc(n);
         bool yes = !text || (source_read(src, 0, text, n, &ignored) == CKPT_OK && has_weight_map(text, n));
         free(text);
-        if (yes || n == src->size)
+        if (yes || n == src->size || src->size > MAX_INDEX_FILE)
             return yes;
     }
 }
@@ -624,9 +624,12 @@ static void mark_unwanted(struct index *index)
 static ckpt_status read_index_file(struct index *index, source *src)
 {
     ckpt_file *f = index->f;
-    if (src->size > f->limits.max_header)
-        return fail(index->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of {%llu bytes}; the limit is {=%llu}",
-                    (unsigned long long)src->size, (unsigned long long)f->limits.max_header);
+    if (src->size > f->limits.max_header) {
+        (void)fail(index->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of {%llu bytes}; the limit is {=%llu}",
+                   (unsigned long long)src->size, (unsigned long long)f->limits.max_header);
+        (void)shards_hint_without_index(f, folder_of(f), NO_INDEX, index->err);
+        return CKPT_ELIMIT;
+    }
     file_raise_budget(f, src->size);
     index->temp = arena_new(UINT64_MAX); /* by the size of the index, and by the shards */
     char *text = index->temp ? arena_alloc(index->temp, (size_t)src->size) : NULL;
@@ -654,6 +657,8 @@ static ckpt_status read_index_file(struct index *index, source *src)
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
     struct index x = {.f = f, .err = err};
+    if (f->opening->in_set) /* it could be its own shard */
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{=a shard} that is {an index} itself");
     if (!f->src)
         return read_folder(f, err);
     f->dots_are_literal = true;

@@ -4,8 +4,8 @@
 #include "codec/json_scan.h"
 #include "format/registry.h"
 
-#define MAX_SHARDS     10000u      /* the limit of the Hub's clients */
-#define MAX_INDEX_FILE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
+#define MAX_SHARDS     10000u       /* the limit of the Hub's clients */
+#define MAX_INDEX_FILE (256u << 20) /* the default of max_header: no more of a JSON file is searched */
 
 /* One shard, such as model-00001-of-00005.safetensors, while it is merged. Its pairs are those of its
  * root dict, or of its weights: the name of a tensor and the value with that name. */

@@ -760,11 +760,10 @@ static ckpt_status set_producer(ckpt_file *f, ckpt_error *err)
 
 /* ------------------------------------------------------------------- read */
 
+/* read_length - sets *COUNT to the length of the header, of which the probe has read the first bytes. */
 static ckpt_status read_length(const ckpt_file *f, uint64_t *count, ckpt_error *err)
 {
-    unsigned char bytes[8];
-    CKPT_TRY(source_read(f->src, 0, bytes, sizeof bytes, err));
-    *count = load_u64le(bytes);
+    *count = load_u64le(f->opening->probe->head);
     if (*count > SAFETENSORS_MAX_HEADER)
         return fail(err, CKPT_EFORMAT, 0, "a header of {%llu bytes}; the format allows {=%u}", LL(*count),
                     SAFETENSORS_MAX_HEADER);
