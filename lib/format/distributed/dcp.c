@@ -296,7 +296,8 @@ static ckpt_status read_path(struct dcp *dcp, const struct dcp_metadata *meta, d
 {
     ckpt_str name;
     uint32_t i = dcp_text(meta, key, &name) ? map_get(dcp->entry_of, name) : MAP_NONE;
-    if (i != MAP_NONE) {
+    bool is_tuple = dcp_type(value) == DCP_TUPLE || dcp_type(value) == DCP_SIZES; /* as torch writes it */
+    if (i != MAP_NONE && is_tuple) {
         dcp->entries[i].path_meta = meta;
         dcp->entries[i].path = value;
     }
@@ -426,7 +427,10 @@ static ckpt_status read_entries(struct dcp *dcp)
     dcp->infos = calloc(ninfos + 1, sizeof *dcp->infos);
     CKPT_TRY_ALLOC(dcp->chunks && dcp->infos, dcp->err);
     CKPT_TRY(for_each_pair(dcp, METADATA_TENSORS, read_chunks));
-    return for_each_pair(dcp, METADATA_STORAGE_DATA, read_storage_info);
+    CKPT_TRY(for_each_pair(dcp, METADATA_STORAGE_DATA, read_storage_info));
+    for (size_t i = 0; i < dcp->nmeta; i++) /* a million chunks take 250 MB */
+        dcp_metadata_keep_tuples(&dcp->meta[i]);
+    return CKPT_OK;
 }
 
 /* -------------------------------------------------------------------------- items */

@@ -11,8 +11,9 @@
  * in torch.distributed._shard. They are recognized by name; an object of any other class is DCP_OTHER.
  *
  * A chunk takes about 300 bytes while the pickle is read. BUILD moves the state of an object to its fields
- * and frees the dict. Texts and sizes that were seen recently are kept once. A memo entry is one word. The
- * opcodes are those that pickle.dump writes from protocol 2 on; no opcode reaches below the last MARK. */
+ * and frees the dict. Texts are kept once, as are sizes that were seen recently, and the arguments of
+ * torch.Size take no memory. A memo entry is one word. The opcodes are those that pickle.dump writes from
+ * protocol 2 on; no opcode reaches below the last MARK. */
 #include "format/distributed/dcp_metadata.h"
 
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 #include "codec/unpickler.h"
 #include "core/dtype.h"
 
-#define CACHE_SLOTS  65536u /* a power of two: entries of the caches of recently seen texts and sizes */
+#define CACHE_SLOTS  65536u /* a power of two: entries of the cache of recently seen sizes */
 #define SMALL_DICT   8u     /* words of a new dict, enough for the state of most objects */
 #define MAX_TEXT     65536u /* longer text is DCP_OTHER */
 #define MAX_INT      ((int64_t)1 << 58)
@@ -53,8 +54,8 @@ struct dcp_machine {
     struct dcp_metadata *out;
     dcp_word *stack; /* u.top words */
     size_t cap_stack;
-    size_t first_free;     /* index of a free block of SMALL_DICT words, whose first is the next; 0: none */
-    uint32_t *text_cache;  /* CACHE_SLOTS entries: 1 + index of a text; 0: empty */
+    size_t first_free; /* index of a free block of SMALL_DICT words, whose first is the next; 0: none */
+    map *text_indexes;
     dcp_word *sizes_cache; /* CACHE_SLOTS entries: a DCP_SIZES word; 0: empty */
 };
 
@@ -82,6 +83,18 @@ static bool add_words(struct dcp_machine *machine, size_t count, size_t *at)
     *at = out->nwords;
     memset(out->words + out->nwords, 0, count * sizeof *out->words);
     out->nwords += count;
+    return true;
+}
+
+/* add_tuple - adds a tuple of COUNT elements, which are not set, and sets *AT to its index. */
+static bool add_tuple(struct dcp_machine *machine, size_t count, size_t *at)
+{
+    struct dcp_metadata *out = machine->out;
+    if (!grow(machine, &out->tuples, out->ntuples, &out->cap_tuples, count + 1, sizeof *out->tuples))
+        return false;
+    *at = out->ntuples;
+    out->tuples[*at] = count;
+    out->ntuples += count + 1;
     return true;
 }
 
@@ -161,26 +174,27 @@ static bool push_int_line(struct dcp_machine *machine)
     return push_int(machine, negative ? -(int64_t)n : (int64_t)n);
 }
 
-/* keep_text - sets *INDEX to the index of the text TEXT, which is added unless it is in the cache. */
-MODULO static bool keep_text(struct dcp_machine *machine, ckpt_str text, uint32_t *index)
+static ckpt_str get_text(const void *user, uint32_t index)
+{
+    const struct dcp_metadata *out = user;
+    return out->texts[index];
+}
+
+/* keep_text - sets *INDEX to the index of the text TEXT, which is added unless it is there. */
+static bool keep_text(struct dcp_machine *machine, ckpt_str text, uint32_t *index)
 {
     struct dcp_metadata *out = machine->out;
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (size_t i = 0; i < text.len; i++)
-        hash = (hash ^ (unsigned char)text.ptr[i]) * 16777619u;
-    uint32_t *slot = &machine->text_cache[(hash ^ hash >> 16) % CACHE_SLOTS];
-    if (*slot && str_eq(out->texts[*slot - 1], text)) {
-        *index = *slot - 1;
+    *index = map_get(machine->text_indexes, text);
+    if (*index != MAP_NONE)
         return true;
-    }
     if (!grow(machine, &out->texts, out->ntexts, &out->cap_texts, 1, sizeof *out->texts))
         return false;
-    out->texts[out->ntexts] = arena_str(machine->u.a, text);
-    if (!out->texts[out->ntexts].ptr)
-        return unpickler_fail_memory(&machine->u);
+    ckpt_str *kept = &out->texts[out->ntexts];
+    *kept = arena_str(machine->u.a, text);
     *index = (uint32_t)out->ntexts++;
-    *slot = *index + 1;
-    return true;
+    return kept->ptr && map_put(machine->text_indexes, *kept, *index, NULL)
+               ? true
+               : unpickler_fail_memory(&machine->u);
 }
 
 static bool push_text(struct dcp_machine *machine, uint64_t count)
@@ -211,7 +225,7 @@ MODULO static dcp_word *find_cached_sizes(struct dcp_machine *machine, size_t fi
     for (size_t i = 0; i < count; i++)
         hash = (hash ^ machine->stack[first + i]) * 0x9e3779b97f4a7c15u;
     dcp_word *slot = &machine->sizes_cache[hash >> 48 & (CACHE_SLOTS - 1)];
-    const dcp_word *have = *slot ? machine->out->words + dcp_value(*slot) : NULL;
+    const dcp_word *have = *slot ? machine->out->tuples + dcp_value(*slot) : NULL;
     *known = have && have[0] == count;
     for (size_t i = 0; *known && i < count; i++)
         *known = have[1 + i] == dcp_value(machine->stack[first + i]);
@@ -231,12 +245,11 @@ static bool make_tuple(struct dcp_machine *machine, size_t count, dcp_word *out)
         *out = *slot;
         return true;
     }
-    if (!add_words(machine, count + 1, &at))
+    if (!add_tuple(machine, count, &at))
         return false;
-    machine->out->words[at] = count;
     for (size_t k = 0; k < count; k++) {
         dcp_word word = machine->stack[first + k];
-        machine->out->words[at + 1 + k] = sizes ? dcp_value(word) : word;
+        machine->out->tuples[at + 1 + k] = sizes ? dcp_value(word) : word;
     }
     *out = make_word(sizes ? DCP_SIZES : DCP_TUPLE, at);
     if (slot)
@@ -247,7 +260,12 @@ static bool make_tuple(struct dcp_machine *machine, size_t count, dcp_word *out)
 static bool push_tuple(struct dcp_machine *machine, size_t count)
 {
     dcp_word tuple;
-    if (!unpickler_need(&machine->u, count) || !make_tuple(machine, count, &tuple))
+    if (!unpickler_need(&machine->u, count))
+        return false;
+    dcp_word first = count ? machine->stack[machine->u.top - count] : DCP_NOTHING;
+    if (count == 1 && dcp_type(first) == DCP_SIZES)
+        tuple = make_word(DCP_SIZES_ARGS, dcp_value(first));
+    else if (!make_tuple(machine, count, &tuple))
         return false;
     machine->u.top -= count;
     return push(machine, tuple);
@@ -413,6 +431,8 @@ static bool run_call(struct dcp_machine *machine, size_t nargs)
     machine->u.top -= nargs + 1;
     if (class != DCP_SIZE)
         return make_object(machine, class);
+    if (dcp_type(args) == DCP_SIZES_ARGS)
+        return push(machine, make_word(DCP_SIZES, dcp_value(args)));
     dcp_word sizes = first_item(machine->out, args);
     size_t n;
     const dcp_word *item = dcp_elements(machine->out, sizes, &n);
@@ -595,17 +615,17 @@ ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_me
     struct dcp_machine m = {.out = out};
     size_t first; /* word 0, because index 0 means none */
     *out = (struct dcp_metadata){0};
-    m.text_cache = calloc(CACHE_SLOTS, sizeof *m.text_cache);
+    m.text_indexes = map_new_index(1024, get_text, out);
     m.sizes_cache = calloc(CACHE_SLOTS, sizeof *m.sizes_cache);
     if (unpickler_init(&m.u, a, src, 0, src->size, err) == CKPT_OK) {
         m.u.memory_left = max;
-        if (!m.text_cache || !m.sizes_cache)
+        if (!m.text_indexes || !m.sizes_cache)
             (void)unpickler_fail_memory(&m.u);
         else
             (void)(add_words(&m, 1, &first) && run_pickle(&m));
     }
     unpickler_free(&m.u);
-    free(m.text_cache);
+    map_free(m.text_indexes);
     free(m.sizes_cache);
     free(m.stack);
     if (m.u.status != CKPT_OK)
@@ -613,10 +633,18 @@ ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_me
     return m.u.status;
 }
 
-void dcp_metadata_free(struct dcp_metadata *meta)
+void dcp_metadata_keep_tuples(struct dcp_metadata *meta)
 {
     free(meta->words);
     free(meta->containers);
+    meta->words = NULL;
+    meta->containers = NULL;
+}
+
+void dcp_metadata_free(struct dcp_metadata *meta)
+{
+    dcp_metadata_keep_tuples(meta);
+    free(meta->tuples);
     free(meta->texts);
     *meta = (struct dcp_metadata){0};
 }
@@ -633,18 +661,18 @@ bool dcp_text(const struct dcp_metadata *meta, dcp_word word, ckpt_str *out)
 
 const uint64_t *dcp_sizes(const struct dcp_metadata *meta, dcp_word word, uint32_t *count)
 {
-    if (dcp_type(word) != DCP_SIZES || meta->words[dcp_value(word)] > UINT32_MAX)
+    if (dcp_type(word) != DCP_SIZES || meta->tuples[dcp_value(word)] > UINT32_MAX)
         return NULL;
-    *count = (uint32_t)meta->words[dcp_value(word)];
-    return meta->words + dcp_value(word) + 1;
+    *count = (uint32_t)meta->tuples[dcp_value(word)];
+    return meta->tuples + dcp_value(word) + 1;
 }
 
 const dcp_word *dcp_elements(const struct dcp_metadata *meta, dcp_word word, size_t *count)
 {
     *count = 0;
     if (dcp_type(word) == DCP_TUPLE) {
-        *count = (size_t)meta->words[dcp_value(word)];
-        return meta->words + dcp_value(word) + 1;
+        *count = (size_t)meta->tuples[dcp_value(word)];
+        return meta->tuples + dcp_value(word) + 1;
     }
     if (dcp_type(word) != DCP_LIST && dcp_type(word) != DCP_DICT)
         return NULL;

@@ -14,8 +14,9 @@ enum dcp_type {
     DCP_INT,
     DCP_TEXT,
     DCP_CLASS,
-    DCP_SIZES, /* a tuple of integers >= 0 */
-    DCP_TUPLE, /* any other tuple */
+    DCP_SIZES,      /* a tuple of integers >= 0 */
+    DCP_SIZES_ARGS, /* a tuple of one DCP_SIZES, as torch.Size is called with */
+    DCP_TUPLE,      /* any other tuple */
     DCP_LIST,
     DCP_DICT,
     DCP_OBJECT /* an object of a dcp_class */
@@ -52,8 +53,10 @@ struct dcp_container {
 
 /* The values of one metadata file. */
 struct dcp_metadata {
-    dcp_word *words; /* elements of tuples, lists and dicts, and fields of objects */
+    dcp_word *words; /* elements of lists and dicts, and fields of objects */
     size_t nwords, cap_words;
+    dcp_word *tuples; /* of each tuple, the number of its elements and these */
+    size_t ntuples, cap_tuples;
     struct dcp_container *containers;
     size_t ncontainers, cap_containers;
     ckpt_str *texts; /* the characters are in the arena */
@@ -65,6 +68,8 @@ struct dcp_metadata {
  * of *OUT, the stack and the memo together take at most MAX bytes of memory. */
 ckpt_status dcp_metadata_read(arena *a, source *src, uint64_t max, struct dcp_metadata *out, ckpt_error *err);
 void dcp_metadata_free(struct dcp_metadata *meta);
+/* dcp_metadata_keep_tuples - frees the lists, dicts and objects of META: only texts and tuples remain. */
+void dcp_metadata_keep_tuples(struct dcp_metadata *meta);
 
 static inline enum dcp_type dcp_type(dcp_word word) { return (enum dcp_type)(word & 15); }
 static inline uint64_t dcp_value(dcp_word word) { return word >> 4; }
