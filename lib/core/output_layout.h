@@ -12,10 +12,10 @@ struct layout_item {
     uint32_t row;
 };
 
-/* A file of the output: HEADER, then the bytes of ITEMS without gaps, in their order. */
+/* A file of the output: a header, then the bytes of ITEMS without gaps, in their order. */
 struct layout_file {
     const char *path;
-    ckpt_str header;
+    uint64_t header_size;
     uint64_t size; /* of the file */
     struct layout_item *items;
     size_t n;
@@ -24,6 +24,8 @@ struct layout_file {
 
 /* What receives the files, the index of a set last. */
 struct output_layout {
-    /* add_file - adds FILE, whose texts it copies, and takes over the array file->items. */
+    /* put_header - adds BYTES to the header of the file that is added next. */
+    ckpt_status (*put_header)(struct output_layout *layout, ckpt_str bytes, ckpt_error *err);
+    /* add_file - adds FILE, whose path it copies, and takes over the array file->items. */
     ckpt_status (*add_file)(struct output_layout *layout, const struct layout_file *file, ckpt_error *err);
 };

@@ -305,8 +305,11 @@ static ckpt_status write_output(struct flat_writer *writer, ckpt_error *err)
 /* describe_output - adds the file to the layout of the job. */
 static ckpt_status describe_output(const struct flat_writer *writer, ckpt_error *err)
 {
+    struct output_layout *layout = writer->job->layout;
     struct layout_file out = {.path = writer->job->path, .size = writer->size};
-    writer->rules->describe(writer, &out);
+    ckpt_str header = {0};
+    writer->rules->describe(writer, &header, &out.is_copy);
+    CKPT_TRY(layout->put_header(layout, header, err));
     if (!out.is_copy) {
         out.items = calloc(writer->n + 1, sizeof *out.items);
         CKPT_TRY_ALLOC(out.items, err);
@@ -316,7 +319,7 @@ static ckpt_status describe_output(const struct flat_writer *writer, ckpt_error 
         const struct flat_item *x = &writer->items[i];
         out.items[i] = (struct layout_item){.name = x->name, .begin = x->begin, .row = x->row};
     }
-    return writer->job->layout->add_file(writer->job->layout, &out, err);
+    return layout->add_file(layout, &out, err);
 }
 
 static ckpt_status write_plan(struct flat_writer *writer, ckpt_error *err)

@@ -43,9 +43,9 @@ struct flat_rules {
     ckpt_status (*lay_out)(struct flat_writer *w, ckpt_error *err);
     /* put_contents - writes the output; calls flat_copy_items. */
     ckpt_status (*put_contents)(struct flat_writer *w, sink *out, ckpt_error *err);
-    /* describe - sets header or is_copy of OUT, for a format that lays_out; after lay_out, which left no gaps
+    /* describe - sets *HEADER, or *IS_COPY, for a format that lays_out; after lay_out, which left no gaps
      * between items. */
-    void (*describe)(const struct flat_writer *w, struct layout_file *out);
+    void (*describe)(const struct flat_writer *w, ckpt_str *header, bool *is_copy);
 };
 
 /* flat_write - writes the plan of WRITER as the `write` of a format does. The caller sets p, job, rules and

@@ -4,61 +4,58 @@
 #include <stdlib.h>
 
 #include "base/search.h"
+#include "base/store.h"
 #include "base/utf8.h"
-#include "op/digest.h"
+#include "op/hash_xxh3.h"
 #include "op/share.h"
 
 #define PLAN_VERSION   1u
-#define PLAN_ARENA_MAX (UINT64_C(1) << 34) /* bytes: of the headers of all files */
+#define PLAN_ARENA_MAX (UINT64_C(1) << 34) /* bytes */
 #define CUT_ALIGN      (UINT64_C(4) << 20)
 #define STEP_MAX       (UINT64_C(1) << 30)
 #define STEPS          16u /* at least, if each has CUT_ALIGN bytes */
 
 /* ------------------------------------------------------------------- files */
 
-/* identify_file - adds the facts of FILE, called NAME, to the identity of PLAN. */
-static ckpt_status identify_file(struct part_plan *plan, const struct layout_file *file, ckpt_str name,
-                                 ckpt_error *err)
+static void digest_number(void *state, uint64_t number)
 {
-    buf *b = &plan->identity;
-    uint8_t digest[CKPT_DIGEST_MAX];
-    CKPT_TRY(digest_xxh3(file->header.ptr, file->header.len, digest, err));
-    buf_u64le(b, name.len);
-    buf_put_str(b, name);
-    buf_u64le(b, file->size);
-    buf_u64le(b, file->header.len);
-    buf_put(b, digest, PART_ID_BYTES);
-    buf_byte(b, file->is_copy);
-    buf_u64le(b, file->n);
-    for (size_t i = 0; i < file->n; i++) {
-        uint32_t row = file->items[i].row;
-        buf_u32le(b, row);
-        buf_u16le(b, (uint16_t)table_dtype_of(&plan->p->file->table, row));
-        buf_u16le(b, (uint16_t)plan_dtype(plan->p, row));
-    }
-    return buf_ok(b) ? CKPT_OK : fail_memory(err);
+    unsigned char bytes[8];
+    store_u64le(bytes, number);
+    xxh3_update(state, bytes, sizeof bytes);
 }
 
-/* keep_file - keeps a copy of FILE, whose items are already PLAN's. Only the part that writes the header
- * of a file keeps its bytes; which one that is shows only at the end if parts have files, not ranges. */
-static ckpt_status keep_file(struct part_plan *plan, const struct layout_file *file, ckpt_error *err)
+/* identify_file - adds the facts of FILE, called NAME, to the identity of PLAN. */
+static void identify_file(struct part_plan *plan, const struct layout_file *file, ckpt_str name)
 {
-    struct layout_file copy = *file;
-    bool keeps_header = plan->opts.part == 0 || plan->opts.part_by_file;
-    const ckpt_str path = arena_str(plan->a, str_c(file->path));
-    copy.path = path.ptr;
-    copy.header.ptr = NULL;
-    if (keeps_header) {
-        copy.header.ptr = arena_str(plan->a, file->header).ptr;
-        CKPT_TRY_ALLOC(copy.header.ptr, err);
+    digest_number(plan->identity, name.len);
+    xxh3_update(plan->identity, name.ptr, name.len);
+    digest_number(plan->identity, file->size);
+    digest_number(plan->identity, file->header_size);
+    digest_number(plan->identity, file->is_copy);
+    digest_number(plan->identity, file->n);
+    for (size_t i = 0; i < file->n; i++) {
+        uint32_t row = file->items[i].row;
+        uint64_t from = table_dtype_of(&plan->p->file->table, row), to = plan_dtype(plan->p, row);
+        digest_number(plan->identity, row | from << 32 | to << 48);
     }
-    return path.ptr && ARENA_PUSH(plan->a, plan, files, &copy) ? CKPT_OK : fail_memory(err);
+}
+
+/* put_header - adds BYTES to the identity. Only the part that writes the header of a file keeps its bytes;
+ * which one that is shows only at the end if parts have files, not ranges. */
+static ckpt_status put_header(struct output_layout *layout, ckpt_str bytes, ckpt_error *err)
+{
+    struct part_plan *plan = (struct part_plan *)layout;
+    bool keeps_header = plan->opts.part == 0 || plan->opts.part_by_file;
+    xxh3_update(plan->identity, bytes.ptr, bytes.len);
+    plan->next_header += bytes.len; /* they were in memory: the sum does not wrap */
+    return keeps_header ? spool_write(plan->spooled, bytes.ptr, bytes.len, err) : CKPT_OK;
 }
 
 static ckpt_status add_file(struct output_layout *layout, const struct layout_file *file, ckpt_error *err)
 {
     struct part_plan *plan = (struct part_plan *)layout;
     ckpt_str name = str_after_last(str_c(file->path), '/');
+    struct layout_file copy = *file;
     ckpt_status st = CKPT_OK;
     if (!utf8_check(name, false, NULL))
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
@@ -67,10 +64,15 @@ static ckpt_status add_file(struct output_layout *layout, const struct layout_fi
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                   "an output written by several processes cannot have this name, which a file of theirs has");
     st = name_file_if_failed(st, file->path, err);
-    CKPT_THEN(st, identify_file(plan, file, name, err));
-    CKPT_THEN(st, keep_file(plan, file, err));
-    if (st != CKPT_OK)
+    copy.path = arena_str(plan->a, str_c(file->path)).ptr;
+    copy.header_size = plan->next_header;
+    if (st == CKPT_OK && !(copy.path && ARENA_PUSH(plan->a, plan, files, &copy)))
+        st = fail_memory(err);
+    if (st == CKPT_OK)
+        identify_file(plan, &copy, name);
+    else
         free(file->items);
+    plan->next_header = 0;
     return st;
 }
 
@@ -79,18 +81,19 @@ ckpt_status part_plan_new(ckpt_plan *p, const ckpt_write_options *opts, struct p
 {
     struct part_plan *plan = *out = calloc(1, sizeof *plan);
     CKPT_TRY_ALLOC(plan, err);
-    plan->layout.add_file = add_file;
+    plan->layout = (struct output_layout){.put_header = put_header, .add_file = add_file};
     plan->p = p;
     plan->opts = *opts;
-    buf_init(&plan->identity, SIZE_MAX / 2);
-    buf_init(&plan->inputs, SIZE_MAX / 2);
-    buf_u32le(&plan->identity, PLAN_VERSION);
-    buf_byte(&plan->identity, opts->strict != 0);
-    buf_byte(&plan->identity, p->file->ignore_crc);
     if (p->file->src)
         plan->input = (struct storage){.src = p->file->src, .nbytes = p->file->src->size};
     plan->a = arena_new(PLAN_ARENA_MAX);
-    CKPT_TRY_ALLOC(plan->a, err);
+    plan->identity = xxh3_new();
+    plan->inputs = xxh3_new();
+    plan->spooled = spool_new(UINT64_MAX);
+    CKPT_TRY_ALLOC(plan->a && plan->identity && plan->inputs && plan->spooled, err);
+    digest_number(plan->identity, PLAN_VERSION);
+    digest_number(plan->identity, opts->strict != 0);
+    digest_number(plan->identity, p->file->ignore_crc);
     return CKPT_OK;
 }
 
@@ -98,12 +101,13 @@ struct output_layout *part_plan_layout(struct part_plan *plan) { return &plan->l
 
 ckpt_status part_plan_add_input(void *plan, const struct stat *st, ckpt_error *err)
 {
-    buf *b = &((struct part_plan *)plan)->inputs;
+    void *inputs = ((struct part_plan *)plan)->inputs;
     uint64_t facts[3];
+    (void)err;
     if (share_input_facts(st, facts))
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
-            buf_u64le(b, facts[i]);
-    return buf_ok(b) ? CKPT_OK : fail_memory(err);
+            digest_number(inputs, facts[i]);
+    return CKPT_OK;
 }
 
 void part_plan_free(struct part_plan *plan)
@@ -112,8 +116,10 @@ void part_plan_free(struct part_plan *plan)
         return;
     for (size_t i = 0; i < plan->nfiles; i++)
         free(plan->files[i].items);
-    buf_free(&plan->identity);
-    buf_free(&plan->inputs);
+    xxh3_free(plan->identity);
+    xxh3_free(plan->inputs);
+    spool_free(plan->spooled);
+    source_unref(plan->headers);
     arena_free(plan->a);
     free(plan);
 }
@@ -152,11 +158,11 @@ static uint64_t move_cut(const struct part_plan *plan, uint64_t pos)
         return total;
     size_t k = find_file(plan, pos);
     const struct layout_file *file = &plan->files[k];
-    uint64_t at = file->header.len + (pos - plan->begins[k]); /* below the file's size */
+    uint64_t at = file->header_size + (pos - plan->begins[k]); /* below the file's size */
     at -= at % CUT_ALIGN;
-    if (at <= file->header.len)
+    if (at <= file->header_size)
         return plan->begins[k];
-    at -= file->header.len;
+    at -= file->header_size;
     return plan->begins[k] + (file->is_copy ? at : move_to_element(plan, file, at));
 }
 
@@ -196,7 +202,7 @@ static ckpt_status add_line(const struct part_plan *plan, struct part_record *ou
 {
     for (size_t k = find_file(plan, from); from < to; k++) {
         uint64_t end = plan->begins[k + 1] < to ? plan->begins[k + 1] : to;
-        uint64_t offset = plan->files[k].header.len + (from - plan->begins[k]);
+        uint64_t offset = plan->files[k].header_size + (from - plan->begins[k]);
         CKPT_TRY(add_range(plan, out, k, offset, offset + (end - from), err));
         from = end;
     }
@@ -230,7 +236,7 @@ ckpt_status part_plan_list(const struct part_plan *plan, uint32_t number, struct
     uint64_t step = part_plan_step(plan, number);
     for (size_t k = 0; k < plan->nfiles; k++)
         if (owns_header(plan, number, k))
-            CKPT_TRY(add_range(plan, out, k, 0, plan->files[k].header.len, err));
+            CKPT_TRY(add_range(plan, out, k, 0, plan->files[k].header_size, err));
     if (!plan->opts.part_by_file)
         return add_steps(plan, out, find_cut(plan, number), find_cut(plan, number + 1), step, err);
     for (size_t k = 0; k < plan->nfiles; k++)
@@ -249,7 +255,7 @@ static ckpt_status lay_out_line(struct part_plan *plan, ckpt_error *err)
     for (size_t k = 0; k < plan->nfiles; k++) {
         const struct layout_file *file = &plan->files[k];
         plan->begins[k] = total;
-        if (file->size > INT64_MAX || !checked_add(total, file->size - file->header.len, &total))
+        if (file->size > INT64_MAX || !checked_add(total, file->size - file->header_size, &total))
             return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the output would exceed the largest file size");
     }
     plan->begins[plan->nfiles] = total;
@@ -294,7 +300,7 @@ static ckpt_status count_bytes(struct part_plan *plan, ckpt_error *err)
     for (size_t k = 0; k < plan->nfiles; k++) {
         const struct layout_file *file = &plan->files[k];
         uint64_t *bytes = &job->part_bytes[plan->opts.part_by_file ? plan->owners[k] : 0];
-        *bytes = size_add(*bytes, plan->opts.part_by_file ? file->size : file->header.len);
+        *bytes = size_add(*bytes, plan->opts.part_by_file ? file->size : file->header_size);
     }
     return CKPT_OK;
 }
@@ -310,12 +316,11 @@ static ckpt_str find_target(const struct part_plan *plan)
 static ckpt_status describe_job(struct part_plan *plan, ckpt_error *err)
 {
     struct part_job *job = &plan->job;
-    uint8_t id[CKPT_DIGEST_MAX];
-    buf_put(&plan->identity, plan->inputs.data, plan->inputs.len);
-    CKPT_TRY_ALLOC(buf_ok(&plan->inputs) && buf_ok(&plan->identity), err);
-    CKPT_TRY(digest_xxh3(plan->inputs.data, plan->inputs.len, id, err));
+    uint8_t id[XXH3_BYTES];
+    xxh3_final(plan->inputs, id);
     part_id_format(id, job->inputs);
-    CKPT_TRY(digest_xxh3(plan->identity.data, plan->identity.len, id, err));
+    xxh3_update(plan->identity, id, sizeof id);
+    xxh3_final(plan->identity, id);
     part_id_format(id, job->id);
     job->parts = plan->opts.parts;
     job->by_file = plan->opts.part_by_file != 0;
@@ -333,6 +338,8 @@ ckpt_status part_plan_finish(struct part_plan *plan, ckpt_error *err)
 {
     if (plan->nfiles >= UINT32_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "%zu files are too many", plan->nfiles);
+    plan->headers = spool_source(plan->spooled);
+    plan->spooled = NULL;
     CKPT_TRY(describe_job(plan, err));
     CKPT_TRY(lay_out_line(plan, err));
     if (plan->opts.part_by_file)

@@ -5,7 +5,7 @@
  * (core/output_layout.h). Its digest, the plan id, covers
  *
  *   the version of this scheme, `strict`
- *   for each file:   name, size, header bytes; row, dtype and new dtype of each tensor
+ *   for each file:   header bytes, name, sizes; row, dtype and new dtype of each tensor
  *   for each input:  size, time of the last change; of files on a server: sizes, ETags, dates
  *
  * The number of parts, threads, the order of parts, the time, the locale and the paths of folders have no
@@ -20,6 +20,7 @@
  * turn, with their headers. */
 #pragma once
 
+#include "io/spool.h"
 #include "op/part_record.h"
 #include "op/parts.h"
 
@@ -34,8 +35,11 @@ struct part_plan {
     uint64_t *begins; /* by file: where its tensors begin in the line; after the last file: the length */
     uint32_t *owners; /* by file: its part, with `part_by_file` */
     size_t nfiles, cap_files;
-    buf identity; /* what the id is a digest of: facts of files, the headers as digests; then INPUTS */
-    buf inputs;   /* sizes and times of the files of the input */
+    void *identity; /* XXH3 of what the id is a digest of: headers and facts of files; then that of INPUTS */
+    void *inputs;   /* XXH3 of sizes and times of the files of the input */
+    uint64_t next_header; /* bytes so far of the header of the file that is added next */
+    spool *spooled;       /* the headers of all files, if this part may write them; part_plan_finish makes */
+    source *headers;      /* HEADERS of it, in which they follow each other */
     struct part_job job;
     struct storage input; /* all bytes of the input, for files with is_copy */
 };

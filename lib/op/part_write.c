@@ -177,7 +177,7 @@ static struct copy_item get_copy_item(const void *user, size_t index)
     struct copy_item item = {.row = x->row,
                              .from = table_dtype_of(t, x->row),
                              .to = plan_dtype(copy->plan->p, x->row),
-                             .offset = copy->file->header.len + x->begin,
+                             .offset = copy->file->header_size + x->begin,
                              .name = x->name};
     uint64_t nbytes = 0, width = dtype_info(item.to)->block_bytes;
     (void)plan_nbytes(copy->plan->p, x->row, &nbytes); /* the writer has added them up */
@@ -297,8 +297,8 @@ static ckpt_status copy_tensors(struct part_writer *writer, const struct layout_
 {
     struct range_copy copy = {.plan = writer->plan,
                               .file = file,
-                              .from = from - file->header.len,
-                              .to = to - file->header.len,
+                              .from = from - file->header_size,
+                              .to = to - file->header_size,
                               .n = 1};
     if (!file->is_copy)
         find_items(&copy);
@@ -345,13 +345,31 @@ static ckpt_status digest_range(struct part_range *range, sink *out, ckpt_error 
     return st;
 }
 
+/* copy_header - copies the header of output file INDEX, which the plan keeps. */
+static ckpt_status copy_header(const struct part_writer *writer, size_t index, sink *out, ckpt_error *err)
+{
+    uint64_t begin = 0, size = writer->plan->files[index].header_size;
+    unsigned char *block = malloc(FD_CHUNK);
+    ckpt_status st = block ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; i < index; i++)
+        begin += writer->plan->files[i].header_size; /* they are in a source: the sum does not wrap */
+    for (uint64_t at = 0; st == CKPT_OK && at < size;) {
+        size_t n = size - at < FD_CHUNK ? (size_t)(size - at) : FD_CHUNK;
+        st = source_read(writer->plan->headers, begin + at, block, n, err);
+        CKPT_THEN(st, sink_patch(out, at, block, n, err));
+        at += n;
+    }
+    free(block);
+    return st;
+}
+
 static ckpt_status write_range(struct part_writer *writer, struct part_range *range, ckpt_error *err)
 {
     const struct layout_file *file = &writer->plan->files[range->file];
     sink *out;
     CKPT_TRY(open_file(writer, range->file, &out, err));
-    ckpt_status st = range->from < file->header.len
-                         ? sink_patch(out, 0, file->header.ptr, file->header.len, err)
+    ckpt_status st = range->from < file->header_size
+                         ? copy_header(writer, range->file, out, err)
                          : copy_tensors(writer, file, range->from, range->to, out, err);
     CKPT_THEN(st, digest_range(range, out, err));
     return sink_end(out, st, err);

@@ -348,11 +348,18 @@ ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool sh
     return sort_by_shard(layout, err);
 }
 
-void shard_layout_free(struct shard_layout *layout)
+void shard_layout_free_entries(struct shard_layout *layout)
 {
     free(layout->entries);
-    free(layout->units);
     free(layout->unit_of);
+    layout->entries = NULL;
+    layout->unit_of = NULL;
+}
+
+void shard_layout_free(struct shard_layout *layout)
+{
+    shard_layout_free_entries(layout);
+    free(layout->units);
     free(layout->begins);
     free(layout->sizes);
 }

@@ -31,6 +31,7 @@
 #include "format/hub/write.h"
 #include "format/parts/part_files.h"
 #include "format/ties.h"
+#include "io/fd.h"
 
 #define DEFAULT_MAX_SHARD UINT64_C(5000000000) /* as that of huggingface_hub */
 #define MAX_WAITING       400u
@@ -183,46 +184,81 @@ static ckpt_status write_metadata(struct shard_set *set, buf *out, size_t first_
     return CKPT_OK;
 }
 
-/* The sort key of a unit in the weight_map; the fields are compared in this order. */
-struct map_position {
-    uint32_t shard, follows_head, unit;
+/* An index while it is written, in pieces: that of a million tensors has 90 MB. */
+struct index_writer {
+    struct shard_set *set;
+    sink *out; /* NULL: it is not written */
+    buf text;  /* that was not written yet */
+    uint64_t size;
 };
 
-static int compare_map_positions(const void *pa, const void *pb)
+/* put_text - writes the text of INDEX, unless that is less than MIN bytes. */
+static ckpt_status put_text(struct index_writer *index, size_t min, ckpt_error *err)
 {
-    const struct map_position *a = pa, *b = pb;
-    if (a->shard != b->shard)
-        return a->shard < b->shard ? -1 : 1;
-    if (a->follows_head != b->follows_head)
-        return a->follows_head < b->follows_head ? -1 : 1;
-    return (a->unit > b->unit) - (a->unit < b->unit);
+    struct output_layout *layout = index->set->job->layout;
+    const ckpt_str text = buf_view(&index->text);
+    CKPT_TRY_ALLOC(buf_ok(&index->text), err);
+    if (text.len < min)
+        return CKPT_OK;
+    if (layout)
+        CKPT_TRY(layout->put_header(layout, text, err));
+    else if (index->out)
+        CKPT_TRY(sink_write(index->out, text.ptr, text.len, err));
+    index->size += text.len;
+    index->text.len = 0;
+    return CKPT_OK;
 }
 
-/* write_weight_map - writes the units in the order of the shards; within a shard, heads of groups first. */
-static ckpt_status write_weight_map(const struct shard_set *set, buf *out, ckpt_error *err)
+/* order_units - sets ORDER to the units in the order of the shards; within a shard, heads of groups first.
+ * NEXT has a 0 for each shard, and one more. */
+static void order_units(const struct shard_layout *layout, uint32_t *order, uint32_t *next)
 {
-    struct map_position *positions = calloc(set->layout.nunits, sizeof *positions);
-    CKPT_TRY_ALLOC(positions, err);
-    for (uint32_t u = 0; u < set->layout.nunits; u++)
-        positions[u] = (struct map_position){set->layout.units[u].shard, set->layout.units[u].parent != u, u};
-    qsort(positions, set->layout.nunits, sizeof *positions, compare_map_positions);
-    buf_put_cstr(out, "  \"weight_map\": {");
-    for (uint32_t i = 0; i < set->layout.nunits; i++) {
-        buf_put_cstr(out, i ? ",\n    " : "\n    ");
-        json_quote_ascii(out, set->layout.units[positions[i].unit].name);
-        buf_put_cstr(out, ": ");
-        json_quote_ascii(out, str_after_last(str_c(set->paths[positions[i].shard]), '/'));
+    for (uint32_t u = 0; u < layout->nunits; u++)
+        next[layout->units[u].shard + 1]++;
+    for (uint32_t k = 0; k < layout->nshards; k++)
+        next[k + 1] += next[k]; /* where the units of the shard begin */
+    for (int follows_head = 0; follows_head <= 1; follows_head++)
+        for (uint32_t u = 0; u < layout->nunits; u++)
+            if ((layout->units[u].parent != u) == follows_head)
+                order[next[layout->units[u].shard]++] = u;
+}
+
+static ckpt_status write_weight_map(struct index_writer *index, ckpt_error *err)
+{
+    const struct shard_set *set = index->set;
+    buf *b = &index->text;
+    uint32_t *order = calloc((size_t)set->layout.nunits + 1, sizeof *order);
+    uint32_t *next = calloc((size_t)set->layout.nshards + 1, sizeof *next);
+    ckpt_status st = order && next ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK)
+        order_units(&set->layout, order, next);
+    free(next);
+    buf_put_cstr(b, "  \"weight_map\": {");
+    for (uint32_t i = 0; st == CKPT_OK && i < set->layout.nunits; i++) {
+        const struct unit *unit = &set->layout.units[order[i]];
+        buf_put_cstr(b, i ? ",\n    " : "\n    ");
+        json_quote_ascii(b, unit->name);
+        buf_put_cstr(b, ": ");
+        json_quote_ascii(b, str_after_last(str_c(set->paths[unit->shard]), '/'));
+        st = put_text(index, FD_CHUNK, err);
     }
-    buf_put_cstr(out, "\n  }\n}");
-    free(positions);
-    return buf_ok(out) ? CKPT_OK : fail_memory(err);
+    buf_put_cstr(b, "\n  }\n}");
+    free(order);
+    CKPT_TRY(st);
+    return put_text(index, 0, err);
 }
 
-static ckpt_status describe_index(const struct shard_set *set, const char *path, ckpt_str text,
-                                  ckpt_error *err)
+static ckpt_status write_index_text(struct index_writer *index, size_t first_alias, ckpt_error *err)
 {
-    const struct layout_file index = {.path = path, .header = text, .size = text.len};
-    return set->job->layout->add_file(set->job->layout, &index, err);
+    CKPT_TRY(write_metadata(index->set, &index->text, first_alias, err));
+    return write_weight_map(index, err);
+}
+
+static ckpt_status describe_index(const struct index_writer *index, const char *path, ckpt_error *err)
+{
+    struct output_layout *layout = index->set->job->layout;
+    const struct layout_file file = {.path = path, .size = index->size};
+    return layout->add_file(layout, &file, err);
 }
 
 static ckpt_status write_index(struct shard_set *set, size_t first_alias, ckpt_error *err)
@@ -230,17 +266,18 @@ static ckpt_status write_index(struct shard_set *set, size_t first_alias, ckpt_e
     struct sink_options sink_opts = plan_sink_options(set->p, set->job->opts);
     sink_opts.batch = &set->batch;
     const char *path = set->paths[set->layout.nshards];
-    buf b;
-    buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = write_metadata(set, &b, first_alias, err);
-    if (st == CKPT_OK)
-        st = write_weight_map(set, &b, err);
-    if (st == CKPT_OK && set->job->layout)
-        st = describe_index(set, path, buf_view(&b), err);
-    else if (st == CKPT_OK && !set->job->opts->dry_run)
-        st = sink_write_whole_file(path, &sink_opts, buf_view(&b), err);
-    set->job->result->bytes += b.len;
-    buf_free(&b);
+    struct index_writer index = {.set = set};
+    bool is_written = !set->job->layout && !set->job->opts->dry_run;
+    if (is_written)
+        CKPT_TRY(sink_file(path, &sink_opts, &index.out, err));
+    buf_init(&index.text, SIZE_MAX / 2);
+    ckpt_status st = write_index_text(&index, first_alias, err);
+    if (is_written)
+        st = sink_end(index.out, st, err);
+    else if (st == CKPT_OK && set->job->layout)
+        st = describe_index(&index, path, err);
+    set->job->result->bytes += index.size;
+    buf_free(&index.text);
     return st == CKPT_OK ? plan_note_output(set->p, path, err) : st;
 }
 
@@ -510,6 +547,7 @@ static ckpt_status write_set(struct shard_set *set, size_t first_alias, ckpt_err
             st = write_shard(set, k, err);
     }
     set->p->file->metadata = input_metadata;
+    shard_layout_free_entries(&set->layout);
     if (st == CKPT_OK)
         st = file_check_unchanged(set->p->file, err); /* once: input and output may have thousands of files */
     if (st == CKPT_OK && set->kind->has_index)

@@ -256,12 +256,12 @@ static ckpt_status put_contents(struct flat_writer *writer, sink *out, ckpt_erro
     return flat_copy_items(writer, out, err);
 }
 
-static void describe(const struct flat_writer *writer, struct layout_file *out)
+static void describe(const struct flat_writer *writer, ckpt_str *header, bool *is_copy)
 {
     const struct header *h = writer->user;
-    out->is_copy = is_byte_copy(writer->p);
-    if (!out->is_copy)
-        out->header = buf_view(&h->bytes);
+    *is_copy = is_byte_copy(writer->p);
+    if (!*is_copy)
+        *header = buf_view(&h->bytes);
 }
 
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
