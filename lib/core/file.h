@@ -28,7 +28,10 @@ struct opening {
     /* OPEN_SALVAGE: a tensor with missing bytes becomes a row without data and is listed as lost.
      * OPEN_SALVAGE_PART: the same for a shard or embedded file of a file that is opened with OPEN_SALVAGE. */
     enum { OPEN_WHOLE, OPEN_SALVAGE, OPEN_SALVAGE_PART } how;
-    bool in_set;                  /* the file is a shard of a set, or in one: it may not be a set itself */
+    /* The set that the file is a shard of, or in a shard of; NULL: none. FIND_NAME returns NAME as SET lists
+     * it, in a text that lives as long as the set; .ptr NULL: SET does not list it. */
+    const void *set;
+    ckpt_str (*find_name)(const void *set, ckpt_str name);
     struct probe *probe;          /* set by format_open: what the format was recognized by */
     struct ckpt_file *taken_from; /* set by file_take_over; NULL: none */
 };

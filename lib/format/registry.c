@@ -470,7 +470,8 @@ ckpt_status format_open_part(ckpt_file *f, const char *path, source *src, ckpt_f
                               .watch = f->opening->watch,
                               .wanted = f->opening->wanted,
                               .nwanted = f->opening->nwanted,
-                              .in_set = f->opening->in_set,
+                              .set = f->opening->set,
+                              .find_name = f->opening->find_name,
                               .how = f->salvage ? OPEN_SALVAGE_PART : OPEN_WHOLE};
     return f->check ? format_check(&o, out, err) : format_open(&o, out, err);
 }

@@ -176,6 +176,13 @@ static ckpt_status give_up_shard(struct index *index, struct shard *shard, ckpt_
     return shard->why_unreadable ? CKPT_OK : fail_memory(index->err);
 }
 
+static ckpt_str find_name(const void *set, ckpt_str name)
+{
+    const struct index *index = set;
+    uint32_t i = map_get(index->keys, name);
+    return i == MAP_NONE ? str_of(NULL, 0) : index->weights[i].key;
+}
+
 static ckpt_status open_shard(struct index *index, struct shard *shard)
 {
     ckpt_file *f = index->f;
@@ -190,7 +197,8 @@ static ckpt_status open_shard(struct index *index, struct shard *shard)
         st = format_open_path(&o, false, &shard->file, index->err);
     } else if (st == CKPT_OK && (st = part_file_open(f, path, &note, &src, index->err)) == CKPT_OK) {
         source *kept = source_ref(src); /* because format_open_part takes over SRC */
-        f->opening->in_set = true;
+        f->opening->set = index;
+        f->opening->find_name = find_name;
         st = format_open_part(f, path, src, &shard->file, index->err);
         st = give_up_shard(index, shard, format_note_journal(&note, shard->file, st, index->err));
         if ((size_t)(shard - index->shards) >= part_files_max_open())

@@ -142,7 +142,7 @@ static bool can_open_all(const struct whole_set *set, const ckpt_limits *limits)
     ckpt_error ignored;
     for (size_t i = 0; i < set->n; i++) {
         ckpt_file *shard = NULL;
-        const struct opening o = {.path = set->paths[i], .limits = limits};
+        const struct opening o = {.path = set->paths[i], .limits = limits, .set = set};
         if (path_check_regular(o.path, &ignored) != CKPT_OK ||
             format_open_path(&o, false, &shard, &ignored) != CKPT_OK)
             return false;
@@ -380,14 +380,14 @@ static ckpt_status find_shard(struct index *index, ckpt_str name, uint32_t *out)
                          "shard name {\"%.*s\"} %s; it must be {=a file name without folders}\n"
                          "no library writes such a name: do not trust this index",
                          STR_ARG(name), fault);
-    CKPT_TRY_ALLOC(map_put(index->names, name, (uint32_t)index->nshards, out), index->err);
+    *out = map_get(index->names, name);
     if (*out != MAP_NONE)
         return CKPT_OK;
     if (index->nshards == MAX_SHARDS)
         return fail(index->err, CKPT_ELIMIT, index->j.event_at, "{more} than {=%u shards}", MAX_SHARDS);
     const struct shard s = {.name = arena_str(index->f->a, name), .at = index->j.event_at};
     *out = (uint32_t)index->nshards;
-    bool ok = s.name.ptr &&
+    bool ok = s.name.ptr && map_put(index->names, s.name, *out, NULL) &&
               arena_push(index->temp, &index->shards, &index->nshards, &index->cap_shards, &s, sizeof s);
     return ok ? CKPT_OK : fail_memory(index->err);
 }
@@ -431,15 +431,15 @@ static ckpt_status read_weight(struct index *index, ckpt_str key)
 {
     uint64_t at = index->j.event_at;
     enum json_event e = next_file(index);
-    uint32_t before;
     bool is_group = e == JSON_ARRAY;
     if (e != JSON_STRING && !is_group)
         return json_unexpected(&index->j, e, "a value of \"weight_map\"", "the name of a file");
     if (is_group) /* Keras writes "/group" */
         key = str_skip(key, key.len && key.ptr[0] == '/');
-    CKPT_TRY_ALLOC(map_put(index->keys, key, (uint32_t)index->nweights, &before), index->err);
-    if (before != MAP_NONE)
+    if (map_get(index->keys, key) != MAP_NONE)
         return json_fail(&index->j, "weight_map lists \"%.*s\" {twice}, {=once} is allowed", STR_ARG(key));
+    key = arena_str(index->f->a, key); /* the rows of the set use it, too */
+    CKPT_TRY_ALLOC(key.ptr && map_put(index->keys, key, (uint32_t)index->nweights, NULL), index->err);
     return is_group ? read_group(index, key, at) : add_listed(index, key, at, false);
 }
 
@@ -621,6 +621,19 @@ static void mark_unwanted(struct index *index)
         index->shards[index->weights[find_wanted(index, o->wanted[i])].shard].is_unwanted = false;
 }
 
+/* read_index_text - reads the text of the index in SRC, of which only names are kept. */
+static ckpt_status read_index_text(struct index *index, source *src)
+{
+    size_t n = (size_t)src->size;
+    arena *scratch = arena_new(UINT64_MAX); /* by the size of the index */
+    char *text = scratch ? arena_alloc(scratch, n) : NULL;
+    ckpt_status st = text ? source_read(src, 0, text, n, index->err) : fail_memory(index->err);
+    json_init(&index->j, str_of(text, n), 0, scratch, index->err);
+    CKPT_THEN(st, read_index(index));
+    arena_free(scratch);
+    return st;
+}
+
 static ckpt_status read_index_file(struct index *index, source *src)
 {
     ckpt_file *f = index->f;
@@ -631,15 +644,12 @@ static ckpt_status read_index_file(struct index *index, source *src)
         return CKPT_ELIMIT;
     }
     file_raise_budget(f, src->size);
-    index->temp = arena_new(UINT64_MAX); /* by the size of the index, and by the shards */
-    char *text = index->temp ? arena_alloc(index->temp, (size_t)src->size) : NULL;
+    index->temp = arena_new(UINT64_MAX); /* by the index and the shards */
     index->keys = map_new_index((size_t)src->size / 128, get_weight_key, index);
     index->names = map_new(16);
     index->metadata_keys = map_new(16);
-    CKPT_TRY_ALLOC(text && index->keys && index->names && index->metadata_keys, index->err);
-    CKPT_TRY(source_read(src, 0, text, (size_t)src->size, index->err));
-    json_init(&index->j, str_of(text, (size_t)src->size), 0, index->temp, index->err);
-    ckpt_status st = read_index(index);
+    CKPT_TRY_ALLOC(index->temp && index->keys && index->names && index->metadata_keys, index->err);
+    ckpt_status st = read_index_text(index, src);
     if (st == CKPT_OK) {
         mark_unwanted(index);
         CKPT_TRY(shards_merge(index));
@@ -657,7 +667,7 @@ static ckpt_status read_index_file(struct index *index, source *src)
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
     struct index x = {.f = f, .err = err};
-    if (f->opening->in_set) /* it could be its own shard */
+    if (f->opening->set) /* it could be its own shard */
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{=a shard} that is {an index} itself");
     if (!f->src)
         return read_folder(f, err);

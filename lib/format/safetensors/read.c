@@ -202,6 +202,14 @@ static ckpt_str keep_text(struct header *header)
     return header->j.str;
 }
 
+/* keep_name - returns the current text, a name, as keep_text does. A set has most names already. */
+static ckpt_str keep_name(struct header *header)
+{
+    const struct opening *o = header->f->opening;
+    ckpt_str listed = o->find_name ? o->find_name(o->set, header->j.str) : str_of(NULL, 0);
+    return listed.ptr ? listed : keep_text(header);
+}
+
 static ckpt_str get_entry_name(const void *user, uint32_t index)
 {
     const struct header *h = user;
@@ -332,7 +340,7 @@ static ckpt_status read_tensor(struct header *header)
         !arena_grow_apart(header->temp, &header->entries, &header->cap_entries, sizeof *header->entries))
         return fail_memory(header->err);
     struct header_entry *x = &header->entries[n];
-    *x = (struct header_entry){.name = keep_text(header), .pos = get_event_pos(header)};
+    *x = (struct header_entry){.name = keep_name(header), .pos = get_event_pos(header)};
     if (!x->name.ptr || !map_put(header->names, x->name, (uint32_t)n, &before))
         return fail_memory(header->err);
     if (before != MAP_NONE)

@@ -12,3 +12,7 @@ printf '{"weight_map":{"a":"own.json.gz"}}' | gzip >own.json.gz
 ckpt ls own.json.gz; echo $?
 ckpt verify own.json.gz; echo $?
 ckpt salvage own.json.gz -o out.safetensors; echo $?
+
+# a set that is its own shard, and called so that it would be suggested to read it without its index
+printf '{"weight_map":{"a":"../x"}}' >own-00001-of-00001.safetensors
+ckpt ls own-00001-of-00001.safetensors; echo $?
