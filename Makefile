@@ -88,7 +88,7 @@ CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 MPI_OBJ  := $(MPI_SRC:%.c=$(B)/obj/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/obj/%.o)
 PUBLIC   := truth mem robust tsan oracle/create fuzz/open fuzz/scan fuzz/write
-BENCH    := mkckpt runner count dequantize
+BENCH    := mkckpt mkset runner count dequantize
 BENCH_PROGRAMS = $(BENCH:%=$(B)/tests/bench/%)
 PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o) $(BENCH:%=$(B)/obj/tests/bench/%.o)
 DEPS      = $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(MPI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
@@ -223,7 +223,7 @@ runs      = $(if $(filter-out ^%,$(T)),$(filter $(1),$(T)),all)
 check check-all: setup-check
 	+@$(SUB) all test-programs $(if $(call runs,mpi),$(if $(HAS_MPI),mpi))
 	+@$(SUB) all $(if $(call runs,robust replay public threats faults fuzz truth-asan unit-asan),asan-programs) \
-	    $(if $(call runs,tsan),tsan-programs) $(if $(call runs,growth budget),steps-programs)
+	    $(if $(call runs,tsan),tsan-programs) $(if $(call runs,growth plan budget),steps-programs)
 	@$(ENV) sh tests/run.sh $(if $(filter check-all,$@),--all) $(T)
 
 ## check-all: run every test; what make check has passed is counted, not run again

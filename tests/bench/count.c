@@ -3,9 +3,10 @@
  *
  *   count [-o FILE] COMMAND [ARG…]
  *
- * Prints "SYSCALLS READ WRITTEN KIB STATUS": the system calls of all threads of the command from execve on,
- * the bytes that these read and write (copy_file_range and the like do both), its peak memory and its exit
- * status. The output of the command goes to FILE (/dev/null). Exits with 77 if ptrace is not permitted here.
+ * Prints "SYSCALLS READ WRITTEN KIB STATUS OPENS READS": the system calls of all threads of the command from
+ * execve on, the bytes that these read and write (copy_file_range and the like do both), its peak memory, its
+ * exit status, and how many of the calls open a file and read one. The output of the command goes to FILE
+ * (/dev/null). Exits with 77 if ptrace is not permitted here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@ static struct {
     pid_t pid;
     uint64_t call; /* number of the system call that the task entered last */
 } tasks[TASKS_MAX];
-static unsigned long long ncalls, bytes_read, bytes_written;
+static unsigned long long ncalls, nopens, nreads, bytes_read, bytes_written;
 
 static int fail_ptrace(const char *what)
 {
@@ -47,6 +48,13 @@ static uint64_t *last_call(pid_t pid)
     }
     fprintf(stderr, "count: more than %d tasks\n", TASKS_MAX);
     exit(CANNOT_TRACE);
+}
+
+static void count_call(uint64_t call)
+{
+    ncalls++;
+    nopens += call == SYS_openat;
+    nreads += call == SYS_read || call == SYS_pread64;
 }
 
 static void add_transfer(uint64_t call, unsigned long long n)
@@ -80,7 +88,7 @@ static bool record_call(pid_t pid)
         return false;
     if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
         *last_call(pid) = info.entry.nr;
-        ncalls++;
+        count_call(info.entry.nr);
     } else if (info.op == PTRACE_SYSCALL_INFO_EXIT && info.exit.rval > 0) {
         add_transfer(*last_call(pid), (unsigned long long)info.exit.rval);
     }
@@ -103,7 +111,8 @@ static int trace_threads(pid_t first, struct rusage *used)
             if (!record_call(pid))
                 return -1;
         } else if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) {
-            ncalls = bytes_read = bytes_written = 0; /* before execve, run_command() made calls */
+            ncalls = nopens = nreads = bytes_read = bytes_written =
+                0; /* before execve, run_command() made calls */
         } else if (!(status >> 16) && WSTOPSIG(status) != SIGSTOP) {
             signal = WSTOPSIG(status);
         }
@@ -147,7 +156,7 @@ int main(int argc, char **argv)
     status = trace_threads(pid, &used);
     if (status < 0)
         return fail_ptrace("ptrace");
-    printf("%llu %llu %llu %ld %d\n", ncalls, bytes_read, bytes_written, used.ru_maxrss,
-           WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    printf("%llu %llu %llu %ld %d %llu %llu\n", ncalls, bytes_read, bytes_written, used.ru_maxrss,
+           WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), nopens, nreads);
     return 0;
 }

@@ -21,6 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bytes.h"
+
 #define BLOCK_BYTES 65536u /* bytes of data made at a time */
 
 static uint64_t ntensors = 100, total_bytes = 64u << 20, seed = 1;
@@ -29,41 +31,6 @@ static const char *prefix = "", *out_path;
 static bool sparse, changed;
 static uint64_t metadata_bytes;
 static FILE *out;
-
-/* Bytes that are collected in memory. */
-struct text {
-    char *bytes;
-    size_t len, cap;
-};
-
-static void die(const char *what)
-{
-    perror(what);
-    exit(2);
-}
-
-static void append(struct text *t, const void *bytes, size_t n)
-{
-    if (t->len + n > t->cap) {
-        t->cap = (t->len + n) * 2;
-        t->bytes = realloc(t->bytes, t->cap);
-        if (!t->bytes)
-            die("memory");
-    }
-    memcpy(t->bytes + t->len, bytes, n);
-    t->len += n;
-}
-
-static void append_str(struct text *t, const char *s) { append(t, s, strlen(s)); }
-
-/* append_le - appends NUMBER as N bytes, little-endian. */
-static void append_le(struct text *t, uint64_t number, int n)
-{
-    for (int i = 0; i < n; i++, number >>= 8) {
-        unsigned char byte = (unsigned char)(number & 0xff);
-        append(t, &byte, 1);
-    }
-}
 
 static void format_tensor_name(uint64_t i, char *name, size_t cap)
 {
@@ -155,69 +122,6 @@ static uint32_t write_data(uint64_t i)
 }
 
 /* -------------------------------------------------------------------- .pt */
-
-static void append_pickle_int(struct text *p, uint64_t number)
-{
-    if (number < 256) {
-        append_str(p, "K"); /* BININT1 */
-        append_le(p, number, 1);
-    } else if (number < 65536) {
-        append_str(p, "M"); /* BININT2 */
-        append_le(p, number, 2);
-    } else if (number < 0x80000000u) {
-        append_str(p, "J"); /* BININT */
-        append_le(p, number, 4);
-    } else {
-        append(p, "\x8a\x08", 2); /* LONG1, of 8 bytes */
-        append_le(p, number, 8);
-    }
-}
-
-/* The next index in the memo. All objects except small scalars are memoized, as by CPython's pickler. */
-static uint32_t next_memo;
-
-/* append_pickle_put - appends BINPUT or LONG_BINPUT of the next index. */
-static void append_pickle_put(struct text *p)
-{
-    append_str(p, next_memo < 256 ? "q" : "r");
-    append_le(p, next_memo, next_memo < 256 ? 1 : 4);
-    next_memo++;
-}
-
-static void append_pickle_str(struct text *p, const char *s)
-{
-    append_str(p, "X");
-    append_le(p, strlen(s), 4);
-    append_str(p, s);
-    append_pickle_put(p);
-}
-
-/* append_pickle_shared - appends S, which all tensors use: the first time a text or, if GLOBAL, the opcode
- * GLOBAL; later only a BINGET of its memo index. */
-static void append_pickle_shared(struct text *p, const char *s, bool global)
-{
-    static struct {
-        const char *s;
-        uint32_t memo_index;
-    } known[8];
-    int i = 0;
-    while (known[i].s && strcmp(known[i].s, s) != 0)
-        i++;
-    if (known[i].s) {
-        append_str(p, "h");
-        append_le(p, known[i].memo_index, 1);
-        return;
-    }
-    known[i].s = s;
-    known[i].memo_index = next_memo;
-    if (!global) {
-        append_pickle_str(p, s);
-        return;
-    }
-    append_str(p, "c");
-    append_str(p, s);
-    append_pickle_put(p);
-}
 
 /* append_pickle_tensor - appends the call of torch._utils._rebuild_tensor_v2 that makes tensor I: storage I,
  * offset 0, one dimension, stride 1. */

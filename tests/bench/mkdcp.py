@@ -3,8 +3,7 @@ file holds chunks of tensors one after the other, each saved by torch.save, and 
 
     ranks     128 tensors, each sharded along dimension 0 over the files of 8 ranks
     first     4 tensors in one file, each in 64 chunks along the first dimension
-    last      the same along the last dimension
-    chunks    1,000,000 chunks in 4,096 files without data; BYTES is ignored"""
+    last      the same along the last dimension"""
 import io
 import os
 import pickle
@@ -64,18 +63,6 @@ def write_tensors(checkpoint, ntensors, rows, nchunks, dim, file_of):
             checkpoint.write_chunk(name, offset, torch.randn(shape), file_of(i))
 
 
-def add_million_chunks(checkpoint):
-    """Makes files of the right size without data, because a listing reads only .metadata."""
-    for number in range(1000):
-        checkpoint.add_tensor(f"w{number}", (1000, 8))
-        for row in range(1000):
-            file = f"__{(number * 1000 + row) % 4096}_0.distcp"
-            checkpoint.add_chunk(f"w{number}", offset=(row, 0), shape=(1, 8), file=file, length=1600)
-    for file, end in checkpoint.file_sizes.items():
-        with open(os.path.join(checkpoint.folder, file), "wb") as f:
-            f.truncate(end)
-
-
 def main(folder, kind, size):
     checkpoint = Checkpoint(folder)
     total = int(size[:-1]) * {"M": 1 << 20, "G": 1 << 30}[size[-1]]
@@ -84,8 +71,6 @@ def main(folder, kind, size):
     if kind == "ranks":
         write_tensors(checkpoint, ntensors=128, rows=rows // 128 // 8 * 8, nchunks=8, dim=0,
                       file_of=lambda i: f"__{i}_0.distcp")
-    elif kind == "chunks":
-        add_million_chunks(checkpoint)
     else:
         write_tensors(checkpoint, ntensors=4, rows=rows // 4 // 64 * 64, nchunks=64, dim=0 if kind == "first" else 1,
                       file_of=lambda i: "__0_0.distcp")

@@ -162,7 +162,7 @@ make_folders()
         rm -rf "$zero"
         "$python" tests/bench/mkzero.py "$zero" $bytes
     }
-    for kind in ranks first last chunks; do
+    for kind in ranks first last; do
         [ -s "$dcp.$kind/.metadata" ] || {
             rm -rf "$dcp.$kind"
             "$python" tests/bench/mkdcp.py "$dcp.$kind" $kind $bytes
@@ -297,6 +297,20 @@ bench_conversion()
 # prepare_folder_write [THREADS] - as prepare_write, for a row whose yardstick `cp -r` writes $dir/copy
 prepare_folder_write() { prepare_write "${1:-1}" && prepare="rm -rf $dir/out* $dir/copy*"; }
 
+# bench_plans - lists and plans a million tensors or chunks in 4,096 files; the memory limit is 400 MiB
+bench_plans()
+{
+    for kind in safetensors dcp; do
+        tensors=1000000
+        [ $kind = safetensors ] || tensors=250000
+        [ -e "$dir/plan.$kind" ] || "$bin/mkset" $kind $tensors 4096 "$dir/plan.$kind" >/dev/null
+        tensors=400384 print_row "ls, 1000000 tensors or chunks in 4096 files, $kind" '6000 ms' - \
+            "$ckpt" ls "$dir/plan.$kind"
+        tensors=400384 print_row "convert --part 3/16 -n of them, $kind" '6000 ms' - \
+            "$ckpt" convert -n --part 3/16 --max-shard-size=50GB "$dir/plan.$kind" "$dir/out.safetensors"
+    done
+}
+
 bench_folders()
 {
     prepare_folder_write
@@ -317,9 +331,6 @@ bench_folders()
     tensors=2048 print_row "convert, $size cut along the last dimension in 64" 2 \
         "$ckpt convert --to safetensors $dcp.first /dev/null" \
         "$ckpt" convert --to safetensors "$dcp.last" /dev/null
-    # the memory limit is 400 MiB
-    tensors=400384 print_row 'ls, Distributed Checkpoint of 1000000 chunks in 4096 files' '6000 ms' - \
-        "$ckpt" ls "$dcp.chunks"
     prepare_folder_write
     # the memory limit is 12 MiB
     tensors=3072 print_row "convert, $size DeepSpeed ZeRO 3 of 8 ranks to .pt" 1.5 "cp -r $zero $dir/copy" \
@@ -362,5 +373,6 @@ echo '|---|---|---|---|---|---|---|'
 bench_listing
 bench_renaming
 bench_conversion
+bench_plans
 bench_reading
 exit $status

@@ -325,8 +325,9 @@ static ckpt_status sort_by_shard(struct shard_layout *layout, ckpt_error *err)
         free(sorted);
         return fail_memory(err);
     }
-    free(layout->entries);
-    layout->entries = sorted;
+    layout->entries = layout->sorted = sorted;
+    free(layout->unit_of);
+    layout->unit_of = NULL;
     return CKPT_OK;
 }
 
@@ -336,11 +337,10 @@ ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool sh
     *layout = (struct shard_layout){.p = p, .opts = opts, .shares_storages = shares_storages};
     CKPT_TRY(drop_ties(layout, err));
     layout->n = p->nentries;
-    layout->entries = calloc(layout->n + 1, sizeof *layout->entries);
+    layout->entries = p->entries;
     layout->units = calloc(layout->n + 1, sizeof *layout->units);
     layout->unit_of = calloc(layout->n + 1, sizeof *layout->unit_of);
-    CKPT_TRY_ALLOC(layout->entries && layout->units && layout->unit_of, err);
-    memcpy(layout->entries, p->entries, layout->n * sizeof *layout->entries);
+    CKPT_TRY_ALLOC(layout->units && layout->unit_of, err);
     CKPT_TRY(shares_storages ? make_pair_units(layout, err) : make_entry_units(layout, err));
     CKPT_TRY(opts->keep_shards ? keep_shards(layout, err) : assign_shards(layout, err));
     if (layout->nshards == 0) /* no tensor: one empty file */
@@ -350,16 +350,15 @@ ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool sh
 
 void shard_layout_free_entries(struct shard_layout *layout)
 {
-    free(layout->entries);
-    free(layout->unit_of);
-    layout->entries = NULL;
-    layout->unit_of = NULL;
+    free(layout->sorted);
+    layout->entries = layout->sorted = NULL;
 }
 
 void shard_layout_free(struct shard_layout *layout)
 {
     shard_layout_free_entries(layout);
     free(layout->units);
+    free(layout->unit_of);
     free(layout->begins);
     free(layout->sizes);
 }

@@ -15,8 +15,9 @@ struct unit {
 struct shard_layout {
     ckpt_plan *p;
     const ckpt_write_options *opts;
-    bool shares_storages;       /* the format has shared storages */
-    struct plan_entry *entries; /* a copy, because those of the plan change with its mask; at last by shard */
+    bool shares_storages;             /* the format has shared storages */
+    const struct plan_entry *entries; /* those of the plan, and at last SORTED */
+    struct plan_entry *sorted;        /* by shard: a copy, because those of the plan change with its mask */
     size_t n;
     uint32_t *unit_of; /* by entry, until the entries are sorted by shard */
     struct unit *units;
@@ -32,6 +33,6 @@ struct shard_layout {
 ckpt_status shards_lay_out(ckpt_plan *p, const ckpt_write_options *opts, bool shares_storages,
                            struct shard_layout *layout, ckpt_error *err);
 /* shard_layout_free_entries - frees what only writing the shards needs, not the index: for a million tensors
- * it takes 28 MB. */
+ * it takes 24 MB. */
 void shard_layout_free_entries(struct shard_layout *layout);
 void shard_layout_free(struct shard_layout *layout);
