@@ -248,8 +248,8 @@ killed_rank()
     ranks "$count" $convert && diff -r ref out && rm -r out
 }
 for count in 2 4; do
-    for point in 'pread64 9' 'pwrite64 1' 'pwrite64 2' 'pwrite64 3' 'pread64 15' 'fdatasync 1' 'linkat 1' 'renameat 1' 'fsync 1' \
-        'newfstatat 60'; do
+    for point in 'newfstatat 60' 'pread64 9' 'pread64 15' 'pwrite64 1' 'pwrite64 2' 'pwrite64 3' 'fdatasync 1' \
+        'linkat 1' 'renameat 1' 'fsync 1'; do
         # shellcheck disable=SC2086
         check "rank 1 of $count is killed at $point" killed_rank $point $count
         rm -rf out
