@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include "outputs.h"
-#include "ranks.h"
 #include "remote.h"
 
 static struct {
@@ -90,35 +89,7 @@ static void add_convert_json(const ckpt_plan *p, json *parent)
     edit_losses_json(p, parent);
     if (opts.dequantize)
         dequantized_json(p, parent);
-    json *list = json_add_array(parent, "cast");
-    const ckpt_cast *c;
-    for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
-        json *item = json_add_object(list, NULL);
-        json_str(item, "name", c->name);
-        json_text(item, "from", ckpt_dtype_name((ckpt_dtype)c->from));
-        json_text(item, "to", ckpt_dtype_name((ckpt_dtype)c->to));
-        json_u64(item, "elements", c->elements);
-        json_u64(item, "overflowed", ranks_overflowed(p, i));
-    }
-}
-
-static void print_overflows(const ckpt_plan *p, const char *input)
-{
-    enum { MAX_SHOWN = 20 };
-    size_t n = 0;
-    const ckpt_cast *c;
-    for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
-        uint64_t overflowed = ranks_overflowed(p, i);
-        if (!overflowed || (n++ >= MAX_SHOWN && ui.err_tty))
-            continue;
-        print_notice(input, "%s: %llu of %llu values overflow %s (%s %s)", escape_name(c->name),
-                     (unsigned long long)overflowed, (unsigned long long)c->elements,
-                     ckpt_dtype_name((ckpt_dtype)c->to), writing.dry_run ? "would become" : "became",
-                     c->became);
-    }
-    if (n > MAX_SHOWN && ui.err_tty)
-        print_notice(input, "and %zu more tensors with values that overflow; --json lists all",
-                     n - MAX_SHOWN);
+    edit_casts_json(p, parent);
 }
 
 /* is_format_known - returns false if OUT is a file whose suffix selects no format, and there is no --to: it
@@ -148,7 +119,7 @@ static int convert_file(ckpt_file *f, ckpt_plan *p, const char *input)
     if (status != EXIT_OK)
         return status;
     if (!ui.json) /* the JSON report lists the overflows itself */
-        print_overflows(p, input);
+        edit_print_overflows(p, input);
     edit_print_result("ckpt.convert.v1", input, p, &r, add_convert_json);
     return EXIT_OK;
 }

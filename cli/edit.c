@@ -273,7 +273,7 @@ void edit_print_result(const char *schema, const char *input, const ckpt_plan *p
         json *j = make_report(schema, input, result);
         add(p, j);
         json_line(j, report_out);
-    } else if (!ui.quiet) {
+    } else if (!ui.quiet && result) {
         print_written(result);
     }
 }
@@ -302,6 +302,39 @@ void edit_aliases_json(const ckpt_plan *p, json *parent)
     const ckpt_alias *a;
     for (size_t i = 0; (a = ckpt_plan_alias_at(p, i)); i++)
         json_alias(list, a->name, a->of);
+}
+
+void edit_casts_json(const ckpt_plan *p, json *parent)
+{
+    json *list = json_add_array(parent, "cast");
+    const ckpt_cast *c;
+    for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
+        json *item = json_add_object(list, NULL);
+        json_str(item, "name", c->name);
+        json_text(item, "from", ckpt_dtype_name((ckpt_dtype)c->from));
+        json_text(item, "to", ckpt_dtype_name((ckpt_dtype)c->to));
+        json_u64(item, "elements", c->elements);
+        json_u64(item, "overflowed", ranks_overflowed(p, i));
+    }
+}
+
+void edit_print_overflows(const ckpt_plan *p, const char *input)
+{
+    enum { MAX_SHOWN = 20 };
+    size_t n = 0;
+    const ckpt_cast *c;
+    for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
+        uint64_t overflowed = ranks_overflowed(p, i);
+        if (!overflowed || (n++ >= MAX_SHOWN && ui.err_tty))
+            continue;
+        print_notice(input, "%s: %llu of %llu values overflow %s (%s %s)", escape_name(c->name),
+                     (unsigned long long)overflowed, (unsigned long long)c->elements,
+                     ckpt_dtype_name((ckpt_dtype)c->to), writing.dry_run ? "would become" : "became",
+                     c->became);
+    }
+    if (n > MAX_SHOWN && ui.err_tty)
+        print_notice(input, "and %zu more tensors with values that overflow; --json lists all",
+                     n - MAX_SHOWN);
 }
 
 static void mappings_json(const ckpt_plan *p, json *parent)

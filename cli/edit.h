@@ -93,7 +93,7 @@ ckpt_status edit_narrow_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *er
  * result->struct_size. Returns EXIT_OK or EXIT_TROUBLE. */
 int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *result);
 /* edit_print_result - prints what was written: the JSON document SCHEMA, to which ADD adds its own members,
- * or a line of text. */
+ * or a line of text. RESULT NULL: nothing was. */
 void edit_print_result(const char *schema, const char *input, const ckpt_plan *p,
                        const ckpt_write_result *result, void (*add)(const ckpt_plan *p, json *parent));
 /* edit_losses_json - adds the dropped values to PARENT, as "dropped", and the ties, as "aliases". */
@@ -102,6 +102,11 @@ void edit_losses_json(const ckpt_plan *p, json *parent);
 void edit_dropped_json(const ckpt_plan *p, json *list);
 /* edit_aliases_json - adds the ties to PARENT, as "aliases". */
 void edit_aliases_json(const ckpt_plan *p, json *parent);
+
+/* edit_casts_json - adds the casts to PARENT, as "cast". */
+void edit_casts_json(const ckpt_plan *p, json *parent);
+/* edit_print_overflows - prints a notice for each tensor with values that overflowed in a cast. */
+void edit_print_overflows(const ckpt_plan *p, const char *input);
 
 /* renames_print - prints "module. -> (nothing)   161 of 161 tensors, 53 _metadata entries", a line for each
  * kind of change in P. PREFIX: the prefix that P adds or removes; NULL if it changes names otherwise. */

@@ -10,6 +10,8 @@
 #include "format/hub/write.h"
 #include "format/salvage.h"
 #include "format/verify.h"
+#include "op/cast.h"
+#include "op/edit.h"
 #include "op/part_record.h"
 #include "op/parts.h"
 #include "op/root.h"
@@ -260,6 +262,42 @@ ckpt_status ckpt_plan_sanitize(ckpt_plan *plan, const char *format, ckpt_error *
     CKPT_REQUIRE(err, plan && (f || !format));
     return name_file_if_failed(sanitize_plan(plan, f && f->flat, f ? f->holds_dtype : NULL, err),
                                plan->file->path, err);
+}
+
+/* open_for_edit - opens PATH, which a rule names, as *OUT; the file of P closes it. */
+static ckpt_status open_for_edit(ckpt_plan *p, const char *path, ckpt_file **out, ckpt_error *err)
+{
+    CKPT_TRY(ckpt_open(path, &p->file->limits, out, err));
+    if (!ARENA_PUSH(p->file->a, p->file, parts, out)) {
+        ckpt_close(*out);
+        return fail_memory(err);
+    }
+    return CKPT_OK;
+}
+
+ckpt_status ckpt_plan_edit(ckpt_plan *plan, const char *rules, const ckpt_edit_options *opts, ckpt_error *err)
+{
+    CKPT_OWN_ERROR(err);
+    ckpt_edit_options o;
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
+    CKPT_REQUIRE(err, plan && (rules || o.file) && (o.parameters || !o.nparameters));
+    ckpt_str text = rules ? str_c(rules) : str_of(NULL, 0);
+    if (!rules)
+        CKPT_TRY(source_read_whole_file(o.file, RULES_TEXT_MAX, plan->a, &text, err));
+    ckpt_status st = edit_rules(plan, text, &o, open_for_edit, err);
+    if (st != CKPT_OK && o.file)
+        error_add_file(err, o.file);
+    return name_file_if_failed(st, plan->file->path, err);
+}
+
+const ckpt_edit_step *ckpt_plan_edit_step_at(const ckpt_plan *plan, size_t index)
+{
+    return plan && index < plan->report.nedit_steps ? &plan->report.edit_steps[index] : NULL;
+}
+
+const ckpt_edited *ckpt_plan_edited_at(const ckpt_plan *plan, size_t index)
+{
+    return plan && index < plan->report.nedited ? &plan->report.edited[index] : NULL;
 }
 
 static ckpt_status write_one_file(ckpt_plan *p, const struct format *format, const struct write_job *job,

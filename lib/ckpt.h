@@ -960,6 +960,46 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_pairs(ckpt_plan *plan, con
 /* ckpt_plan_rename_map - renames by the pairs in the file at PATH, a JSON object {"old":"new"}. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err);
 
+/* A number that rules of ckpt_plan_edit name as $NAME. */
+typedef struct {
+    ckpt_str name;
+    int64_t value;
+} ckpt_parameter;
+typedef struct {
+    uint32_t struct_size;
+    uint32_t reserved;
+    const char *file; /* with the rules, which errors name; NULL: none */
+    const ckpt_parameter *parameters;
+    size_t nparameters;
+} ckpt_edit_options;
+/* ckpt_plan_edit - applies RULES, a text as ckpt-rules(5) describes it (NULL: read from opts->file), to the
+ * tensors of PLAN. Names are those
+ * below the root of PLAN. It changes the file of PLAN, which must have no other plan; the rules are to come
+ * before a cast of all weights. A rule may name other files: they are opened with the limits of PLAN's file.
+ * CKPT_EUSAGE: a rule is malformed, or does not fit the tensors; CKPT_ENOTFOUND: it matches nothing. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_edit(ckpt_plan *plan, const char *rules,
+                                                    const ckpt_edit_options *opts, ckpt_error *err);
+/* What one rule did. */
+typedef struct {
+    uint32_t line, column; /* of its verb; both count from 1 */
+    ckpt_str text;
+    const char *verb;
+    uint64_t tensors, made; /* tensors that it was about, and that it made of them */
+} ckpt_edit_step;
+/* A tensor that a rule read or made. Those of one application of a rule follow each other, those that it read
+ * first. */
+typedef struct {
+    uint32_t step, application; /* index of the rule, number of the application in it */
+    uint32_t is_made;
+    uint32_t dtype, ndim;
+    ckpt_str name;
+    const uint64_t *shape;
+} ckpt_edited;
+/* ckpt_plan_edit_step_at, ckpt_plan_edited_at - return what rule INDEX of all calls of ckpt_plan_edit did,
+ * and number INDEX of the tensors that they read and made; NULL past the end. */
+CKPT_API const ckpt_edit_step *ckpt_plan_edit_step_at(const ckpt_plan *plan, size_t index);
+CKPT_API const ckpt_edited *ckpt_plan_edited_at(const ckpt_plan *plan, size_t index);
+
 /* ckpt_plan_cast - casts tensors to DTYPE as they are written, rounded to nearest, ties to even. If several
  * calls cast a tensor, the last one counts. With a GLOB, casts the floating tensors whose name, or the name
  * of a container around them, matches it. If GLOB is NULL, casts the floating tensors of the mappings that

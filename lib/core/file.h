@@ -152,7 +152,7 @@ struct ckpt_file {
     ckpt_value *metadata;        /* __metadata__ of safetensors, pairs of GGUF … as DICT of str, or NULL */
     ckpt_value *metadata_values; /* the keys of METADATA with values of their own types; NULL: all are str */
     struct description description;
-    uint32_t nties;      /* number of ties in METADATA; they are the last rows of the table */
+    uint32_t first_tie, nties; /* the ties in METADATA: so many rows, from this one on */
     bool whole_checksum; /* checksums outside of the table cover all bytes of tensors: of the compressed file,
                             of a member with all tensors */
     bool ignore_crc;
@@ -206,7 +206,7 @@ bool file_note_read(ckpt_file *f, const char *path);
 /* file_row_is_tie - returns true if ROW is a tie, whose name the file has only in its metadata. */
 static inline bool file_row_is_tie(const ckpt_file *f, uint32_t row)
 {
-    return f->nties && row >= f->table.nrows - f->nties;
+    return row >= f->first_tie && row - f->first_tie < f->nties;
 }
 /* file_explain_full_arena - returns ST; but CKPT_ELIMIT if ST is CKPT_ENOMEM because F's arena is full. */
 ckpt_status file_explain_full_arena(const ckpt_file *f, ckpt_status st, ckpt_error *err);

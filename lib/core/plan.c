@@ -27,6 +27,7 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
         ckpt_plan_free(p);
         return fail_memory(err);
     }
+    p->cap_rows = file->table.nrows;
     p->root = file->root ? file_replacement_of(file, file->root) : NULL;
     for (size_t i = 0; i < file->table.nrows; i++)
         p->keep[i] = !file->losses.of_row || !file->losses.of_row[i];
@@ -46,6 +47,47 @@ void ckpt_plan_free(ckpt_plan *plan)
     free(plan);
 }
 
+/* grow_array - gives *ARRAY, which has USED elements of SIZE bytes or is NULL, room for CAP. */
+static bool grow_array(const ckpt_plan *p, void *array, size_t used, size_t cap, size_t size)
+{
+    void *old, *larger;
+    memcpy(&old, array, sizeof old);
+    if (!old)
+        return true;
+    larger = arena_array(p->a, cap, size);
+    if (larger && used)
+        memcpy(larger, old, used * size);
+    memcpy(array, &larger, sizeof larger);
+    return larger != NULL;
+}
+
+/* forget_rows - drops what is made again from the rows when it is needed. */
+static void forget_rows(ckpt_plan *p)
+{
+    p->entries = NULL;
+    p->entries_stale = true;
+    p->entry_rows = NULL;
+    p->nentry_rows = 0;
+    p->quantized = NULL;
+}
+
+ckpt_status plan_grow(ckpt_plan *p, ckpt_error *err)
+{
+    size_t used = p->cap_rows, nrows = p->file->table.nrows;
+    size_t cap = nrows > used / 2 * 3 ? nrows + nrows / 2 : nrows;
+    forget_rows(p);
+    if (nrows > used) {
+        bool ok = grow_array(p, &p->keep, used, cap, sizeof *p->keep) &&
+                  grow_array(p, &p->casts.to, used, cap, sizeof *p->casts.to) &&
+                  grow_array(p, &p->casts.is_weights, used, cap, sizeof *p->casts.is_weights) &&
+                  grow_array(p, &p->renames.mapping_of, used, cap, sizeof *p->renames.mapping_of) &&
+                  grow_array(p, &p->renames.old_names, used, cap, sizeof *p->renames.old_names);
+        CKPT_TRY_ALLOC(ok, err);
+        p->cap_rows = cap;
+    }
+    return CKPT_OK;
+}
+
 #define FEW_EDITS 4u /* comparing so many nodes costs less than hashing one */
 
 const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
@@ -62,12 +104,23 @@ const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
     return NULL;
 }
 
+/* grow_edit - makes room in EDIT for COUNT entries, if its node got more. False: no memory. */
+static bool grow_edit(ckpt_plan *p, struct edit *edit, uint32_t count)
+{
+    bool ok = count <= edit->n || (grow_array(p, &edit->names, edit->n, count, sizeof *edit->names) &&
+                                   grow_array(p, &edit->dropped, edit->n, count, sizeof *edit->dropped));
+    edit->n = ok && count > edit->n ? count : edit->n;
+    return ok;
+}
+
 struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t count)
 {
     const struct edit *found = plan_find_edit(p, node);
     p->entries_stale = true;
-    if (found)
-        return &p->edits.items[found - p->edits.items];
+    if (found) {
+        struct edit *e = &p->edits.items[found - p->edits.items];
+        return grow_edit(p, e, count) ? e : NULL;
+    }
     const struct edit e = {.node = node,
                            .names = arena_array(p->a, count, sizeof *e.names),
                            .dropped = arena_array(p->a, count, sizeof *e.dropped),
@@ -484,7 +537,7 @@ ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err)
     if (!p->root_depth) /* then those in the table are the old names */
         return CKPT_OK;
     CKPT_TRY(plan_update_entries(p, err));
-    p->renames.old_names = arena_array(p->a, p->file->table.nrows, sizeof *p->renames.old_names);
+    p->renames.old_names = arena_array(p->a, p->cap_rows, sizeof *p->renames.old_names);
     CKPT_TRY_ALLOC(p->renames.old_names, err);
     for (size_t i = 0; i < p->nentries; i++)
         p->renames.old_names[p->entries[i].row] = p->entries[i].name;

@@ -77,6 +77,10 @@ struct plan_report {
     size_t noutputs, cap_outputs;
     ckpt_cast *casts; /* of the last write */
     size_t ncasts, cap_casts;
+    ckpt_edit_step *edit_steps; /* these and EDITED are made by op/edit */
+    size_t nedit_steps, cap_edit_steps;
+    ckpt_edited *edited;
+    size_t nedited, cap_edited;
     ckpt_sanitized *sanitized; /* made by op/sanitize */
     size_t nsanitized, cap_sanitized;
 };
@@ -93,6 +97,7 @@ struct ckpt_plan {
     bool omits_values; /* `--root auto` leaves out all values that are not tensors, with a report */
     struct plan_edits edits;
     bool *keep;                   /* by tensor: it is written */
+    size_t cap_rows;              /* rows that KEEP and the other arrays by tensor have room for */
     struct entry_row *entry_rows; /* sorted; made by plan_index_entry_rows */
     size_t nentry_rows;
     struct plan_casts casts;
@@ -100,6 +105,7 @@ struct ckpt_plan {
     bool description_dropped;                  /* by plan_drop_description */
     bool keep_called;                          /* ckpt_plan_keep was called */
     bool allow_none;                           /* a glob, prefix or rule may match nothing */
+    ckpt_str rules;             /* by op/edit: all rules and parameters that were applied, or empty */
     bool renaming;              /* an operation renames; if no name changes, safetensors are copied */
     struct plan_entry *entries; /* made by plan_update_entries, in document order */
     size_t nentries;
@@ -130,6 +136,8 @@ struct write_job {
                                    * data is read. NULL: they are written. Only formats with `lays_out` */
 };
 
+/* plan_grow - makes room for the rows that were added to the file's table; they are written. */
+ckpt_status plan_grow(ckpt_plan *p, ckpt_error *err);
 void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* plan_no_match - fails as fail() does with CKPT_ENOTFOUND, because a glob, prefix or rule matches nothing.
  * If that is allowed, adds the message without its hint as a notice and returns CKPT_OK. */

@@ -101,13 +101,10 @@ static ckpt_status split_elements(struct row_reader *reader, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status open_row_reader(struct row_reader *reader, struct table *table, uint32_t row,
-                                   ckpt_error *err)
+static ckpt_status open_tensor_reader(struct row_reader *reader, struct table *table,
+                                      const ckpt_tensor *tensor, ckpt_error *err)
 {
-    *reader = (struct row_reader){0};
-    if (row >= table->nrows)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %" PRIu32, row);
-    reader->tensor = table_tensor(table, row);
+    *reader = (struct row_reader){.tensor = *tensor};
     if (!reader->tensor.has_data || reader->tensor.storage >= table->nstorages)
         return fail_no_bytes(&reader->tensor, err);
     reader->storage = &table->storages[reader->tensor.storage];
@@ -130,6 +127,21 @@ static ckpt_status open_row_reader(struct row_reader *reader, struct table *tabl
                                                    : open_strided(reader, d, err));
     return element_transform_init(&reader->transform, (ckpt_dtype)reader->tensor.dtype, reader->gather.width,
                                   reader->storage->swap_width, reader->tensor.conj, reader->tensor.neg, err);
+}
+
+static ckpt_status fail_no_row(uint32_t row, ckpt_error *err)
+{
+    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %" PRIu32, row);
+}
+
+static ckpt_status open_row_reader(struct row_reader *reader, struct table *table, uint32_t row,
+                                   ckpt_error *err)
+{
+    *reader = (struct row_reader){0};
+    if (row >= table->nrows)
+        return fail_no_row(row, err);
+    const ckpt_tensor tensor = table_tensor(table, row);
+    return open_tensor_reader(reader, table, &tensor, err);
 }
 
 /* read_units - reads COUNT units from FIRST, as they are stored. */
@@ -397,14 +409,23 @@ static ckpt_status read_elements(struct row_reader *reader, uint64_t first, uint
     return CKPT_OK;
 }
 
-ckpt_status stream_read(struct table *table, uint32_t row, uint64_t first, uint64_t count, void *out,
-                        ckpt_error *err)
+ckpt_status stream_read_tensor(struct table *table, const ckpt_tensor *tensor, uint64_t first, uint64_t count,
+                               void *out, ckpt_error *err)
 {
     struct row_reader r;
-    ckpt_status st = open_row_reader(&r, table, row, err);
+    ckpt_status st = open_tensor_reader(&r, table, tensor, err);
     CKPT_THEN(st, read_elements(&r, first, count, out, err));
     gather_free(&r.gather);
     return st;
+}
+
+ckpt_status stream_read(struct table *table, uint32_t row, uint64_t first, uint64_t count, void *out,
+                        ckpt_error *err)
+{
+    if (row >= table->nrows)
+        return fail_no_row(row, err);
+    const ckpt_tensor tensor = table_tensor(table, row);
+    return stream_read_tensor(table, &tensor, first, count, out, err);
 }
 
 /* check_as_stored - fails unless the stored bytes of READER are those that stream_read returns. */

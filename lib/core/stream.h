@@ -46,6 +46,9 @@ ckpt_status stream_finish_crc(stream *in, uint32_t crc, ckpt_error *err);
 /* stream_read - reads COUNT elements, or bytes of packed types, from FIRST; checks no CRC. */
 ckpt_status stream_read(struct table *table, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err);
+/* stream_read_tensor - does so for TENSOR, which TABLE need not have any more, but its storage. */
+ckpt_status stream_read_tensor(struct table *table, const ckpt_tensor *tensor, uint64_t first, uint64_t count,
+                               void *out, ckpt_error *err);
 /* stream_borrow - sets *OUT to the *NBYTES bytes of tensor ROW where they are stored; CKPT_EUNSUPPORTED if
  * they must be copied. Computes no CRC. */
 ckpt_status stream_borrow(struct table *table, uint32_t row, const void **out, size_t *nbytes,

@@ -52,7 +52,7 @@ static ckpt_status add_alias(ckpt_file *f, ckpt_value *key, ckpt_str name, uint3
     CKPT_TRY(file_add_row(f, &row, &new_row, err));
     value_set_row(&alias->val, new_row);
     table_set_alias(&f->table, new_row, tensor_row);
-    f->nties++;
+    f->first_tie = f->nties++ ? f->first_tie : new_row;
     return CKPT_OK;
 }
 

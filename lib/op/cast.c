@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "core/convert.h"
+#include "op/cast.h"
 #include "op/quantized.h"
 #include "op/root.h"
 #include "op/weights.h"
@@ -187,6 +188,28 @@ static ckpt_status cast_matching(ckpt_plan *p, const char *glob, ckpt_dtype dtyp
     return CKPT_OK;
 }
 
+/* prepare_cast - makes what a cast to DTYPE needs. */
+static ckpt_status prepare_cast(ckpt_plan *plan, ckpt_dtype dtype, ckpt_error *err)
+{
+    CKPT_TRY(check_target(dtype, err));
+    CKPT_TRY(plan_update_entries(plan, err));
+    CKPT_TRY(plan_find_quantized(plan, err));
+    if (!plan->casts.to)
+        plan->casts.to = arena_array(plan->a, plan->cap_rows, sizeof *plan->casts.to);
+    return plan->casts.to ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status plan_cast_rows(ckpt_plan *p, const bool *selected, ckpt_dtype dtype, ckpt_error *err)
+{
+    struct skipped skipped = {0};
+    CKPT_TRY(prepare_cast(p, dtype, err));
+    for (size_t i = 0; i < p->nentries; i++)
+        if (selected[p->entries[i].row])
+            cast_or_skip(p, &p->entries[i], dtype, &skipped);
+    notice_skipped(p, &skipped);
+    return CKPT_OK;
+}
+
 /* find_weight_rows - sets *ROWS to an array that is true for each row of the weights, and for each row that
  * shares bytes with one of them. */
 static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
@@ -196,7 +219,7 @@ static ckpt_status find_weight_rows(ckpt_plan *p, bool **rows, ckpt_error *err)
     struct weights weights;
     uint32_t *container = NULL;
     bool *is_weight_storage = arena_array(p->a, t->nstorages, sizeof *is_weight_storage);
-    *rows = arena_array(p->a, t->nrows, sizeof **rows);
+    *rows = arena_array(p->a, p->cap_rows, sizeof **rows);
     ckpt_status st = is_weight_storage && *rows ? CKPT_OK : fail_memory(err);
     if (st != CKPT_OK)
         return st;
@@ -300,12 +323,7 @@ ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype, 
     CKPT_OWN_ERROR(err);
     bool any = !glob; /* a cast of the weights need not find any */
     CKPT_REQUIRE(err, plan);
-    CKPT_TRY(check_target(dtype, err));
-    CKPT_TRY(plan_update_entries(plan, err));
-    CKPT_TRY(plan_find_quantized(plan, err));
-    if (!plan->casts.to &&
-        !(plan->casts.to = arena_array(plan->a, plan->file->table.nrows, sizeof *plan->casts.to)))
-        return fail_memory(err);
+    CKPT_TRY(prepare_cast(plan, dtype, err));
     CKPT_TRY(glob ? cast_matching(plan, glob, dtype, &any, err) : cast_weights(plan, dtype, err));
     if (any)
         return CKPT_OK;

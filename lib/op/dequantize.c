@@ -4,6 +4,7 @@
 #include "op/dequantize.h"
 
 #include "core/dequantize.h"
+#include "op/row_change.h"
 
 static const char *const results[] = {
 #define SCHEME(id, title, weight, result, dtypes, scales, optional, recipe) result,
@@ -55,49 +56,18 @@ static ckpt_status rename_weight(ckpt_plan *p, const struct quantized_weight *we
     return CKPT_OK;
 }
 
-/* replace_node - makes writers of graphs write ROW as the table has it, and not by the call that made it. */
-static ckpt_status replace_node(ckpt_file *f, uint32_t row, ckpt_error *err)
-{
-    const ckpt_value *value = table_value_of(&f->table, row);
-    if (!value || value->type == CKPT_V_TENSOR)
-        return CKPT_OK;
-    ckpt_value *node = value_new(f->a, CKPT_V_TENSOR, value_offset(value));
-    CKPT_TRY_ALLOC(node && file_set_replacement(f, value, node), err);
-    value_set_row(node, row);
-    node->flags |= VALUE_ROW;
-    return CKPT_OK;
-}
-
 /* set_row - makes ROW what DEQUANTIZED describes, with the bytes of FROM, which it takes over. */
 static ckpt_status set_row(ckpt_plan *p, uint32_t row, const struct dequantized *dequantized, source *from,
                            ckpt_error *err)
 {
-    struct row changed = table_row(&p->file->table, row);
-    ckpt_tensor *t = &changed.t;
-    struct storage storage = {
-        .src = from, .nbytes = from->size, .key = t->name, .dtype = (uint8_t)dequantized->recipe.dtype};
-    uint32_t index;
-    if (!table_set_location(&p->file->table, &storage, t->location)) {
-        source_unref(from);
-        return fail_memory(err);
-    }
-    CKPT_TRY(table_add_storage(&p->file->table, &storage, &index, err));
-    t->dtype = (uint16_t)dequantized->recipe.dtype;
-    t->kind = CKPT_DENSE;
-    t->has_data = 1;
-    t->klass = str_of("", 0);
-    t->shape = dequantized->shape;
-    t->ndim = dequantized->ndim;
-    t->stride = dequantized->stride;
-    t->elements = dequantized->recipe.rows * dequantized->recipe.cols;
-    t->nbytes = from->size;
-    t->storage = index;
-    t->storage_offset = 0;
-    t->file_offset = CKPT_NO_OFFSET;
-    t->alias_of = CKPT_NO_TENSOR;
-    t->note = str_of("", 0);
-    return table_replace_row(&p->file->table, row, &changed) ? replace_node(p->file, row, err)
-                                                             : fail_memory(err);
+    const struct new_tensor new = {.dtype = dequantized->recipe.dtype,
+                                   .ndim = dequantized->ndim,
+                                   .shape = dequantized->shape,
+                                   .stride = dequantized->stride,
+                                   .src = from,
+                                   .elements = dequantized->recipe.rows * dequantized->recipe.cols,
+                                   .nbytes = from->size};
+    return row_replace(p->file, row, &new, err);
 }
 
 static ckpt_status dequantize_weight(struct dequantizer *dequantizer, const struct quantized_weight *weight,
@@ -119,21 +89,6 @@ static ckpt_status dequantize_weight(struct dequantizer *dequantizer, const stru
     CKPT_TRY_ALLOC(ok, err);
     all->dequantized[all->ndequantized - 1].dtype = out.recipe.dtype;
     return CKPT_OK;
-}
-
-/* dequantize_tie - makes ROW, another name of the weight WEIGHT, which was dequantized, the same tensor. */
-static ckpt_status dequantize_tie(ckpt_plan *p, const struct quantized_weight *weight, uint32_t row,
-                                  ckpt_error *err)
-{
-    struct row tie = table_row(&p->file->table, row);
-    const ckpt_tensor own = tie.t;
-    tie.t = table_tensor(&p->file->table, weight->weight);
-    tie.t.name = own.name;
-    tie.t.path = own.path;
-    tie.t.npath = own.npath;
-    tie.t.value = own.value;
-    tie.t.alias_of = own.alias_of;
-    return table_replace_row(&p->file->table, row, &tie) ? replace_node(p->file, row, err) : fail_memory(err);
 }
 
 /* drop_scale - leaves out ROW, a scale of activations, if it is of a module whose weights were dequantized,
@@ -166,7 +121,7 @@ static ckpt_status finish(ckpt_plan *p, struct quantized_weights *found, ckpt_er
         if (of == QUANTIZED_BY_ALL)
             drop_scale(p, i, modules);
         else if (of != QUANTIZED_BY_NONE && alias != CKPT_NO_TENSOR && alias == found->list[of].weight)
-            st = dequantize_tie(p, &found->list[of], i, err);
+            st = row_share(p->file, i, found->list[of].weight, err);
         if (of < found->n && !is_gap(p, &found->list[of]))
             found->of_row[i] = QUANTIZED_BY_NONE;
     }

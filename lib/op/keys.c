@@ -465,8 +465,10 @@ static ckpt_status assign_rows_to_groups(struct renaming *job, ckpt_error *err)
         of_row[i] = is_entry ? group_of[of_row[i]] : find_optimizer_group(optimizers, t, i);
     }
     map_free(optimizers);
-    p->renames.mapping_of = ok ? of_row : NULL;
-    return ok ? CKPT_OK : fail_memory(err);
+    p->renames.mapping_of = ok ? arena_array(p->a, p->cap_rows, sizeof *of_row) : NULL;
+    CKPT_TRY_ALLOC(p->renames.mapping_of, err);
+    memcpy(p->renames.mapping_of, of_row, t->nrows * sizeof *of_row);
+    return CKPT_OK;
 }
 
 /* record_old_names - records, at the first renaming of a plan, its mappings and the old names of its rows. */

@@ -24,11 +24,16 @@ static void digest_number(void *state, uint64_t number)
     xxh3_update(state, bytes, sizeof bytes);
 }
 
+static void digest_text(void *state, ckpt_str text)
+{
+    digest_number(state, text.len);
+    xxh3_update(state, text.ptr, text.len);
+}
+
 /* identify_file - adds the facts of FILE, called NAME, to the identity of PLAN. */
 static void identify_file(struct part_plan *plan, const struct layout_file *file, ckpt_str name)
 {
-    digest_number(plan->identity, name.len);
-    xxh3_update(plan->identity, name.ptr, name.len);
+    digest_text(plan->identity, name);
     digest_number(plan->identity, file->size);
     digest_number(plan->identity, file->header_size);
     digest_number(plan->identity, file->is_copy);
@@ -94,6 +99,7 @@ ckpt_status part_plan_new(ckpt_plan *p, const ckpt_write_options *opts, struct p
     digest_number(plan->identity, PLAN_VERSION);
     digest_number(plan->identity, opts->strict != 0);
     digest_number(plan->identity, p->file->ignore_crc);
+    digest_text(plan->identity, p->rules); /* they may change elements, and neither names nor shapes */
     return CKPT_OK;
 }
 

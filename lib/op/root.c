@@ -199,6 +199,7 @@ static bool narrow_rows(const struct narrowing *job)
     }
     t->nrows = nkept;
     job->f->nties = nties;
+    job->f->first_tie = (uint32_t)nkept - nties;
     return true;
 }
 

@@ -13,8 +13,3 @@ ckpt_status sanitize_plan(ckpt_plan *p, bool flat, has_dtype *holds, ckpt_error 
 ckpt_status sanitize_flat(ckpt_plan *p, has_dtype *holds, ckpt_error *err);
 /* sanitize_strict - fails with CKPT_ELOSSY if sanitize_plan or sanitize_flat left anything out of P. */
 ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err);
-/* cast_notice_skipped - adds a notice about the tensors outside the weights that a cast of the weights
- * skipped. To be called before P is written. */
-void cast_notice_skipped(ckpt_plan *p);
-/* cast_strict - fails with CKPT_ELOSSY if a cast of P left quantized weights as they are. */
-ckpt_status cast_strict(const ckpt_plan *p, ckpt_error *err);

@@ -526,6 +526,57 @@ void fuzz_map(const uint8_t *data, size_t size)
     ckpt_plan_free(p);
 }
 
+/* has_small_results - returns true if P has no tensor of more than 1,000 elements. */
+static bool has_small_results(const ckpt_plan *p)
+{
+    const ckpt_edited *tensor;
+    for (size_t i = 0; (tensor = ckpt_plan_edited_at(p, i)); i++)
+        for (uint64_t k = 0, elements = 1; k < tensor->ndim; k++)
+            if (tensor->shape[k] > 1000 || (elements *= tensor->shape[k]) > 1000)
+                return false;
+    return true;
+}
+
+/* check_edited - writes what P makes, with the tensors that were edited, to memory. */
+static void check_edited(ckpt_plan *p)
+{
+    ckpt_error err = {0};
+    const ckpt_write_options opts = {.struct_size = sizeof opts, .format = "safetensors"};
+    ckpt_write_result result = CKPT_INIT(ckpt_write_result);
+    void *bytes = NULL;
+    size_t size;
+    check_reason(ckpt_plan_write_memory(p, &opts, &bytes, &size, &result, &err), &err);
+    ckpt_free(bytes);
+}
+
+/* fuzz_rules - edits the tensors "a" and "b.weight" by the bytes as rules, without `set`, which opens
+ * files. */
+void fuzz_rules(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    ckpt_file *file = NULL;
+    ckpt_plan *p = NULL;
+    char *rules = malloc(size + 1);
+    if (!rules)
+        return;
+    memcpy(rules, data, size);
+    rules[size] = '\0';
+    const ckpt_parameter n = {.name = {"n", 1}, .value = 2};
+    const ckpt_edit_options opts = {.struct_size = sizeof opts, .parameters = &n, .nparameters = 1};
+    ckpt_status st = strstr(rules, "set") ? CKPT_EUSAGE : ckpt_open(files.shard, NULL, &file, &err);
+    if (file && st == CKPT_OK)
+        st = ckpt_plan_new(file, &p, &err);
+    if (p && st == CKPT_OK)
+        st = ckpt_plan_edit(p, rules, &opts, &err);
+    if (file)
+        check_reason(st, &err);
+    if (p && st == CKPT_OK && has_small_results(p))
+        check_edited(p);
+    ckpt_plan_free(p);
+    ckpt_close(file);
+    free(rules);
+}
+
 /* write_le - writes NUMBER as N bytes, little-endian. */
 static void write_le(unsigned char *out, uint64_t number, size_t n)
 {

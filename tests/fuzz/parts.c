@@ -779,6 +779,7 @@ static const struct {
     {"ranks", fuzz_ranks},
     {"regexp", fuzz_regexp},
     {"round_trip", fuzz_round_trip},
+    {"rules", fuzz_rules},
     {"salvage", fuzz_salvage},
     {"sanitize", fuzz_sanitize},
     {"scan", fuzz_scan},

@@ -24,6 +24,7 @@ void fuzz_manifest(const uint8_t *data, size_t size);
 void fuzz_map(const uint8_t *data, size_t size);
 void fuzz_ranks(const uint8_t *data, size_t size);
 void fuzz_round_trip(const uint8_t *data, size_t size);
+void fuzz_rules(const uint8_t *data, size_t size);
 void fuzz_sanitize(const uint8_t *data, size_t size);
 void fuzz_verify(const uint8_t *data, size_t size);
 

@@ -21,7 +21,7 @@ for file in $(find lib -name '*.[ch]'); do
     BEGIN {
         state = "code"
         split("fail fail_v gguf_fail set_ggml_error tar_fail fail_op unpickler_fail graph_fail " \
-              "json_fail scan_found SCAN_FOUND fail_entry zip_fail", list, " ")
+              "json_fail scan_found SCAN_FOUND fail_entry zip_fail rule_fail edit_fail", list, " ")
         for (i in list) interprets[list[i]] = 1
     }
     {

@@ -4,7 +4,7 @@
 # buf_put_str.
 message_functions='fail file_notice file_note_loss plan_notice plan_no_match json_fail doctor_report refuse scan_found
 unpickler_fail fail_op error_add_where error_add_hint tar_fail report_violation report_mismatch graph_fail notices_add
-zip_fail notice SCAN_FOUND'
+zip_fail notice SCAN_FOUND rule_fail edit_fail'
 text_functions='arena_printf buf_printf'
 
 for file in $(find lib -name '*.[ch]'); do

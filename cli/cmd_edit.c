@@ -1,0 +1,229 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "outputs.h"
+
+static struct {
+    struct list rules, parameters;
+    char *file;
+} opts;
+
+static const struct opt options[] = {
+    {'e', "edit", "RULE", OPT_LIST, &opts.rules, "apply RULE; repeatable, in this order"},
+    {0, "rules", "FILE", OPT_TEXT, &opts.file, "apply the rules in FILE, before those of -e"},
+    {'D', "define", "NAME=N", OPT_LIST, &opts.parameters, "what $NAME stands for in the rules; repeatable"},
+    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
+    TO_OPTION,
+    ROOT_OPTION,
+    UI_NONE_OPTION,
+    {0, "ties", "drop|copy|error", OPT_CHOICE, &writing.ties,
+     "tensors that share bytes, if OUT cannot tie them (default: drop)"},
+    {0, "max-shard-size", "SIZE", OPT_SIZE, &writing.max_shard,
+     "files of at most SIZE (5GB, 2GiB) and an index"},
+    {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"},
+    PART_OPTIONS,
+    WRITE_OPTIONS,
+    UI_WORK_OPTIONS,
+    UI_QUIET_OPTION,
+    {0},
+};
+
+const struct cmd cmd_edit = {
+    "edit",  "FILE… -o OUT -e RULE", "split, join, transpose or cut tensors by rules", options, 1, NO_LIMIT,
+    run_edit};
+
+/* ------------------------------------------------------------------------------ report */
+
+static void tensor_json(json *list, const ckpt_edited *tensor)
+{
+    json *item = json_add_object(list, NULL);
+    json_str(item, "name", tensor->name);
+    json_text(item, "dtype", ckpt_dtype_name((ckpt_dtype)tensor->dtype));
+    json_u64s(item, "shape", tensor->shape, tensor->ndim);
+}
+
+/* applications_json - adds the applications of rule STEP to LIST; *NEXT is the first tensor of the plan's
+ * list that is not reported yet. */
+static void applications_json(const ckpt_plan *p, uint32_t step, json *list, size_t *next)
+{
+    const ckpt_edited *tensor = ckpt_plan_edited_at(p, *next);
+    while (tensor && tensor->step == step) {
+        uint32_t application = tensor->application;
+        json *item = json_add_object(list, NULL);
+        json *from = json_add_array(item, "from"), *to = json_add_array(item, "to");
+        for (; tensor && tensor->step == step && tensor->application == application;
+             tensor = ckpt_plan_edited_at(p, ++*next))
+            tensor_json(tensor->is_made ? to : from, tensor);
+    }
+}
+
+static void add_edit_json(const ckpt_plan *p, json *parent)
+{
+    const ckpt_edit_step *step;
+    json *list = json_add_array(parent, "rules");
+    size_t next = 0;
+    for (uint32_t i = 0; (step = ckpt_plan_edit_step_at(p, i)); i++) {
+        json *item = json_add_object(list, NULL);
+        json_u64(item, "line", step->line);
+        json_u64(item, "column", step->column);
+        json_str(item, "text", step->text);
+        json_text(item, "verb", step->verb);
+        json_u64(item, "tensors", step->tensors);
+        json_u64(item, "made", step->made);
+        applications_json(p, i, json_add_array(item, "changes"), &next);
+    }
+    edit_losses_json(p, parent);
+    edit_casts_json(p, parent);
+}
+
+static void text_edited(struct text *out, const ckpt_edited *tensor)
+{
+    const ckpt_tensor t = {.has_shape = 1, .ndim = tensor->ndim, .shape = tensor->shape};
+    text_name(out, tensor->name);
+    text_add(out, " ");
+    text_shape(out, &t);
+}
+
+/* print_applications - prints what became of which tensors, a line for each application of rule STEP. */
+static void print_applications(const ckpt_plan *p, uint32_t step, size_t *next)
+{
+    const ckpt_edited *tensor = ckpt_plan_edited_at(p, *next);
+    while (tensor && tensor->step == step) {
+        struct text line = {0};
+        uint32_t application = tensor->application;
+        bool was_made = false;
+        text_add(&line, "  ");
+        for (bool is_first = true; tensor && tensor->step == step && tensor->application == application;
+             tensor = ckpt_plan_edited_at(p, ++*next), is_first = false) {
+            text_add(&line, is_first ? "" : tensor->is_made && !was_made ? " → " : ", ");
+            text_edited(&line, tensor);
+            was_made = tensor->is_made;
+        }
+        print_text(report_stream(writing.output), "%s\n", line.ptr);
+        text_free(&line);
+    }
+}
+
+/* text_rule - adds RULE as it was typed, unless it has characters that must be escaped. */
+static void text_rule(struct text *out, ckpt_str rule)
+{
+    text_bytes(out, rule.ptr, rule.len);
+    if (text_is_printable(out->ptr))
+        return;
+    text_clear(out);
+    text_name(out, rule);
+}
+
+static void print_rules(const ckpt_plan *p)
+{
+    const ckpt_edit_step *step;
+    FILE *out = report_stream(writing.output);
+    size_t next = 0;
+    for (uint32_t i = 0; !ui.quiet && !ui.json && (step = ckpt_plan_edit_step_at(p, i)); i++) {
+        struct text rule = {0};
+        text_rule(&rule, step->text);
+        print_text(out, "%s   %s", rule.ptr, show_noun(step->tensors, "tensor", "tensors"));
+        if (step->made != step->tensors && step->made)
+            print_text(out, " → %llu", (unsigned long long)step->made);
+        print_text(out, "\n");
+        text_free(&rule);
+        if (writing.dry_run)
+            print_applications(p, i, &next);
+    }
+}
+
+/* ------------------------------------------------------------------------------- rules */
+
+/* parse_parameter - parses NAME=N. Returns false after printing the error. */
+static bool parse_parameter(const char *text, ckpt_parameter *out)
+{
+    const char *equals = strchr(text, '=');
+    char *end = NULL;
+    long long number = equals ? strtoll(equals + 1, &end, 10) : 0;
+    bool is_number = equals && equals > text && end > equals + 1 && !*end;
+    if (is_number)
+        *out = (ckpt_parameter){.name = {text, (size_t)(equals - text)}, .value = number};
+    else
+        opt_bad_value("define", text, "NAME=NUMBER, like heads=32");
+    return is_number;
+}
+
+static ckpt_status apply_rules(ckpt_plan *p, const char *file, const char *rules,
+                               const ckpt_parameter *parameters, ckpt_error *err)
+{
+    const ckpt_edit_options o = {
+        .struct_size = sizeof o, .file = file, .parameters = parameters, .nparameters = opts.parameters.n};
+    return ckpt_plan_edit(p, rules, &o, err);
+}
+
+/* apply_all - applies the rules of --rules and of -e, each of which is a line. */
+static ckpt_status apply_all(ckpt_plan *p, const ckpt_parameter *parameters, ckpt_error *err)
+{
+    struct text lines = {0};
+    ckpt_status st = opts.file ? apply_rules(p, opts.file, NULL, parameters, err) : CKPT_OK;
+    for (size_t i = 0; i < opts.rules.n; i++) {
+        text_add(&lines, opts.rules.items[i]);
+        text_add(&lines, "\n");
+    }
+    if (st == CKPT_OK && lines.ptr)
+        st = apply_rules(p, "-e", lines.ptr, parameters, err);
+    text_free(&lines);
+    return st;
+}
+
+static int edit_opened(ckpt_file *f, ckpt_plan *p, const char *input, const ckpt_parameter *parameters)
+{
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
+    ckpt_error err;
+    ckpt_status s = writing.output ? edit_narrow_if_flat(f, p, &err) : CKPT_OK;
+    if (s == CKPT_OK)
+        s = apply_all(p, parameters, &err);
+    if (s != CKPT_OK) {
+        print_plan_notices(p, input);
+        return report_error(&err, input);
+    }
+    int status = writing.output ? edit_write(p, input, &r) : EXIT_OK;
+    if (status != EXIT_OK)
+        return status;
+    if (!writing.output)
+        print_plan_notices(p, input);
+    print_rules(p);
+    if (!ui.json) /* the JSON report lists the overflows itself */
+        edit_print_overflows(p, input);
+    edit_print_result("ckpt.rules.v1", input, p, writing.output ? &r : NULL, add_edit_json);
+    return EXIT_OK;
+}
+
+static int edit_inputs(int count, char **inputs, const ckpt_parameter *parameters)
+{
+    ckpt_file *f;
+    ckpt_plan *p;
+    struct text path = {0};
+    if (!edit_open_merged_plan(count, inputs, writing.root, &f, &p))
+        return EXIT_TROUBLE;
+    writing.keep_shards = count == 1 && writing.output && output_names_set(f) && !writing.max_shard;
+    if (writing.output)
+        output_place(f, inputs[0], ckpt_file_format(f), &path);
+    int status = edit_opened(f, p, inputs[0], parameters);
+    text_free(&path);
+    ckpt_plan_free(p);
+    close_input(f);
+    return status;
+}
+
+int run_edit(int count, char **operand)
+{
+    if (!opts.rules.n && !opts.file)
+        return usage_error("edit", "edit needs -e RULE or --rules FILE");
+    if (!writing.dry_run && (!writing.output || !*writing.output))
+        return usage_error("edit", "no output given: use -o OUT; --dry-run writes nothing");
+    if (edit_check_part("edit", true) != EXIT_OK)
+        return EXIT_TROUBLE;
+    ckpt_parameter *parameters = mem_new(opts.parameters.n + 1, sizeof *parameters);
+    bool ok = true;
+    for (size_t i = 0; ok && i < opts.parameters.n; i++)
+        ok = parse_parameter(opts.parameters.items[i], &parameters[i]);
+    int status = ok ? edit_inputs(count, operand, parameters) : EXIT_TROUBLE;
+    free(parameters);
+    return status;
+}

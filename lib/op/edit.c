@@ -1,0 +1,615 @@
+/* edit.c - see edit.h: which tensors a rule is about, and what the results are called. */
+#include "op/edit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/row_source.h"
+#include "op/cast.h"
+#include "op/root.h"
+
+/* ------------------------------------------------------------------------------ errors */
+
+ckpt_status edit_fail(const struct editor *editor, uint32_t row, ckpt_error *err, const char *fmt, ...)
+{
+    char name[256], what[512], shape[128];
+    const ckpt_tensor t = table_tensor(&editor->p->file->table, row);
+    va_list args;
+    va_start(args, fmt);
+    ckpt_status st = fail_v(err, CKPT_EUSAGE, CKPT_NO_OFFSET, fmt, args);
+    va_end(args);
+    shape[0] = '\0';
+    for (uint32_t k = 0, at = 0; k < t.ndim && at < sizeof shape - 24; k++)
+        at += (uint32_t)snprintf(shape + at, sizeof shape - at, "%s%" PRIu64, k ? ", " : "", t.shape[k]);
+    (void)ckpt_text_escape(str_first(t.name, 100), name, sizeof name);
+    (void)snprintf(what, sizeof what, "\"%s\" [%s]", name, shape);
+    error_add_prefix(err, what);
+    return place_if_failed(st, editor->rule->place, err);
+}
+
+/* ------------------------------------------------------------------------------- names */
+
+ckpt_status edit_index_names(struct editor *editor, ckpt_error *err)
+{
+    ckpt_plan *p = editor->p;
+    uint32_t old;
+    map_free(editor->row_of);
+    editor->row_of = NULL;
+    CKPT_TRY(plan_update_entries(p, err));
+    editor->row_of = map_new(p->nentries);
+    CKPT_TRY_ALLOC(editor->row_of, err);
+    editor->name_of = arena_array(editor->a, p->cap_rows, sizeof *editor->name_of);
+    CKPT_TRY_ALLOC(editor->name_of, err);
+    for (size_t i = 0; i < p->nentries; i++) {
+        editor->name_of[p->entries[i].row] = p->entries[i].name;
+        CKPT_TRY_ALLOC(map_put(editor->row_of, p->entries[i].name, p->entries[i].row, &old), err);
+        if (old != MAP_NONE)
+            return fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors are called \"%.*s\"",
+                        STR_ARG(p->entries[i].name));
+    }
+    return CKPT_OK;
+}
+
+ckpt_str edit_find_key(const ckpt_plan *p, uint32_t row)
+{
+    const struct row r = table_row(&p->file->table, row);
+    const struct step *step = r.steps && r.t.npath ? &r.steps[r.t.npath - 1] : NULL;
+    const struct edit *e = step && step->node ? plan_find_edit(p, step->node) : NULL;
+    if (!step || !step->node || r.t.path[r.t.npath - 1].is_int)
+        return str_of(NULL, 0);
+    return e && step->index < e->n && e->names[step->index].ptr ? e->names[step->index]
+                                                                : r.t.path[r.t.npath - 1].str;
+}
+
+ckpt_status edit_make_key(struct editor *editor, const struct edit_operand *operand, ckpt_str name,
+                          ckpt_str *out, ckpt_error *err)
+{
+    if (operand->mapping_len == SIZE_MAX)
+        return edit_fail(editor, operand->row, err, "is in no mapping, so that it cannot get a name");
+    ckpt_str mapping = str_first(operand->name, operand->mapping_len);
+    if (!str_starts(name, mapping))
+        return edit_fail(editor, operand->row, err,
+                         "would leave its mapping: \"%.*s\" does not begin with \"%.*s\"", STR_ARG(name),
+                         STR_ARG(mapping));
+    *out = arena_str(editor->a, str_skip(name, mapping.len));
+    CKPT_TRY_ALLOC(out->ptr, err);
+    return out->len ? CKPT_OK : edit_fail(editor, operand->row, err, "would get an empty name");
+}
+
+static uint32_t count_entries(const ckpt_value *node)
+{
+    uint32_t count = 0;
+    (void)value_pairs(node, &count);
+    return count ? count : value_count(node);
+}
+
+/* set_key - makes KEY the last key of ROW's path. */
+static ckpt_status set_key(ckpt_plan *p, uint32_t row, ckpt_str key, ckpt_error *err)
+{
+    const struct row r = table_row(&p->file->table, row);
+    const struct step *step = &r.steps[r.t.npath - 1]; /* edit_find_key has checked that it has one */
+    struct edit *e = plan_find_or_add_edit(p, step->node, count_entries(step->node));
+    CKPT_TRY_ALLOC(e, err);
+    e->names[step->index] = key;
+    return CKPT_OK;
+}
+
+static ckpt_status fill_target(struct editor *editor, const struct edit_step *step, size_t index,
+                               ckpt_str extra, ckpt_str *out, ckpt_error *err)
+{
+    *out = name_template_fill(&editor->targets[index], &step->first->match, extra, editor->a);
+    return out->ptr ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status note_made(struct editor *editor, const struct edit_step *step, uint32_t row, ckpt_str name,
+                             ckpt_error *err)
+{
+    struct edit_operand made = *step->first;
+    made.row = row;
+    made.name = name;
+    return ARENA_PUSH(editor->a, &editor->made, list, &made) ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status edit_finish(struct editor *editor, const struct edit_step *step, size_t index, ckpt_str extra,
+                        uint32_t row, ckpt_error *err)
+{
+    ckpt_str name = step->first->name, key;
+    if (index < editor->rule->ntargets) {
+        CKPT_TRY(fill_target(editor, step, index, extra, &name, err));
+        CKPT_TRY(edit_make_key(editor, step->first, name, &key, err));
+        CKPT_TRY(set_key(editor->p, row, key, err));
+    }
+    return note_made(editor, step, row, name, err);
+}
+
+ckpt_status edit_add(struct editor *editor, const struct edit_step *step, size_t index, ckpt_str extra,
+                     uint32_t *row, ckpt_error *err)
+{
+    ckpt_str name, key;
+    CKPT_TRY(fill_target(editor, step, index, extra, &name, err));
+    CKPT_TRY(edit_make_key(editor, step->first, name, &key, err));
+    CKPT_TRY(place_if_failed(row_add(editor->p, step->rows[0], key, row, err), editor->rule->place, err));
+    return note_made(editor, step, *row, name, err);
+}
+
+/* --------------------------------------------------------------------------- selection */
+
+/* add_operand - adds ENTRY, of whose name MATCH is a match, to the operands. */
+static ckpt_status add_operand(struct editor *editor, const struct plan_entry *entry,
+                               const struct name_match *match, ckpt_error *err)
+{
+    ckpt_str key = edit_find_key(editor->p, entry->row);
+    const struct edit_operand operand = {.row = entry->row,
+                                         .name = entry->name,
+                                         .mapping_len = key.ptr ? entry->name.len - key.len : SIZE_MAX,
+                                         .match = *match};
+    return ARENA_PUSH(editor->a, &editor->operands, list, &operand) ? CKPT_OK : fail_memory(err);
+}
+
+/* count_common - returns how many components of NAME are components of PATTERN, too. */
+static size_t count_common(ckpt_str name, ckpt_str pattern)
+{
+    size_t n = 0;
+    while (name.len) {
+        ckpt_str component = str_take_until(&name, '.');
+        for (ckpt_str rest = pattern; rest.len;)
+            n += str_eq(str_take_until(&rest, '.'), component);
+    }
+    return n;
+}
+
+/* fail_no_match - fails because NAME, of the rule, matches no tensor; unless the rule is optional. */
+static ckpt_status fail_no_match(const struct editor *editor, const struct rule_name *name, ckpt_error *err)
+{
+    const ckpt_plan *p = editor->p;
+    ckpt_str nearest = str_of("", 0);
+    size_t most = 0;
+    if (editor->rule->is_optional || p->allow_none)
+        return CKPT_OK;
+    for (size_t i = 0; i < p->nentries; i++) {
+        size_t common = count_common(p->entries[i].name, name->text);
+        if (common > most) {
+            most = common;
+            nearest = p->entries[i].name;
+        }
+    }
+    const char *verb = rule_verb_name(editor->rule->verb);
+    ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "\"%.*s\" matches none of the %zu names",
+                          STR_ARG(name->text), p->nentries);
+    if (nearest.len)
+        error_add_hint(err, "the nearest is \"%.*s\"; `%s?` is no error if nothing matches", STR_ARG(nearest),
+                       verb);
+    return place_if_failed(st, name->place, err);
+}
+
+/* select_by - adds the tensors that pattern NAME of the rule matches to the operands. */
+static ckpt_status select_by(struct editor *editor, const struct rule_name *name,
+                             const struct name_pattern *pattern, ckpt_error *err)
+{
+    struct name_match match;
+    bool matches;
+    size_t before = editor->operands.nlist;
+    for (size_t i = 0; i < editor->p->nentries; i++) {
+        const struct plan_entry *entry = &editor->p->entries[i];
+        CKPT_TRY(name_pattern_match(pattern, entry->name, &match, &matches, err));
+        if (matches)
+            CKPT_TRY(add_operand(editor, entry, &match, err));
+    }
+    return editor->operands.nlist > before ? CKPT_OK : fail_no_match(editor, name, err);
+}
+
+static ckpt_status compile_pattern(const struct rule_name *name, struct name_pattern *pattern,
+                                   ckpt_error *err)
+{
+    return place_if_failed(name_pattern_compile(pattern, name->text, err), name->place, err);
+}
+
+ckpt_status edit_compile_templates(struct editor *editor, const struct rule_name *names, size_t count,
+                                   struct name_template **out, ckpt_error *err)
+{
+    *out = arena_array(editor->a, count, sizeof **out);
+    CKPT_TRY_ALLOC(*out, err);
+    for (size_t i = 0; i < count; i++)
+        CKPT_TRY(
+            place_if_failed(name_template_compile(&(*out)[i], names[i].text, editor->pattern, editor->a, err),
+                            names[i].place, err));
+    return CKPT_OK;
+}
+
+/* check_extras - fails if a target of the rule has a variable that its pattern lacks, which only that of
+ * `unstack` has. */
+static ckpt_status check_extras(const struct editor *editor, ckpt_error *err)
+{
+    const struct rule *rule = editor->rule;
+    for (size_t i = 0; i < rule->ntargets; i++) {
+        ckpt_str extra = editor->targets[i].extra;
+        if (rule->verb == RULE_UNSTACK && !extra.len)
+            return rule_fail(rule->targets[i].place, err, "\"%.*s\" needs a variable in braces for the index",
+                             STR_ARG(rule->targets[i].text));
+        if (rule->verb != RULE_UNSTACK && extra.len)
+            return rule_fail(rule->targets[i].place, err, "the variable %.*s is not in \"%.*s\"",
+                             STR_ARG(extra), STR_ARG(editor->pattern->text));
+    }
+    return CKPT_OK;
+}
+
+/* begin_rule - finds the operands of the rule, and makes its targets. */
+static ckpt_status begin_rule(struct editor *editor, ckpt_error *err)
+{
+    const struct rule *rule = editor->rule;
+    CKPT_TRY(place_if_failed(edit_index_names(editor, err), rule->place, err));
+    if (rule->continues) {
+        editor->operands = editor->made;
+    } else {
+        editor->operands = (struct edit_operands){.nlist = 0};
+        name_pattern_free(editor->pattern);
+        CKPT_TRY(compile_pattern(&rule->names[0], editor->pattern, err));
+        CKPT_TRY(select_by(editor, &rule->names[0], editor->pattern, err));
+    }
+    editor->made = (struct edit_operands){.nlist = 0};
+    editor->napplied = 0;
+    CKPT_TRY(edit_compile_templates(editor, rule->targets, rule->ntargets, &editor->targets, err));
+    return check_extras(editor, err);
+}
+
+/* ------------------------------------------------------------------------- application */
+
+/* note_tensor - adds ROW, called NAME, to the report. */
+static ckpt_status note_tensor(struct editor *editor, uint32_t row, ckpt_str name, bool is_made,
+                               ckpt_error *err)
+{
+    struct plan_report *report = &editor->p->report;
+    const ckpt_tensor t = table_tensor(&editor->p->file->table, row);
+    const ckpt_edited note = {.step = (uint32_t)report->nedit_steps,
+                              .application = editor->napplied,
+                              .is_made = is_made,
+                              .dtype = (uint32_t)plan_dtype(editor->p, row),
+                              .ndim = t.ndim,
+                              .name = name,
+                              .shape = t.shape};
+    return ARENA_PUSH(editor->p->a, report, edited, &note) ? CKPT_OK : fail_memory(err);
+}
+
+/* apply - applies VERB to STEP, and adds its tensors to the report. */
+static ckpt_status apply(struct editor *editor, edit_verb *verb, const struct edit_step *step,
+                         ckpt_error *err)
+{
+    size_t before = editor->made.nlist;
+    for (size_t i = 0; i < step->nrows; i++) {
+        const ckpt_str *names = editor->name_of;
+        CKPT_TRY(note_tensor(editor, step->rows[i], names[step->rows[i]], false, err));
+    }
+    CKPT_TRY(verb(editor, step, err));
+    for (size_t i = before; i < editor->made.nlist; i++)
+        CKPT_TRY(note_tensor(editor, editor->made.list[i].row, editor->made.list[i].name, true, err));
+    editor->napplied++;
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------- verbs of one tensor each */
+
+/* share_first - makes the tensor of STEP another name of the one that it was tied to, which the rule has
+ * changed. */
+static ckpt_status share_first(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    uint32_t row = step->rows[0];
+    CKPT_TRY(row_share(editor->p->file, row, table_alias_of(&editor->p->file->table, row), err));
+    return edit_finish(editor, step, 0, str_of("", 0), row, err);
+}
+
+/* follows_tie - returns true if ROW is another name of a tensor that is in CHANGED. */
+static bool follows_tie(const struct editor *editor, const map *changed, uint32_t row)
+{
+    uint32_t first = table_alias_of(&editor->p->file->table, row);
+    return first != CKPT_NO_TENSOR && map_get_num(changed, first) != MAP_NONE;
+}
+
+/* run_each - applies VERB to each operand. A tensor that is tied to one before it stays tied, if each of them
+ * becomes one tensor. */
+static ckpt_status run_each(struct editor *editor, edit_verb *verb, ckpt_error *err)
+{
+    bool keeps_ties = editor->rule->verb != RULE_SPLIT && editor->rule->verb != RULE_UNSTACK &&
+                      editor->rule->verb != RULE_UNTIE;
+    map *changed = map_new(editor->operands.nlist);
+    ckpt_status st = changed ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < editor->operands.nlist; i++) {
+        const struct edit_operand *operand = &editor->operands.list[i];
+        const struct edit_step step = {operand, &operand->row, 1};
+        bool is_tied = keeps_ties && follows_tie(editor, changed, operand->row);
+        st = apply(editor, is_tied ? share_first : verb, &step, err);
+        if (st == CKPT_OK && !map_put_num(changed, operand->row, 0, NULL))
+            st = fail_memory(err);
+    }
+    map_free(changed);
+    return st;
+}
+
+/* ------------------------------------------------------------------------------ concat */
+
+/* find_other - sets *OUT to the tensor whose name TEMPLATE makes for OPERAND. */
+static ckpt_status find_other(struct editor *editor, const struct edit_operand *operand,
+                              const struct name_template *template, struct rule_place place, uint32_t *out,
+                              ckpt_error *err)
+{
+    ckpt_str name = name_template_fill(template, &operand->match, str_of("", 0), editor->a);
+    CKPT_TRY_ALLOC(name.ptr, err);
+    *out = map_get(editor->row_of, name);
+    return *out != MAP_NONE ? CKPT_OK
+                            : rule_fail(place, err, "there is no \"%.*s\", although there is \"%.*s\"",
+                                        STR_ARG(name), STR_ARG(operand->name));
+}
+
+static ckpt_status run_concat(struct editor *editor, ckpt_error *err)
+{
+    const struct rule *rule = editor->rule;
+    struct name_template *others;
+    size_t n = rule->nnames ? rule->nnames - 1 : 0;
+    if (rule->ntargets != 1 || !n)
+        return rule_fail(rule->place, err,
+                         "`concat` takes several names, and makes one: concat a, b dim 0 -> c");
+    CKPT_TRY(edit_compile_templates(editor, rule->names + 1, n, &others, err));
+    uint32_t *rows = arena_array(editor->a, n + 1, sizeof *rows);
+    CKPT_TRY_ALLOC(rows, err);
+    for (size_t i = 0; i < editor->operands.nlist; i++) {
+        const struct edit_operand *operand = &editor->operands.list[i];
+        const struct edit_step step = {operand, rows, n + 1};
+        rows[0] = operand->row;
+        for (size_t k = 0; k < n; k++)
+            CKPT_TRY(find_other(editor, operand, &others[k], rule->names[k + 1].place, &rows[k + 1], err));
+        CKPT_TRY(apply(editor, edit_concat, &step, err));
+    }
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------------- stack */
+
+/* One tensor of a stack. */
+struct layer {
+    ckpt_str target; /* the name of the stack */
+    uint64_t index;
+    const struct edit_operand *operand;
+};
+
+static int compare_layers(const void *left, const void *right)
+{
+    const struct layer *a = left, *b = right;
+    int by_target = str_compare(a->target, b->target);
+    return by_target ? by_target : (a->index > b->index) - (a->index < b->index);
+}
+
+/* find_index_variable - sets *OUT to the variable of the pattern that the target of `stack` lacks. */
+static ckpt_status find_index_variable(const struct editor *editor, size_t *out, ckpt_error *err)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < editor->pattern->nvariables; i++)
+        if (!editor->targets[0].uses[i]) {
+            *out = i;
+            found++;
+        }
+    return found == 1 ? CKPT_OK
+                      : rule_fail(editor->rule->place, err,
+                                  "the name after -> must lack {=one} variable of \"%.*s\", the index of the "
+                                  "stack; it lacks {%zu}",
+                                  STR_ARG(editor->pattern->text), found);
+}
+
+static ckpt_status set_layer(struct editor *editor, size_t number, size_t variable, struct layer *out,
+                             ckpt_error *err)
+{
+    const struct edit_operand *operand = &editor->operands.list[number];
+    ckpt_str text = operand->match.bound[variable];
+    out->operand = operand;
+    out->target = name_template_fill(&editor->targets[0], &operand->match, str_of("", 0), editor->a);
+    CKPT_TRY_ALLOC(out->target.ptr, err);
+    if (!str_uint(text, &out->index) || (text.len > 1 && *text.ptr == '0'))
+        return rule_fail(editor->rule->place, err, "{\"%.*s\"} of \"%.*s\" is not {=a number}", STR_ARG(text),
+                         STR_ARG(operand->name));
+    return CKPT_OK;
+}
+
+/* stack_layers - stacks the COUNT LAYERS of one target. */
+static ckpt_status stack_layers(struct editor *editor, const struct layer *layers, size_t count,
+                                uint32_t *rows, ckpt_error *err)
+{
+    const struct edit_step step = {layers[0].operand, rows, count};
+    for (size_t i = 0; i < count; i++) {
+        if (layers[i].index != i)
+            return rule_fail(editor->rule->place, err,
+                             "number %zu of \"%.*s\" is missing: after {=%zu} comes {%" PRIu64 "}", i,
+                             STR_ARG(layers[0].target), i ? i - 1 : 0, layers[i].index);
+        rows[i] = layers[i].operand->row;
+    }
+    return apply(editor, edit_stack, &step, err);
+}
+
+static ckpt_status run_stack(struct editor *editor, ckpt_error *err)
+{
+    size_t n = editor->operands.nlist, variable = 0, end;
+    if (editor->rule->ntargets != 1)
+        return rule_fail(editor->rule->place, err, "`stack` needs a name for what it makes, after ->");
+    CKPT_TRY(find_index_variable(editor, &variable, err));
+    struct layer *layers = arena_array(editor->a, n, sizeof *layers);
+    uint32_t *rows = arena_array(editor->a, n, sizeof *rows);
+    CKPT_TRY_ALLOC(layers && rows, err);
+    for (size_t i = 0; i < n; i++)
+        CKPT_TRY(set_layer(editor, i, variable, &layers[i], err));
+    if (n)
+        qsort(layers, n, sizeof *layers, compare_layers);
+    for (size_t begin = 0; begin < n; begin = end) {
+        for (end = begin + 1; end < n && str_eq(layers[end].target, layers[begin].target);)
+            end++;
+        CKPT_TRY(stack_layers(editor, layers + begin, end - begin, rows, err));
+    }
+    return CKPT_OK;
+}
+
+/* ---------------------------------------------------------------- drop, keep, cast, rename */
+
+/* select_rows - sets SELECTED, by tensor, for those that a name of the rule matches. */
+static ckpt_status select_rows(struct editor *editor, bool **selected, ckpt_error *err)
+{
+    const struct rule *rule = editor->rule;
+    *selected = arena_array(editor->a, editor->p->cap_rows, sizeof **selected);
+    CKPT_TRY_ALLOC(*selected, err);
+    for (size_t i = 1; !rule->continues && i < rule->nnames; i++) {
+        struct name_pattern pattern;
+        ckpt_status st = compile_pattern(&rule->names[i], &pattern, err);
+        CKPT_THEN(st, select_by(editor, &rule->names[i], &pattern, err));
+        name_pattern_free(&pattern);
+        CKPT_TRY(st);
+    }
+    for (size_t i = 0; i < editor->operands.nlist; i++)
+        (*selected)[editor->operands.list[i].row] = true;
+    return CKPT_OK;
+}
+
+/* run_drop - leaves out the tensors that the rule names or, for `keep`, all others. */
+static ckpt_status run_drop(struct editor *editor, bool keeps, ckpt_error *err)
+{
+    bool *selected;
+    ckpt_plan *p = editor->p;
+    CKPT_TRY(select_rows(editor, &selected, err));
+    for (size_t i = 0; i < p->nentries; i++)
+        p->keep[p->entries[i].row] = selected[p->entries[i].row] == keeps;
+    p->entries_stale = true;
+    return CKPT_OK;
+}
+
+static ckpt_status run_cast(struct editor *editor, ckpt_error *err)
+{
+    bool *selected;
+    const struct rule_name *word = &editor->rule->word;
+    ckpt_dtype dtype = ckpt_dtype_parse(word->text);
+    if (dtype == CKPT_DT_NONE)
+        return rule_fail(word->place, err, "{\"%.*s\"} is not {=a dtype}, as bf16 or float32",
+                         STR_ARG(word->text));
+    CKPT_TRY(select_rows(editor, &selected, err));
+    editor->made = editor->operands;
+    return place_if_failed(plan_cast_rows(editor->p, selected, dtype, err), editor->rule->place, err);
+}
+
+/* note_renames - adds the tensors whose names the rule has changed to the report. */
+static ckpt_status note_renames(struct editor *editor, ckpt_error *err)
+{
+    const ckpt_plan *p = editor->p;
+    CKPT_TRY(plan_update_entries(editor->p, err));
+    for (size_t i = 0; i < p->nentries; i++) {
+        const struct edit_operand operand = {.row = p->entries[i].row, .name = p->entries[i].name};
+        ckpt_str old = editor->name_of[operand.row];
+        if (str_eq(old, operand.name))
+            continue;
+        CKPT_TRY(note_tensor(editor, operand.row, old, false, err));
+        CKPT_TRY(note_tensor(editor, operand.row, operand.name, true, err));
+        CKPT_TRY_ALLOC(ARENA_PUSH(editor->a, &editor->operands, list, &operand), err);
+        editor->napplied++;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status run_rename(struct editor *editor, ckpt_error *err)
+{
+    bool allowed_none = editor->p->allow_none;
+    CKPT_TRY(edit_index_names(editor, err));
+    editor->operands = editor->made = (struct edit_operands){.nlist = 0};
+    editor->napplied = 0;
+    editor->p->allow_none = allowed_none || editor->rule->is_optional;
+    ckpt_status st = ckpt_plan_rename_regex(editor->p, editor->rule->replacement.ptr, err);
+    editor->p->allow_none = allowed_none;
+    CKPT_THEN(st, note_renames(editor, err));
+    return place_if_failed(st, editor->rule->place, err);
+}
+
+/* ------------------------------------------------------------------------------- rules */
+
+static ckpt_status run_verb(struct editor *editor, ckpt_error *err)
+{
+    switch (editor->rule->verb) {
+    case RULE_DROP: return run_drop(editor, false, err);
+    case RULE_KEEP: return run_drop(editor, true, err);
+    case RULE_CAST: return run_cast(editor, err);
+    case RULE_CONCAT: return run_concat(editor, err);
+    case RULE_STACK: return run_stack(editor, err);
+    case RULE_TRANSPOSE: return run_each(editor, edit_transpose, err);
+    case RULE_PERMUTE: return run_each(editor, edit_permute, err);
+    case RULE_RESHAPE: return run_each(editor, edit_reshape, err);
+    case RULE_SLICE: return run_each(editor, edit_slice, err);
+    case RULE_PAD: return run_each(editor, edit_pad, err);
+    case RULE_SPLIT: return run_each(editor, edit_split, err);
+    case RULE_UNSTACK: return run_each(editor, edit_unstack, err);
+    case RULE_TIE: return edit_tie(editor, err);
+    case RULE_UNTIE: return run_each(editor, edit_untie, err);
+    default: return rule_fail(editor->rule->place, err, "not a verb");
+    }
+}
+
+/* update_aliases - finds again which tensors are the same. */
+static ckpt_status update_aliases(const ckpt_plan *p, ckpt_error *err)
+{
+    struct table *t = &p->file->table;
+    for (size_t i = 0; i < t->nrows; i++)
+        table_set_alias(t, i, CKPT_NO_TENSOR);
+    return table_finish(t, err);
+}
+
+static ckpt_status note_rule(struct editor *editor, ckpt_error *err)
+{
+    const struct rule *rule = editor->rule;
+    const ckpt_edit_step note = {.line = rule->place.line,
+                                 .column = rule->place.column,
+                                 .text = arena_str(editor->p->a, rule->text),
+                                 .verb = rule_verb_name(rule->verb),
+                                 .tensors = editor->operands.nlist,
+                                 .made = editor->made.nlist};
+    bool ok = note.text.ptr && ARENA_PUSH(editor->p->a, &editor->p->report, edit_steps, &note);
+    return ok ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status run_rule(struct editor *editor, ckpt_error *err)
+{
+    switch (editor->rule->verb) {
+    case RULE_RENAME: CKPT_TRY(run_rename(editor, err)); break;
+    case RULE_SET: CKPT_TRY(edit_set(editor, err)); break;
+    default:
+        CKPT_TRY(begin_rule(editor, err));
+        CKPT_TRY(run_verb(editor, err));
+        editor->p->entries_stale = true;
+        CKPT_TRY(update_aliases(editor->p, err));
+    }
+    return note_rule(editor, err);
+}
+
+static ckpt_status run_rules(struct editor *editor, const struct rules *rules, ckpt_error *err)
+{
+    for (size_t i = 0; i < rules->nrules; i++) {
+        editor->rule = &rules->rules[i];
+        CKPT_TRY(run_rule(editor, err));
+    }
+    return rules->nrules ? place_if_failed(edit_index_names(editor, err), editor->rule->place, err) : CKPT_OK;
+}
+
+/* note_rules - adds TEXT and the parameters of OPTS to what identifies the output of P. */
+static ckpt_status note_rules(ckpt_plan *p, ckpt_str text, const ckpt_edit_options *opts, ckpt_error *err)
+{
+    p->rules = ARENA_CONCAT(p->a, p->rules, text, STR_LIT("\n"));
+    for (size_t i = 0; p->rules.ptr && i < opts->nparameters; i++) {
+        ckpt_str value = arena_printf(p->a, "=%" PRId64 "\n", opts->parameters[i].value);
+        p->rules = ARENA_CONCAT(p->a, p->rules, opts->parameters[i].name, value);
+    }
+    return p->rules.ptr ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status edit_rules(ckpt_plan *p, ckpt_str text, const ckpt_edit_options *opts,
+                       ckpt_status (*open)(ckpt_plan *p, const char *path, ckpt_file **out, ckpt_error *err),
+                       ckpt_error *err)
+{
+    struct name_pattern pattern = {.regex = NULL};
+    struct editor editor = {.p = p, .a = p->file->a, .pattern = &pattern, .open = open};
+    struct rules rules;
+    CKPT_TRY(note_rules(p, text, opts, err));
+    CKPT_TRY(rules_parse(text, opts->parameters, opts->nparameters, p->a, &rules, err));
+    ckpt_status st = run_rules(&editor, &rules, err);
+    name_pattern_free(&pattern);
+    map_free(editor.row_of);
+    return st;
+}

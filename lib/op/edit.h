@@ -1,0 +1,86 @@
+/* edit.h - `ckpt edit`: applies rules (op/rules.h) to the tensors of a plan, one after the other. Nothing is
+ * computed before it is written: a tensor becomes a source of views and pieces of others (core/pieces.h). */
+#pragma once
+
+#include "op/name_pattern.h"
+#include "op/row_change.h"
+#include "op/rules.h"
+
+#define EDIT_MAX_DIMS 62u /* core/pieces.h takes one more */
+
+/* A tensor that a rule is about, and what the pattern matched in its name. */
+struct edit_operand {
+    uint32_t row;
+    ckpt_str name;
+    size_t mapping_len; /* of its mapping's name, with the dot, in NAME; SIZE_MAX: it is in no mapping */
+    struct name_match match;
+};
+
+struct edit_operands {
+    struct edit_operand *list;
+    size_t nlist, cap_list;
+};
+
+/* One application of a rule: the tensors ROWS become others, the first of them the first result. */
+struct edit_step {
+    const struct edit_operand *first; /* the tensor that the pattern matched, which is ROWS[0] */
+    const uint32_t *rows;
+    size_t nrows;
+};
+
+struct editor {
+    ckpt_plan *p;
+    arena *a; /* of the file, because its rows refer to what is made */
+    const struct rule *rule;
+    struct name_pattern *pattern;  /* of this rule, or of the one that it continues */
+    struct name_template *targets; /* as many as the rule has */
+    map *row_of;                   /* name -> row, before this rule */
+    ckpt_str *name_of;             /* row -> name, before this rule */
+    uint32_t napplied;             /* how often the rule was applied so far */
+    struct edit_operands operands; /* the tensors that the rule is about */
+    struct edit_operands made;     /* what it has made so far */
+    /* open - opens the file PATH as *OUT, which the file of the plan then owns. */
+    ckpt_status (*open)(ckpt_plan *p, const char *path, ckpt_file **out, ckpt_error *err);
+};
+
+/* edit_rules - applies the rules in TEXT to P, and notes in P what each did. */
+ckpt_status edit_rules(ckpt_plan *p, ckpt_str text, const ckpt_edit_options *opts,
+                       ckpt_status (*open)(ckpt_plan *p, const char *path, ckpt_file **out, ckpt_error *err),
+                       ckpt_error *err);
+
+struct edit_shape {
+    uint32_t ndim;
+    uint64_t size[EDIT_MAX_DIMS];
+};
+
+/* edit_transpose … - apply a verb to STEP, and add what it makes to EDITOR->made. */
+typedef ckpt_status edit_verb(struct editor *editor, const struct edit_step *step, ckpt_error *err);
+edit_verb edit_transpose, edit_permute, edit_reshape, edit_slice, edit_pad, edit_split, edit_concat,
+    edit_stack, edit_unstack, edit_untie;
+
+/* edit_tie, edit_set - apply the rule, which brings tensors of other names or files to names. */
+ckpt_status edit_tie(struct editor *editor, ckpt_error *err);
+ckpt_status edit_set(struct editor *editor, ckpt_error *err);
+
+/* edit_finish - gives ROW, which STEP has made, the name that target INDEX of the rule makes, with EXTRA for
+ * the name in braces that the pattern lacks; no target: its name stays. Adds it to EDITOR->made. */
+ckpt_status edit_finish(struct editor *editor, const struct edit_step *step, size_t index, ckpt_str extra,
+                        uint32_t row, ckpt_error *err);
+/* edit_add - adds a tensor for target INDEX, which shares the elements of STEP's first one for now. */
+ckpt_status edit_add(struct editor *editor, const struct edit_step *step, size_t index, ckpt_str extra,
+                     uint32_t *row, ckpt_error *err);
+/* edit_index_names - makes EDITOR->row_of; CKPT_EEXIST: two tensors have one name. */
+ckpt_status edit_index_names(struct editor *editor, ckpt_error *err);
+/* edit_compile_templates - makes *OUT, COUNT templates of NAMES for matches of EDITOR->pattern. */
+ckpt_status edit_compile_templates(struct editor *editor, const struct rule_name *names, size_t count,
+                                   struct name_template **out, ckpt_error *err);
+/* edit_make_key - sets *OUT to the key that NAME is in the mapping of OPERAND. */
+ckpt_status edit_make_key(struct editor *editor, const struct edit_operand *operand, ckpt_str name,
+                          ckpt_str *out, ckpt_error *err);
+/* edit_find_key - returns the text of the last key of ROW's path, as the plan has it now; .ptr NULL: it is no
+ * text. */
+ckpt_str edit_find_key(const ckpt_plan *p, uint32_t row);
+/* edit_fail - fails as fail() does with CKPT_EUSAGE, at the rule, because of tensor ROW, whose name and shape
+ * come first. */
+ckpt_status edit_fail(const struct editor *editor, uint32_t row, ckpt_error *err, const char *fmt, ...)
+    CKPT_PRINTF(4, 5);

@@ -1,0 +1,635 @@
+/* edit_verbs.c - the verbs of `ckpt edit` that move elements: each result is a list of boxes, which are
+ * strided views of the operands. The sizes of an operand and their products fit 64 bits, as the table has
+ * checked; those that a rule gives are checked here. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "core/convert.h"
+#include "core/pieces.h"
+#include "core/row_source.h"
+#include "op/edit.h"
+
+static const uint64_t origin[EDIT_MAX_DIMS + 1], one = 1;
+
+/* An operand as its elements are read: row-major. */
+struct operand {
+    uint32_t row;
+    ckpt_tensor tensor;
+    uint32_t width; /* bytes of an element */
+    uint64_t stride[EDIT_MAX_DIMS];
+    source *src; /* owned */
+};
+
+/* operand_open - the caller calls source_unref for OUT->src, also after an error. */
+static ckpt_status operand_open(const struct editor *editor, uint32_t row, struct operand *out,
+                                ckpt_error *err)
+{
+    *out = (struct operand){.row = row, .tensor = table_tensor(&editor->p->file->table, row)};
+    uint64_t stride = 1;
+    CKPT_TRY(place_if_failed(row_source_check(editor->p->file, row, err), editor->rule->place, err));
+    if (out->tensor.ndim > EDIT_MAX_DIMS)
+        return edit_fail(editor, row, err, "has more than {=%u dimensions}", EDIT_MAX_DIMS);
+    for (uint32_t k = out->tensor.ndim; COUNT_DOWN(k);) {
+        out->stride[k] = stride;
+        stride = out->tensor.shape[k] ? stride * out->tensor.shape[k] : stride;
+    }
+    out->width = dtype_info((ckpt_dtype)out->tensor.dtype)->block_bytes;
+    out->src = row_source(editor->p->file, row);
+    return out->src ? CKPT_OK : fail_memory(err);
+}
+
+/* find_dim - sets *OUT to dimension DIM of NDIM; as in Python, negative ones count from the end. */
+static ckpt_status find_dim(const struct editor *editor, uint32_t row, int64_t dim, uint32_t ndim,
+                            uint32_t *out, ckpt_error *err)
+{
+    int64_t index = dim < 0 ? dim + (int64_t)ndim : dim;
+    if (index < 0 || index >= (int64_t)ndim)
+        return edit_fail(editor, row, err, "has no {dimension %" PRId64 "}", dim);
+    *out = (uint32_t)index;
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------------------- results */
+
+/* What a row becomes. */
+struct result {
+    ckpt_dtype dtype;
+    const struct edit_shape *shape;
+    struct piece *pieces;
+    size_t npieces;
+    const void *fill; /* the element where no piece is; NULL: the pieces cover all */
+};
+
+/* result_put - makes ROW what RESULT describes. */
+static ckpt_status result_put(const struct editor *editor, uint32_t row, const struct result *result,
+                              ckpt_error *err)
+{
+    uint32_t ndim = result->shape->ndim;
+    uint64_t *shape = arena_array(editor->a, ndim + 1u, sizeof *shape);
+    CKPT_TRY_ALLOC(shape, err);
+    memcpy(shape, result->shape->size, ndim * sizeof *shape);
+    struct new_tensor new = {.dtype = result->dtype, .ndim = ndim, .shape = shape};
+    if (!checked_product(shape, ndim, &new.elements) ||
+        !dtype_bytes(result->dtype, new.elements, &new.nbytes))
+        return edit_fail(editor, row, err, "would get more than {=2^64 bytes}");
+    const struct pieces all = {.shape = ndim ? shape : &one, /* without dimensions, it is one element */
+                               .ndim = ndim ? ndim : 1,
+                               .width = dtype_info(result->dtype)->block_bytes,
+                               .piece = result->pieces,
+                               .n = result->npieces,
+                               .fill = result->fill};
+    CKPT_TRY(pieces_source(editor->a, &all, &new.src, &new.at, err));
+    return row_replace(editor->p->file, row, &new, err);
+}
+
+/* A view of an operand: dimension K has SIZE[K] indexes, STRIDE[K] elements apart, from element FIRST on. */
+struct strided {
+    struct edit_shape shape;
+    uint64_t stride[EDIT_MAX_DIMS];
+    uint64_t first;
+};
+
+static struct strided view_all(const struct operand *operand)
+{
+    struct strided view = {.shape.ndim = operand->tensor.ndim};
+    for (uint32_t k = 0; k < view.shape.ndim; k++) {
+        view.shape.size[k] = operand->tensor.shape[k];
+        view.stride[k] = operand->stride[k];
+    }
+    return view;
+}
+
+/* put_view - makes ROW the view VIEW of OPERAND. */
+static ckpt_status put_view(const struct editor *editor, uint32_t row, const struct operand *operand,
+                            const struct strided *view, ckpt_error *err)
+{
+    bool is_scalar = !view->shape.ndim;
+    struct piece piece = {.offset = origin,
+                          .size = is_scalar ? &one : view->shape.size,
+                          .stride = is_scalar ? &one : view->stride,
+                          .src = operand->src,
+                          .at = view->first * operand->width};
+    const struct result result = {
+        .dtype = (ckpt_dtype)operand->tensor.dtype, .shape = &view->shape, .pieces = &piece, .npieces = 1};
+    return result_put(editor, row, &result, err);
+}
+
+typedef ckpt_status view_function(const struct editor *editor, const struct operand *from,
+                                  struct strided *view, ckpt_error *err);
+
+/* replace_by_view - makes the tensor of STEP what MAKE_VIEW makes of a view of all of it. */
+static ckpt_status replace_by_view(struct editor *editor, const struct edit_step *step,
+                                   view_function *make_view, ckpt_error *err)
+{
+    struct operand operand;
+    ckpt_status st = operand_open(editor, step->rows[0], &operand, err);
+    if (st == CKPT_OK) {
+        struct strided view = view_all(&operand);
+        st = make_view(editor, &operand, &view, err);
+        CKPT_THEN(st, put_view(editor, operand.row, &operand, &view, err));
+    }
+    source_unref(operand.src);
+    CKPT_THEN(st, edit_finish(editor, step, 0, str_of("", 0), operand.row, err));
+    return st;
+}
+
+static ckpt_status view_untied(const struct editor *editor, const struct operand *from, struct strided *view,
+                               ckpt_error *err)
+{
+    (void)editor, (void)from, (void)view, (void)err;
+    return CKPT_OK;
+}
+
+ckpt_status edit_untie(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    return replace_by_view(editor, step, view_untied, err);
+}
+
+/* ------------------------------------------------------------------ transpose, permute */
+
+static void permute_view(struct strided *view, const uint32_t *order)
+{
+    const struct strided old = *view;
+    for (uint32_t k = 0; k < view->shape.ndim; k++) {
+        view->shape.size[k] = old.shape.size[order[k]];
+        view->stride[k] = old.stride[order[k]];
+    }
+}
+
+static ckpt_status view_transposed(const struct editor *editor, const struct operand *from,
+                                   struct strided *view, ckpt_error *err)
+{
+    const struct rule *rule = editor->rule;
+    uint32_t order[EDIT_MAX_DIMS], left = 0, right = 1, ndim = view->shape.ndim;
+    if (!(rule->given & ARGUMENT_DIMS) && ndim != 2)
+        return edit_fail(editor, from->row, err,
+                         "has {%" PRIu32 " dimensions}, not {=2}\n`dims A B` says which two are transposed",
+                         ndim);
+    if (rule->given & ARGUMENT_DIMS) {
+        if (rule->nnumbers != 2)
+            return rule_fail(rule->place, err, "`dims` has {%zu}, not {=2 numbers}", rule->nnumbers);
+        CKPT_TRY(find_dim(editor, from->row, rule->numbers[0], ndim, &left, err));
+        CKPT_TRY(find_dim(editor, from->row, rule->numbers[1], ndim, &right, err));
+    }
+    for (uint32_t k = 0; k < ndim; k++)
+        order[k] = k == left ? right : k == right ? left : k;
+    permute_view(view, order);
+    return CKPT_OK;
+}
+
+static ckpt_status view_permuted(const struct editor *editor, const struct operand *from,
+                                 struct strided *view, ckpt_error *err)
+{
+    const struct rule *rule = editor->rule;
+    uint32_t order[EDIT_MAX_DIMS], ndim = view->shape.ndim;
+    bool has_dim[EDIT_MAX_DIMS] = {false};
+    if (rule->nnumbers != ndim)
+        return edit_fail(editor, from->row, err, "has {=%" PRIu32 " dimensions}, `permute` names {%zu}", ndim,
+                         rule->nnumbers);
+    for (uint32_t k = 0; k < ndim; k++) {
+        CKPT_TRY(find_dim(editor, from->row, rule->numbers[k], ndim, &order[k], err));
+        if (has_dim[order[k]])
+            return rule_fail(rule->place, err, "`permute` names dimension %" PRIu32 " twice", order[k]);
+        has_dim[order[k]] = true;
+    }
+    permute_view(view, order);
+    return CKPT_OK;
+}
+
+ckpt_status edit_transpose(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    return replace_by_view(editor, step, view_transposed, err);
+}
+
+ckpt_status edit_permute(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    return replace_by_view(editor, step, view_permuted, err);
+}
+
+/* ----------------------------------------------------------------------------- reshape */
+
+/* read_shape - sets SHAPE to that of the rule for ELEMENTS elements; a size of -1 is what is left, as in
+ * NumPy. */
+static ckpt_status read_shape(const struct editor *editor, const struct operand *from,
+                              struct edit_shape *shape, ckpt_error *err)
+{
+    const struct rule *rule = editor->rule;
+    size_t unknown = SIZE_MAX;
+    uint64_t elements;
+    if (rule->nslices > EDIT_MAX_DIMS)
+        return rule_fail(rule->place, err, "a shape of {%zu sizes}; {=%u} are allowed", rule->nslices,
+                         EDIT_MAX_DIMS);
+    *shape = (struct edit_shape){.ndim = (uint32_t)rule->nslices};
+    for (size_t k = 0; k < rule->nslices; k++) {
+        const struct rule_slice *size = &rule->slices[k];
+        bool is_unknown = size->start == -1 && unknown == SIZE_MAX;
+        if (!size->is_index || size->is_ellipsis || (size->start < 0 && !is_unknown))
+            return rule_fail(rule->place, err, "a shape has numbers, at most one of them -1, as [2, -1]");
+        unknown = is_unknown ? k : unknown;
+        shape->size[k] = is_unknown ? 1 : (uint64_t)size->start;
+    }
+    bool fits = checked_product(shape->size, shape->ndim, &elements);
+    if (fits && unknown != SIZE_MAX && elements && from->tensor.elements % elements == 0) {
+        shape->size[unknown] = from->tensor.elements / elements;
+        elements = from->tensor.elements;
+    }
+    if (fits && elements == from->tensor.elements)
+        return CKPT_OK;
+    return edit_fail(editor, from->row, err, "has {=%" PRIu64 " elements}, which the new shape has not",
+                     from->tensor.elements);
+}
+
+ckpt_status edit_reshape(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    struct operand operand;
+    struct edit_shape shape;
+    ckpt_status st = operand_open(editor, step->rows[0], &operand, err);
+    CKPT_THEN(st, read_shape(editor, &operand, &shape, err));
+    if (st == CKPT_OK) {
+        struct piece piece = {.offset = origin, .size = shape.ndim ? shape.size : &one, .src = operand.src};
+        const struct result result = {
+            .dtype = (ckpt_dtype)operand.tensor.dtype, .shape = &shape, .pieces = &piece, .npieces = 1};
+        st = result_put(editor, operand.row, &result, err);
+    }
+    source_unref(operand.src);
+    CKPT_THEN(st, edit_finish(editor, step, 0, str_of("", 0), operand.row, err));
+    return st;
+}
+
+/* ------------------------------------------------------------------------------- slice */
+
+/* clamp - returns INDEX, which counts from the end of SIZE if it is negative, within [0, SIZE]. */
+static uint64_t clamp(int64_t index, uint64_t size)
+{
+    uint64_t from_end = index < 0 ? (uint64_t)-(index + 1) + 1 : 0;
+    if (index < 0)
+        return from_end < size ? size - from_end : 0;
+    return (uint64_t)index < size ? (uint64_t)index : size;
+}
+
+/* slice_dim - takes SLICE of dimension DIM of FROM, which becomes the next dimension of VIEW. */
+static ckpt_status slice_dim(const struct editor *editor, const struct operand *from, uint32_t dim,
+                             const struct rule_slice *slice, struct strided *view, ckpt_error *err)
+{
+    uint64_t size = from->tensor.shape[dim], stride = from->stride[dim], step = (uint64_t)slice->step;
+    uint64_t start = slice->has_start || slice->is_index ? clamp(slice->start, size) : 0;
+    uint64_t stop = slice->has_stop ? clamp(slice->stop, size) : size;
+    uint64_t count = start < stop ? (stop - start - 1) / step + 1 : 0;
+    bool is_inside = slice->start < 0 ? (uint64_t)-(slice->start + 1) < size : (uint64_t)slice->start < size;
+    if (slice->is_index && !is_inside)
+        return edit_fail(editor, from->row, err,
+                         "has {=%" PRIu64 " indexes} in dimension %" PRIu32 ", not {%" PRId64 "}", size, dim,
+                         slice->start);
+    view->first += count || slice->is_index ? start * stride : 0;
+    if (slice->is_index)
+        return CKPT_OK;
+    view->shape.size[view->shape.ndim] = count;
+    /* a step beyond the dimension is never taken, and its product with the stride might not fit */
+    view->stride[view->shape.ndim++] = count > 1 ? step * stride : stride;
+    return CKPT_OK;
+}
+
+static ckpt_status view_sliced(const struct editor *editor, const struct operand *from, struct strided *view,
+                               ckpt_error *err)
+{
+    static const struct rule_slice all = {.step = 1};
+    const struct rule *rule = editor->rule;
+    uint32_t ndim = from->tensor.ndim, k = 0;
+    size_t nellipses = 0;
+    for (size_t i = 0; i < rule->nslices; i++)
+        nellipses += rule->slices[i].is_ellipsis;
+    if (nellipses > 1 || rule->nslices - nellipses > ndim)
+        return edit_fail(editor, from->row, err, "has {=%" PRIu32 " dimensions}; the rule slices {%zu}", ndim,
+                         rule->nslices);
+    uint32_t nleft = ndim - (uint32_t)(rule->nslices - nellipses);
+    view->shape.ndim = 0;
+    for (size_t i = 0; i < rule->nslices; i++) {
+        if (!rule->slices[i].is_ellipsis)
+            CKPT_TRY(slice_dim(editor, from, k++, &rule->slices[i], view, err));
+        for (; rule->slices[i].is_ellipsis && nleft; nleft--)
+            CKPT_TRY(slice_dim(editor, from, k++, &all, view, err));
+    }
+    while (k < ndim)
+        CKPT_TRY(slice_dim(editor, from, k++, &all, view, err));
+    return CKPT_OK;
+}
+
+ckpt_status edit_slice(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    return replace_by_view(editor, step, view_sliced, err);
+}
+
+/* --------------------------------------------------------------------------------- pad */
+
+#define FILL_MAX 16u /* bytes of an element */
+
+/* set_integer_fill - stores the integer TEXT as an element of INFO, little-endian. False: it does not fit. */
+static bool set_integer_fill(ckpt_str text, const struct dtype_info *info, unsigned char fill[FILL_MAX])
+{
+    bool is_negative = str_take(&text, STR_LIT("-"));
+    unsigned bits = info->klass == 'b' ? 1 : 8u * info->block_bytes;
+    uint64_t number, most = UINT64_MAX >> (64 - bits);
+    if (info->klass == 'i')
+        most = most / 2 + is_negative;
+    if (!str_uint(text, &number) || number > most || (is_negative && info->klass != 'i'))
+        return false;
+    for (uint32_t i = 0; i < info->block_bytes; i++) {
+        uint64_t stored = is_negative && number ? ~(number - 1) : number;
+        fill[i] = (unsigned char)(stored >> 8 * i);
+    }
+    return true;
+}
+
+/* set_float_fill - stores the number TEXT as an element of DTYPE. False: it is no number, or does not fit. */
+static bool set_float_fill(ckpt_str text, ckpt_dtype dtype, unsigned char fill[FILL_MAX])
+{
+    struct conversion conversion;
+    struct convert_tally tally = {0};
+    char copy[64], *end;
+    if (text.len >= sizeof copy)
+        return false;
+    memcpy(copy, text.ptr, text.len);
+    copy[text.len] = '\0';
+    double number = strtod(copy, &end);
+    if (*end || !*copy || !conversion_init(&conversion, CKPT_DT_F64, dtype))
+        return false;
+    convert_run(&conversion, &number, 1, fill, &tally);
+    return !tally.overflowed;
+}
+
+/* set_fill - sets FILL to the number of `with` as an element of FROM. */
+static ckpt_status set_fill(const struct editor *editor, const struct operand *from,
+                            unsigned char fill[FILL_MAX], ckpt_error *err)
+{
+    const struct rule_name *word = &editor->rule->word;
+    ckpt_dtype dtype = (ckpt_dtype)from->tensor.dtype;
+    const struct dtype_info *info = dtype_info(dtype);
+    memset(fill, 0, FILL_MAX);
+    if (!(editor->rule->given & ARGUMENT_WITH) || str_is(word->text, "0"))
+        return CKPT_OK;
+    bool is_integer = info->klass == 'i' || info->klass == 'u' || info->klass == 'b';
+    bool ok = is_integer ? set_integer_fill(word->text, info, fill) : set_float_fill(word->text, dtype, fill);
+    return ok ? CKPT_OK
+              : rule_fail(word->place, err, "{\"%.*s\"} is no number that {=%s} holds", STR_ARG(word->text),
+                          ckpt_tensor_dtype_name(&from->tensor));
+}
+
+ckpt_status edit_pad(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    struct operand operand;
+    unsigned char fill[FILL_MAX];
+    uint32_t dim = 0;
+    ckpt_status st = operand_open(editor, step->rows[0], &operand, err);
+    CKPT_THEN(st, find_dim(editor, step->rows[0], editor->rule->dim, operand.tensor.ndim, &dim, err));
+    CKPT_THEN(st, set_fill(editor, &operand, fill, err));
+    if (st == CKPT_OK) {
+        struct strided old = view_all(&operand);
+        struct edit_shape shape = old.shape;
+        struct piece piece = {.offset = origin, .size = old.shape.size, .src = operand.src};
+        const struct result result = {.dtype = (ckpt_dtype)operand.tensor.dtype,
+                                      .shape = &shape,
+                                      .pieces = &piece,
+                                      .npieces = operand.tensor.elements != 0,
+                                      .fill = fill};
+        bool is_larger = editor->rule->to >= 0 && (uint64_t)editor->rule->to >= shape.size[dim];
+        shape.size[dim] = is_larger ? (uint64_t)editor->rule->to : shape.size[dim];
+        st = is_larger
+                 ? result_put(editor, operand.row, &result, err)
+                 : edit_fail(editor, operand.row, err, "is larger than {%" PRId64 "} in dimension %" PRIu32,
+                             editor->rule->to, dim);
+    }
+    source_unref(operand.src);
+    CKPT_THEN(st, edit_finish(editor, step, 0, str_of("", 0), step->rows[0], err));
+    return st;
+}
+
+/* ---------------------------------------------------------------------- split, unstack */
+
+/* find_sizes - sets SIZES[I] to how many indexes of SIZE target I gets. */
+static ckpt_status find_sizes(const struct editor *editor, uint32_t row, uint64_t size, uint64_t *sizes,
+                              ckpt_error *err)
+{
+    const struct rule *rule = editor->rule;
+    uint64_t sum = 0;
+    bool has_sizes = rule->given & ARGUMENT_SIZES;
+    if (!rule->ntargets)
+        return rule_fail(rule->place, err, "`split` needs names for what it makes, as -> a, b");
+    if (has_sizes && rule->nnumbers != rule->ntargets)
+        return rule_fail(rule->place, err, "{%zu} sizes for {=%zu} names", rule->nnumbers, rule->ntargets);
+    if (!has_sizes && size % rule->ntargets != 0)
+        return edit_fail(editor, row, err, "cannot be split into {%zu} equal parts\n`sizes` gives the sizes",
+                         rule->ntargets);
+    for (size_t i = 0; i < rule->ntargets; i++) {
+        if (has_sizes && rule->numbers[i] < 0)
+            return rule_fail(rule->place, err, "a size of %" PRId64, rule->numbers[i]);
+        sizes[i] = has_sizes ? (uint64_t)rule->numbers[i] : size / rule->ntargets;
+        sum = size_add(sum, sizes[i]);
+    }
+    return sum == size
+               ? CKPT_OK
+               : edit_fail(editor, row, err,
+                           "has {=%" PRIu64 " indexes} there; the sizes add up to {%" PRIu64 "}", size, sum);
+}
+
+/* put_slice - makes ROW indexes [START, START + COUNT) of dimension DIM of OPERAND; without that dimension if
+ * DROPS_DIM. */
+static ckpt_status put_slice(const struct editor *editor, uint32_t row, const struct operand *operand,
+                             uint32_t dim, uint64_t start, uint64_t count, bool drops_dim, ckpt_error *err)
+{
+    struct strided view = view_all(operand);
+    view.first = count && operand->tensor.elements ? start * operand->stride[dim] : 0;
+    view.shape.size[dim] = count;
+    if (drops_dim) {
+        view.shape.ndim--;
+        for (uint32_t k = dim; k < view.shape.ndim; k++) {
+            view.shape.size[k] = view.shape.size[k + 1];
+            view.stride[k] = view.stride[k + 1];
+        }
+    }
+    return put_view(editor, row, operand, &view, err);
+}
+
+static ckpt_status split_operand(struct editor *editor, const struct edit_step *step,
+                                 const struct operand *operand, const uint64_t *sizes, uint32_t dim,
+                                 ckpt_error *err)
+{
+    uint64_t start = 0;
+    const ckpt_str none = str_of("", 0);
+    for (size_t i = 0; i < editor->rule->ntargets; i++) {
+        uint32_t row = operand->row;
+        if (i)
+            CKPT_TRY(edit_add(editor, step, i, none, &row, err));
+        CKPT_TRY(put_slice(editor, row, operand, dim, start, sizes[i], false, err));
+        if (!i)
+            CKPT_TRY(edit_finish(editor, step, i, none, row, err));
+        start += sizes[i];
+    }
+    return CKPT_OK;
+}
+
+ckpt_status edit_split(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    struct operand operand;
+    uint32_t dim = 0;
+    uint64_t *sizes = calloc(editor->rule->ntargets + 1, sizeof *sizes);
+    ckpt_status st = operand_open(editor, step->rows[0], &operand, err);
+    if (st == CKPT_OK && !sizes)
+        st = fail_memory(err);
+    CKPT_THEN(st, find_dim(editor, step->rows[0], editor->rule->dim, operand.tensor.ndim, &dim, err));
+    CKPT_THEN(st, find_sizes(editor, step->rows[0], operand.tensor.shape[dim], sizes, err));
+    CKPT_THEN(st, split_operand(editor, step, &operand, sizes, dim, err));
+    source_unref(operand.src);
+    free(sizes);
+    return st;
+}
+
+static ckpt_status unstack_operand(struct editor *editor, const struct edit_step *step,
+                                   const struct operand *operand, uint32_t dim, ckpt_error *err)
+{
+    char digits[STR_NUMBER_MAX];
+    for (uint64_t i = 0; i < operand->tensor.shape[dim]; i++) {
+        uint32_t row = operand->row;
+        const ckpt_str number = format_number(i, digits);
+        if (i)
+            CKPT_TRY(edit_add(editor, step, 0, number, &row, err));
+        CKPT_TRY(put_slice(editor, row, operand, dim, i, 1, true, err));
+        if (!i)
+            CKPT_TRY(edit_finish(editor, step, 0, number, row, err));
+    }
+    return CKPT_OK;
+}
+
+ckpt_status edit_unstack(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    struct operand operand;
+    uint32_t dim = 0, row = step->rows[0];
+    ckpt_status st = operand_open(editor, row, &operand, err);
+    CKPT_THEN(st, find_dim(editor, row, editor->rule->dim, operand.tensor.ndim, &dim, err));
+    if (st == CKPT_OK && !operand.tensor.shape[dim])
+        st = edit_fail(editor, row, err, "has nothing in dimension %" PRIu32, dim);
+    CKPT_THEN(st, unstack_operand(editor, step, &operand, dim, err));
+    source_unref(operand.src);
+    return st;
+}
+
+/* ----------------------------------------------------------------------- concat, stack */
+
+/* What is joined: operands along dimension DIM, which is a new one of size 1 in each if IS_NEW. */
+struct joining {
+    struct editor *editor;
+    struct operand *operands;
+    size_t n;
+    uint32_t dim;
+    bool is_new;
+    struct edit_shape shape; /* of the result */
+    struct piece *pieces;
+    uint64_t *places; /* offsets and sizes of the pieces */
+};
+
+static bool is_same_cast(const ckpt_plan *p, uint32_t left, uint32_t right)
+{
+    return !p->casts.to || p->casts.to[left] == p->casts.to[right];
+}
+
+/* check_alike - checks that operand INDEX has the dtype and, but for the dimension of a concatenation, the
+ * shape of the first one. */
+static ckpt_status check_alike(const struct joining *joining, size_t index, ckpt_error *err)
+{
+    const ckpt_tensor *first = &joining->operands[0].tensor, *t = &joining->operands[index].tensor;
+    const struct editor *editor = joining->editor;
+    bool is_alike = first->ndim == t->ndim;
+    for (uint32_t k = 0; is_alike && k < t->ndim; k++)
+        is_alike = t->shape[k] == first->shape[k] || (k == joining->dim && !joining->is_new);
+    if (!is_alike)
+        return edit_fail(editor, joining->operands[index].row, err, "does not have the shape of \"%.*s\"",
+                         STR_ARG(first->name));
+    if (t->dtype != first->dtype ||
+        !is_same_cast(editor->p, joining->operands[0].row, joining->operands[index].row))
+        return edit_fail(editor, joining->operands[index].row, err,
+                         "is {%s}, \"%.*s\" {=%s}\nonly tensors of one dtype, cast alike, are joined",
+                         ckpt_tensor_dtype_name(t), STR_ARG(first->name), ckpt_tensor_dtype_name(first));
+    return CKPT_OK;
+}
+
+/* set_joined_shape - computes the shape of the result without the size of DIM, which is 0. */
+static void set_joined_shape(struct joining *joining)
+{
+    const ckpt_tensor *first = &joining->operands[0].tensor;
+    struct edit_shape *shape = &joining->shape;
+    for (uint32_t k = 0; k < first->ndim; k++)
+        shape->size[k + (joining->is_new && k >= joining->dim)] = first->shape[k];
+    shape->ndim = first->ndim + joining->is_new;
+    shape->size[joining->dim] = 0;
+}
+
+/* add_piece - adds operand INDEX to the pieces of the result. */
+static ckpt_status add_piece(struct joining *joining, size_t index, ckpt_error *err)
+{
+    uint32_t ndim = joining->shape.ndim;
+    const struct operand *operand = &joining->operands[index];
+    uint64_t *offset = joining->places + index * 2 * ndim, *size = offset + ndim;
+    uint64_t *length = &joining->shape.size[joining->dim];
+    memcpy(size, joining->shape.size, ndim * sizeof *size);
+    offset[joining->dim] = *length;
+    size[joining->dim] = joining->is_new ? 1 : operand->tensor.shape[joining->dim];
+    if (!checked_add(*length, size[joining->dim], length))
+        return edit_fail(joining->editor, operand->row, err, "makes the sum of the sizes exceed {=2^64}");
+    joining->pieces[index] = (struct piece){.offset = offset, .size = size, .src = operand->src};
+    return CKPT_OK;
+}
+
+static ckpt_status join_opened(struct joining *joining, ckpt_error *err)
+{
+    uint32_t ndim = joining->operands[0].tensor.ndim + joining->is_new;
+    CKPT_TRY(find_dim(joining->editor, joining->operands[0].row, joining->editor->rule->dim, ndim,
+                      &joining->dim, err));
+    if (ndim > EDIT_MAX_DIMS)
+        return edit_fail(joining->editor, joining->operands[0].row, err, "has too many dimensions");
+    set_joined_shape(joining);
+    joining->places = calloc(joining->n, 2u * ndim * sizeof *joining->places);
+    joining->pieces = calloc(joining->n, sizeof *joining->pieces);
+    CKPT_TRY_ALLOC(joining->places && joining->pieces, err);
+    for (size_t i = 0; i < joining->n; i++) {
+        CKPT_TRY(check_alike(joining, i, err));
+        CKPT_TRY(add_piece(joining, i, err));
+    }
+    const struct result result = {.dtype = (ckpt_dtype)joining->operands[0].tensor.dtype,
+                                  .shape = &joining->shape,
+                                  .pieces = joining->pieces,
+                                  .npieces = joining->n};
+    return result_put(joining->editor, joining->operands[0].row, &result, err);
+}
+
+/* join - makes the first tensor of STEP all of them, along a new dimension if IS_NEW; the others are left
+ * out. */
+static ckpt_status join(struct editor *editor, const struct edit_step *step, bool is_new, ckpt_error *err)
+{
+    struct joining joining = {.editor = editor, .n = step->nrows, .is_new = is_new};
+    ckpt_status st = CKPT_OK;
+    joining.operands = calloc(step->nrows, sizeof *joining.operands);
+    if (!joining.operands)
+        return fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < step->nrows; i++)
+        st = operand_open(editor, step->rows[i], &joining.operands[i], err);
+    CKPT_THEN(st, join_opened(&joining, err));
+    for (size_t i = 0; i < step->nrows; i++)
+        source_unref(joining.operands[i].src);
+    free(joining.operands);
+    free(joining.places);
+    free(joining.pieces);
+    for (size_t i = 1; i < step->nrows; i++)
+        if (step->rows[i] != step->rows[0]) /* a tensor may be joined with itself */
+            editor->p->keep[step->rows[i]] = false;
+    CKPT_THEN(st, edit_finish(editor, step, 0, str_of("", 0), step->rows[0], err));
+    return st;
+}
+
+ckpt_status edit_concat(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    return join(editor, step, false, err);
+}
+
+ckpt_status edit_stack(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    return join(editor, step, true, err);
+}

@@ -1,0 +1,499 @@
+/* rules.c - see rules.h. */
+#include "op/rules.h"
+
+#include <inttypes.h>
+
+#include "base/utf8.h"
+
+#define ANY UINT32_MAX
+
+static const struct verb {
+    const char *word;
+    uint32_t operands, targets;
+    uint32_t required, allowed;
+} verbs[] = {
+#define RULE_VERB(id, word, operands, targets, required, allowed)                                            \
+    {word, operands, targets, required, allowed},
+#include "op/rule_verbs.def"
+#undef RULE_VERB
+};
+
+const char *rule_verb_name(enum rule_verb verb) { return verbs[verb].word; }
+
+/* ------------------------------------------------------------------------------ errors */
+
+ckpt_status place_if_failed(ckpt_status st, struct rule_place place, ckpt_error *err)
+{
+    if (st != CKPT_OK)
+        error_add_where(err, "line %" PRIu32 ", column %" PRIu32, place.line, place.column);
+    return st;
+}
+
+ckpt_status rule_fail(struct rule_place place, ckpt_error *err, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    ckpt_status st = fail_v(err, CKPT_EUSAGE, CKPT_NO_OFFSET, fmt, args);
+    va_end(args);
+    return place_if_failed(st, place, err);
+}
+
+/* ------------------------------------------------------------------------------ tokens */
+
+enum token_kind {
+    TOKEN_WORD,
+    TOKEN_QUOTED,
+    TOKEN_BRACKET, /* its text is between the brackets */
+    TOKEN_COMMA,
+    TOKEN_SEMICOLON,
+    TOKEN_ARROW,   /* -> */
+    TOKEN_REPLACE, /* => */
+    TOKEN_EQUALS,
+    TOKEN_LINE, /* the end of a line */
+    TOKEN_END
+};
+
+struct token {
+    enum token_kind kind;
+    ckpt_str text;
+    struct rule_place place;
+};
+
+struct parser {
+    ckpt_str text;
+    size_t at, end; /* after NEXT; after the token before that */
+    uint32_t line;
+    size_t line_begin;
+    struct token next;
+    arena *a;
+    const ckpt_parameter *parameters;
+    size_t nparameters;
+    struct rules *out;
+};
+
+static struct rule_place get_place(const struct parser *parser)
+{
+    size_t column = 1; /* in characters, not bytes */
+    for (size_t i = parser->line_begin; i < parser->at; i++)
+        column += ((unsigned char)parser->text.ptr[i] & 0xc0) != 0x80;
+    return (struct rule_place){parser->line, (uint32_t)(column < UINT32_MAX ? column : UINT32_MAX)};
+}
+
+static char peek(const struct parser *parser, size_t ahead)
+{
+    return parser->text.len - parser->at > ahead ? parser->text.ptr[parser->at + ahead] : '\0';
+}
+
+static void begin_line(struct parser *parser)
+{
+    parser->at++; /* after the line break */
+    parser->line++;
+    parser->line_begin = parser->at;
+}
+
+static bool is_blank(char character) { return character == ' ' || character == '\t' || character == '\r'; }
+
+/* skip_blanks - skips blanks, a comment, and a "\" at the end of a line with that end. */
+static void skip_blanks(struct parser *parser)
+{
+    for (;;) {
+        if (is_blank(peek(parser, 0))) {
+            parser->at++;
+        } else if (peek(parser, 0) == '\\' && peek(parser, 1) == '\n') {
+            parser->at++;
+            begin_line(parser);
+        } else if (peek(parser, 0) == '#') {
+            while (parser->at < parser->text.len && peek(parser, 0) != '\n')
+                parser->at++;
+        } else {
+            return;
+        }
+    }
+}
+
+/* take - makes the next token: KIND, of COUNT bytes. */
+static ckpt_status take(struct parser *parser, enum token_kind kind, size_t count)
+{
+    parser->next.kind = kind;
+    parser->next.text = str_of(parser->text.ptr + parser->at, count);
+    parser->at += count;
+    return CKPT_OK;
+}
+
+/* take_enclosed - makes the next token the text up to CLOSE, on the same line. */
+static ckpt_status take_enclosed(struct parser *parser, enum token_kind kind, char close, ckpt_error *err)
+{
+    ckpt_str rest = str_skip(parser->text, parser->at + 1), inner = str_before(str_before(rest, '\n'), close);
+    if (inner.len == rest.len || rest.ptr[inner.len] != close)
+        return rule_fail(parser->next.place, err, "there is no \"%c\" that ends it", close);
+    parser->at++;
+    (void)take(parser, kind, inner.len);
+    parser->at++;
+    return CKPT_OK;
+}
+
+/* word_length - returns the length of the word at the current position. In the brackets of a glob, and in
+ * braces, a comma or semicolon is a character like others. */
+static size_t word_length(const struct parser *parser)
+{
+    size_t n = 0;
+    bool in_set = false;
+    for (char next = peek(parser, 0); next && next != '\n' && !is_blank(next); next = peek(parser, ++n)) {
+        if (!in_set && (next == ',' || next == ';'))
+            break;
+        in_set = next == '[' || (in_set && next != ']');
+        if (next == '\\' && peek(parser, n + 1) && peek(parser, n + 1) != '\n')
+            n++;
+    }
+    return n;
+}
+
+/* advance - reads the next token to PARSER->next. */
+static ckpt_status advance(struct parser *parser, ckpt_error *err)
+{
+    parser->end = parser->at;
+    skip_blanks(parser);
+    parser->next = (struct token){.place = get_place(parser)};
+    bool is_end = parser->at >= parser->text.len;
+    char first = peek(parser, 0), second = peek(parser, 1), third = peek(parser, 2);
+    bool is_pair = !third || third == '\n' || is_blank(third);
+    if (is_end)
+        return take(parser, TOKEN_END, 0);
+    switch (first) {
+    case '\n':
+        (void)take(parser, TOKEN_LINE, 0);
+        begin_line(parser);
+        return CKPT_OK;
+    case ',': return take(parser, TOKEN_COMMA, 1);
+    case ';': return take(parser, TOKEN_SEMICOLON, 1);
+    case '"':
+    case '\'': return take_enclosed(parser, TOKEN_QUOTED, first, err);
+    case '[': return take_enclosed(parser, TOKEN_BRACKET, ']', err);
+    case '-':
+        if (second == '>' && is_pair)
+            return take(parser, TOKEN_ARROW, 2);
+        break;
+    case '=':
+        if (second == '>' && is_pair)
+            return take(parser, TOKEN_REPLACE, 2);
+        if (!second || second == '\n' || is_blank(second))
+            return take(parser, TOKEN_EQUALS, 1);
+        break;
+    case '\0': return rule_fail(parser->next.place, err, "a NUL byte in the rules");
+    default: break;
+    }
+    return take(parser, TOKEN_WORD, word_length(parser));
+}
+
+static bool is_text(const struct token *token)
+{
+    return token->kind == TOKEN_WORD || token->kind == TOKEN_QUOTED;
+}
+
+static bool next_is_word(const struct parser *parser, const char *word)
+{
+    return parser->next.kind == TOKEN_WORD && str_is(parser->next.text, word);
+}
+
+static bool ends_rule(const struct token *token)
+{
+    return token->kind == TOKEN_SEMICOLON || token->kind == TOKEN_LINE || token->kind == TOKEN_END;
+}
+
+/* ----------------------------------------------------------------------------- numbers */
+
+/* parse_number - sets *OUT to the number TEXT, or to the parameter that it names. */
+static ckpt_status parse_number(const struct parser *parser, ckpt_str text, struct rule_place place,
+                                int64_t *out, ckpt_error *err)
+{
+    ckpt_str rest = text;
+    uint64_t number;
+    if (str_take(&rest, STR_LIT("$"))) {
+        for (size_t i = 0; i < parser->nparameters; i++)
+            if (str_eq(parser->parameters[i].name, rest)) {
+                *out = parser->parameters[i].value;
+                return CKPT_OK;
+            }
+        return rule_fail(place, err, "the parameter $%.*s is not given\n-D %.*s=NUMBER gives it",
+                         STR_ARG(rest), STR_ARG(rest));
+    }
+    bool is_negative = str_take(&rest, STR_LIT("-"));
+    if (!str_uint(rest, &number) || number > INT64_MAX)
+        return rule_fail(place, err, "{\"%.*s\"} is not {=a number}", STR_ARG(text));
+    *out = is_negative ? -(int64_t)number : (int64_t)number;
+    return CKPT_OK;
+}
+
+static bool is_number(const struct token *token)
+{
+    const char first = token->text.len ? token->text.ptr[0] : '\0';
+    return token->kind == TOKEN_WORD && (first == '$' || first == '-' || (first >= '0' && first <= '9'));
+}
+
+static ckpt_status take_number(struct parser *parser, int64_t *out, ckpt_error *err)
+{
+    if (parser->next.kind != TOKEN_WORD)
+        return rule_fail(parser->next.place, err, "a number is missing here");
+    CKPT_TRY(parse_number(parser, parser->next.text, parser->next.place, out, err));
+    return advance(parser, err);
+}
+
+/* take_numbers - adds all numbers that follow, with or without commas, to RULE. */
+static ckpt_status take_numbers(struct parser *parser, struct rule *rule, ckpt_error *err)
+{
+    do {
+        int64_t number;
+        CKPT_TRY(take_number(parser, &number, err));
+        CKPT_TRY_ALLOC(ARENA_PUSH(parser->a, rule, numbers, &number), err);
+        if (parser->next.kind == TOKEN_COMMA)
+            CKPT_TRY(advance(parser, err));
+    } while (is_number(&parser->next));
+    return CKPT_OK;
+}
+
+/* parse_slice - parses TEXT, what a bracket has for one dimension. */
+static ckpt_status parse_slice(const struct parser *parser, ckpt_str text, struct rule_place place,
+                               struct rule_slice *out, ckpt_error *err)
+{
+    *out = (struct rule_slice){.step = 1, .is_index = !str_has(text, STR_LIT(":"))};
+    if (str_is(text, "...") || str_is(text, "\xe2\x80\xa6")) {
+        out->is_ellipsis = true;
+        return CKPT_OK;
+    }
+    ckpt_str start = str_take_until(&text, ':'), stop = str_take_until(&text, ':');
+    out->has_start = start.len != 0;
+    out->has_stop = stop.len != 0;
+    if (out->has_start || out->is_index)
+        CKPT_TRY(parse_number(parser, start, place, &out->start, err));
+    if (out->has_stop)
+        CKPT_TRY(parse_number(parser, stop, place, &out->stop, err));
+    if (text.len)
+        CKPT_TRY(parse_number(parser, text, place, &out->step, err));
+    if (out->step < 1)
+        return rule_fail(place, err, "{a step of %" PRId64 "}; it must be {=at least 1}", out->step);
+    return CKPT_OK;
+}
+
+static ckpt_status take_bracket(struct parser *parser, struct rule *rule, ckpt_error *err)
+{
+    ckpt_str rest = parser->next.text;
+    while (str_trim_start(rest, " \t").len) {
+        struct rule_slice slice;
+        ckpt_str one = str_trim_end(str_trim_start(str_take_until(&rest, ','), " \t"), " \t");
+        CKPT_TRY(parse_slice(parser, one, parser->next.place, &slice, err));
+        CKPT_TRY_ALLOC(ARENA_PUSH(parser->a, rule, slices, &slice), err);
+    }
+    return advance(parser, err);
+}
+
+/* ------------------------------------------------------------------------------- rules */
+
+static ckpt_status take_name(struct parser *parser, struct rule_name *out, ckpt_error *err)
+{
+    if (!is_text(&parser->next))
+        return rule_fail(parser->next.place, err, "a name is missing here");
+    *out = (struct rule_name){parser->next.text, parser->next.place};
+    if (!utf8_check(out->text, false, NULL))
+        return rule_fail(out->place, err, "\"%.*s\" is not UTF-8", STR_ARG(out->text));
+    return advance(parser, err);
+}
+
+/* take_operands - adds the names after the verb to RULE. */
+static ckpt_status take_operands(struct parser *parser, struct rule *rule, ckpt_error *err)
+{
+    struct rule_name name;
+    for (bool more = true; more;) {
+        CKPT_TRY(take_name(parser, &name, err));
+        CKPT_TRY_ALLOC(ARENA_PUSH(parser->a, rule, names, &name), err);
+        more = parser->next.kind == TOKEN_COMMA;
+        if (more)
+            CKPT_TRY(advance(parser, err));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status take_targets(struct parser *parser, struct rule *rule, ckpt_error *err)
+{
+    struct rule_name name;
+    for (bool more = true; more;) {
+        CKPT_TRY(advance(parser, err)); /* the arrow or comma */
+        CKPT_TRY(take_name(parser, &name, err));
+        CKPT_TRY_ALLOC(ARENA_PUSH(parser->a, rule, targets, &name), err);
+        more = parser->next.kind == TOKEN_COMMA;
+    }
+    return CKPT_OK;
+}
+
+/* take_replacement - takes "EXPRESSION => [TEXT]". */
+static ckpt_status take_replacement(struct parser *parser, struct rule *rule, ckpt_error *err)
+{
+    struct rule_name from, to = {.text = str_of("", 0)};
+    CKPT_TRY(take_name(parser, &from, err));
+    if (parser->next.kind != TOKEN_REPLACE)
+        return rule_fail(parser->next.place, err,
+                         "\"=>\" between spaces is missing here, as in: rename ^model\\. =>");
+    CKPT_TRY(advance(parser, err));
+    if (is_text(&parser->next))
+        CKPT_TRY(take_name(parser, &to, err));
+    rule->word = from;
+    rule->replacement = ARENA_CONCAT(parser->a, from.text, STR_LIT("=>"), to.text);
+    rule->given |= ARGUMENT_REPLACEMENT;
+    return rule->replacement.ptr ? CKPT_OK : fail_memory(err);
+}
+
+/* take_keyword - takes an argument that begins with a word of its own. *FOUND: there is one. */
+static ckpt_status take_keyword(struct parser *parser, struct rule *rule, uint32_t *found, ckpt_error *err)
+{
+    static const struct {
+        const char *word;
+        uint32_t argument;
+    } keywords[] = {{"dim", ARGUMENT_DIM},
+                    {"dims", ARGUMENT_DIMS},
+                    {"sizes", ARGUMENT_SIZES},
+                    {"to", ARGUMENT_TO},
+                    {"with", ARGUMENT_WITH}};
+    *found = parser->next.kind == TOKEN_EQUALS ? ARGUMENT_VALUE : 0;
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (next_is_word(parser, keywords[i].word))
+            *found = keywords[i].argument;
+    if (*found)
+        CKPT_TRY(advance(parser, err));
+    switch (*found) {
+    case ARGUMENT_DIM: return take_number(parser, &rule->dim, err);
+    case ARGUMENT_TO: return take_number(parser, &rule->to, err);
+    case ARGUMENT_DIMS:
+    case ARGUMENT_SIZES: return take_numbers(parser, rule, err);
+    case ARGUMENT_WITH:
+    case ARGUMENT_VALUE: return take_name(parser, &rule->word, err);
+    default: return CKPT_OK;
+    }
+}
+
+/* take_argument - takes one argument of RULE. */
+static ckpt_status take_argument(struct parser *parser, struct rule *rule, ckpt_error *err)
+{
+    const struct token first = parser->next;
+    const struct verb *verb = &verbs[rule->verb];
+    uint32_t found, takes = verb->required | verb->allowed;
+    CKPT_TRY(take_keyword(parser, rule, &found, err));
+    if (found) {
+        /* taken */
+    } else if (first.kind == TOKEN_BRACKET) {
+        found = ARGUMENT_BRACKET;
+        CKPT_TRY(take_bracket(parser, rule, err));
+    } else if (takes & ARGUMENT_NUMBERS && is_number(&first)) {
+        found = ARGUMENT_NUMBERS;
+        CKPT_TRY(take_numbers(parser, rule, err));
+    } else if (takes & ARGUMENT_WORD && is_text(&first)) {
+        found = ARGUMENT_WORD;
+        CKPT_TRY(take_name(parser, &rule->word, err));
+    }
+    if (!(takes & found))
+        return rule_fail(first.place, err, "{\"%.*s\"} is not of {=what `%s` takes}", STR_ARG(first.text),
+                         verb->word);
+    if (rule->given & found)
+        return rule_fail(first.place, err, "\"%.*s\" is given twice", STR_ARG(first.text));
+    rule->given |= found;
+    return CKPT_OK;
+}
+
+static ckpt_status find_verb(struct parser *parser, struct rule *rule, ckpt_error *err)
+{
+    ckpt_str word = parser->next.text;
+    rule->place = parser->next.place;
+    if (parser->next.kind == TOKEN_WORD && str_ends(word, STR_LIT("?"))) {
+        rule->is_optional = true;
+        word.len--;
+    }
+    for (size_t i = 0; parser->next.kind == TOKEN_WORD && i < RULE_VERBS; i++)
+        if (str_is(word, verbs[i].word)) {
+            rule->verb = (enum rule_verb)i;
+            return advance(parser, err);
+        }
+    return rule_fail(rule->place, err, "{\"%.*s\"} is not a verb: {=%s}", STR_ARG(parser->next.text),
+#define RULE_VERB(id, word, operands, targets, required, allowed) " " word
+                     1 + (""
+#include "op/rule_verbs.def"
+                          )
+#undef RULE_VERB
+    );
+}
+
+static const char *argument_name(uint32_t argument)
+{
+    switch (argument) {
+    case ARGUMENT_DIM: return "dim N";
+    case ARGUMENT_NUMBERS: return "the new order of the dimensions, as 0 2 1";
+    case ARGUMENT_BRACKET: return "what is in brackets, as [2, -1]";
+    case ARGUMENT_TO: return "to N";
+    case ARGUMENT_VALUE: return "= VALUE";
+    default: return "a word";
+    }
+}
+
+/* check_rule - checks that RULE has what its verb needs. */
+static ckpt_status check_rule(const struct rule *rule, ckpt_error *err)
+{
+    const struct verb *verb = &verbs[rule->verb];
+    uint32_t missing = verb->required & ~rule->given, first = 1;
+    while (missing && !(missing & first))
+        first *= 2;
+    if (rule->nnames > verb->operands)
+        return rule_fail(rule->names[1].place, err, "`%s` takes one name", verb->word);
+    if (rule->ntargets > verb->targets)
+        return rule_fail(rule->targets[verb->targets].place, err, "`%s` makes %s", verb->word,
+                         verb->targets ? "one tensor" : "no tensor");
+    if (missing)
+        return rule_fail(rule->place, err, "`%s` needs %s", verb->word, argument_name(first));
+    return CKPT_OK;
+}
+
+/* lacks_names - returns true if what follows VERB is no name of a tensor. */
+static bool lacks_names(const struct parser *parser, const struct verb *verb)
+{
+    const struct token *next = &parser->next;
+    return next->kind == TOKEN_BRACKET || next->kind == TOKEN_ARROW || ends_rule(next) ||
+           next_is_word(parser, "dim") || next_is_word(parser, "dims") ||
+           (verb->required & ARGUMENT_NUMBERS && is_number(next));
+}
+
+static ckpt_status take_rule(struct parser *parser, bool follows, ckpt_error *err)
+{
+    const char *begin = parser->next.text.ptr;
+    struct rule rule = {.continues = false};
+    CKPT_TRY(find_verb(parser, &rule, err));
+    const struct verb *verb = &verbs[rule.verb];
+    rule.continues = follows && verb->operands && lacks_names(parser, verb);
+    if (verb->required & ARGUMENT_REPLACEMENT)
+        CKPT_TRY(take_replacement(parser, &rule, err));
+    else if (!rule.continues)
+        CKPT_TRY(take_operands(parser, &rule, err));
+    while (!ends_rule(&parser->next) && parser->next.kind != TOKEN_ARROW)
+        CKPT_TRY(take_argument(parser, &rule, err));
+    if (parser->next.kind == TOKEN_ARROW)
+        CKPT_TRY(take_targets(parser, &rule, err));
+    if (!ends_rule(&parser->next))
+        return rule_fail(parser->next.place, err, "{\"%.*s\"} comes after {=the end of the rule}",
+                         STR_ARG(parser->next.text));
+    CKPT_TRY(check_rule(&rule, err));
+    rule.text = str_of(begin, parser->end - (size_t)(begin - parser->text.ptr));
+    return ARENA_PUSH(parser->a, parser->out, rules, &rule) ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status rules_parse(ckpt_str text, const ckpt_parameter *parameters, size_t nparameters, arena *a,
+                        struct rules *out, ckpt_error *err)
+{
+    struct parser parser = {
+        .text = text, .line = 1, .a = a, .parameters = parameters, .nparameters = nparameters, .out = out};
+    bool follows = false;
+    *out = (struct rules){.nrules = 0};
+    CKPT_TRY(advance(&parser, err));
+    while (parser.next.kind != TOKEN_END) {
+        if (!ends_rule(&parser.next))
+            CKPT_TRY(take_rule(&parser, follows, err));
+        follows = parser.next.kind == TOKEN_SEMICOLON;
+        if (parser.next.kind != TOKEN_END)
+            CKPT_TRY(advance(&parser, err));
+    }
+    return CKPT_OK;
+}

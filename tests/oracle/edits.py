@@ -1,0 +1,246 @@
+"""Compares what `ckpt edit` makes of random state dicts with what torch makes of them, byte by byte.
+
+    edits.py CKPT
+
+MODELS state dicts are saved as .pt, .safetensors, a set of shards or a distributed checkpoint. Up to six random rules are
+applied to each, by ckpt and by the functions of torch of the same name, and the output is a .pt, .safetensors or a set.
+"""
+import os
+import random
+import sys
+
+import torch
+import torch.distributed.checkpoint as dcp
+from safetensors.torch import load_file, save_file
+
+from checks import check_seeds
+
+MODELS = int(os.environ.get("MODELS", 2000))
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool,
+          torch.float8_e4m3fn, torch.complex64]
+
+
+def random_tensor(rng, shape, dtype):
+    count = 1
+    for size in shape:
+        count *= size
+    width = torch.empty(0, dtype=dtype).element_size()
+    data = bytearray(rng.getrandbits(8) % (2 if dtype == torch.bool else 256) for _ in range(count * width))
+    flat = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+    return flat.reshape(shape)
+
+
+def stored_anyhow(rng, tensor):
+    """Returns TENSOR, perhaps with other strides or as a view of a larger storage."""
+    kind = rng.randrange(4)
+    if kind == 0 and tensor.ndim > 1:
+        dims = list(range(tensor.ndim))
+        rng.shuffle(dims)
+        back = [dims.index(k) for k in range(tensor.ndim)]
+        return tensor.permute(dims).contiguous().permute(back)
+    if kind == 1 and tensor.ndim:
+        return torch.cat([tensor, tensor])[:tensor.shape[0]]
+    return tensor
+
+
+def random_state(rng):
+    state, dtype, width = {}, rng.choice(DTYPES), rng.choice((0, 1, 2, 3, 6)) * rng.randrange(1, 4)
+    for i in range(rng.randrange(1, 4)):
+        for name in "qkv":
+            state[f"h.{i}.{name}.weight"] = random_tensor(rng, (rng.choice((0, 2, 4, 6)), width), dtype)
+        shape = [rng.choice((1, 2, 3, 4)) for _ in range(rng.randrange(4))]
+        for e in range(rng.randrange(1, 12)):
+            state[f"h.{i}.experts.{e}.w"] = random_tensor(rng, shape, dtype)
+        state[f"h.{i}.cube"] = random_tensor(rng, [rng.choice((1, 2, 4, 6)) for _ in range(3)], rng.choice(DTYPES))
+    state["head.weight"] = random_tensor(rng, (rng.randrange(1, 9), 3), rng.choice(DTYPES))
+    state["scalar"] = random_tensor(rng, (), rng.choice(DTYPES))
+    return {name: stored_anyhow(rng, tensor) for name, tensor in state.items()}
+
+
+def layers(state, suffix):
+    return [i for i in range(3) if f"h.{i}.{suffix}" in state]
+
+
+# Each of these applies a random rule to STATE and returns its text, or None if it does not fit.
+
+def concat(rng, state):
+    found = layers(state, "q.weight")
+    if not found or any(f"h.{i}.{n}.weight" not in state for i in found for n in "kv"):
+        return None
+    for i in found:
+        state[f"h.{i}.qkv"] = torch.cat([state.pop(f"h.{i}.{n}.weight") for n in "qkv"])
+    return "concat h.{i}.q.weight, h.{i}.k.weight, h.{i}.v.weight dim 0 -> h.{i}.qkv"
+
+
+def stack(rng, state):
+    found = layers(state, "experts.0.w")
+    if not found:
+        return None
+    dim = rng.randrange(min(state[f"h.{i}.experts.0.w"].ndim for i in found) + 1)
+    for i in found:
+        n = sum(f"h.{i}.experts.{e}.w" in state for e in range(12))
+        state[f"h.{i}.experts"] = torch.stack([state.pop(f"h.{i}.experts.{e}.w") for e in range(n)], dim)
+    return "stack h.{i}.experts.{e}.w dim %d -> h.{i}.experts" % dim
+
+
+def unstack(rng, state):
+    found = layers(state, "cube")
+    dim = rng.randrange(-1, 3)
+    if not found or any(not state[f"h.{i}.cube"].shape[dim] for i in found):
+        return None
+    for i in found:
+        for e, part in enumerate(state.pop(f"h.{i}.cube").unbind(dim)):
+            state[f"h.{i}.slices.{e}"] = part
+    return "unstack h.{i}.cube dim %d -> h.{i}.slices.{e}" % dim
+
+
+def split(rng, state):
+    size = state["head.weight"].shape[0] if "head.weight" in state else 0
+    if not size:
+        return None
+    first = rng.randrange(size + 1)
+    a, b = state.pop("head.weight").split([first, size - first])
+    state["a"], state["b"] = a, b
+    return f"split head.weight dim 0 sizes {first} {size - first} -> a, b"
+
+
+def split_equally(rng, state):
+    found = layers(state, "cube")
+    if not found or any(state[f"h.{i}.cube"].shape[1] % 2 for i in found):
+        return None
+    for i in found:
+        state[f"h.{i}.left"], state[f"h.{i}.right"] = state.pop(f"h.{i}.cube").chunk(2, 1)
+    return "split *.cube dim 1 -> *.left, *.right"
+
+
+def change_cube(rng, state, rule, change):
+    found = layers(state, "cube")
+    for i in found:
+        state[f"h.{i}.cube"] = change(state[f"h.{i}.cube"])
+    return f"{rule[0]} h.{{i}}.cube {rule[1]}" if found else None
+
+
+def permute(rng, state):
+    order = rng.sample(range(3), 3)
+    return change_cube(rng, state, ("permute", " ".join(map(str, order))), lambda t: t.permute(order))
+
+
+def transpose(rng, state):
+    a, b = rng.randrange(-3, 3), rng.randrange(-3, 3)
+    return change_cube(rng, state, ("transpose", f"dims {a} {b}"), lambda t: t.transpose(a, b))
+
+
+def slice_some(rng, state):
+    start, stop, step = rng.randrange(-3, 3), rng.randrange(-1, 9), rng.randrange(1, 3)
+    return change_cube(rng, state, ("slice", f"[..., {start}:{stop}:{step}]"), lambda t: t[..., start:stop:step]) \
+        if all(state[f"h.{i}.cube"].numel() for i in layers(state, "cube")) else None
+
+
+def pad(rng, state):
+    if "head.weight" not in state:
+        return None
+    tensor = state["head.weight"]
+    more = rng.randrange(4)
+    number = rng.choice((0, 1)) if tensor.dtype == torch.bool else rng.choice((0, 1, 2, 100))
+    state["head.weight"] = torch.cat([tensor, torch.full((more, 3), number).to(tensor.dtype)])
+    number = 0 if tensor.is_complex() else number
+    if tensor.is_complex():
+        state["head.weight"][tensor.shape[0]:] = 0
+    return f"pad head.weight dim 0 to {tensor.shape[0] + more} with {number}"
+
+
+def reshape(rng, state):
+    if "head.weight" not in state:
+        return None
+    tensor = state["head.weight"]
+    state["head.weight"] = tensor.reshape(3, -1).permute(1, 0).reshape(tensor.shape)
+    return f"reshape head.weight [3, -1] ; permute 1 0 ; reshape [{tensor.shape[0]}, 3]"
+
+
+def tie(rng, state):
+    if "scalar" not in state:
+        return None
+    state["other"] = state["scalar"]
+    return "tie scalar other"
+
+
+def drop(rng, state):
+    names = [name for name in state if name.endswith(".slices.0")]
+    for name in names:
+        del state[name]
+    return "drop? *.slices.0"
+
+
+def rename(rng, state):
+    for name in list(state):
+        if name.startswith("h.0."):
+            state["g.0." + name[4:]] = state.pop(name)
+    return "rename ^h\\.0\\. => g.0."
+
+
+RULES = [concat, stack, unstack, split, split_equally, permute, transpose, slice_some, pad, reshape, tie, drop]
+
+
+def random_rules(rng, state):
+    rules = []
+    while len(rules) < rng.randrange(1, 7):
+        rule = rng.choice(RULES)(rng, state)
+        if rule:
+            rules.append(rule)
+    if rng.randrange(4) == 0 and any(name.startswith("h.0.") for name in state):
+        rules.append(rename(rng, state))
+    return rules
+
+
+def save(rng, state, folder):
+    """Saves STATE in a random format, and returns the path."""
+    kind = rng.choice(("pt", "pt", "safetensors", "set", "dcp", "nested"))
+    path = os.path.join(folder, f"in.{kind}")
+    if kind == "pt":
+        torch.save(state, path)
+    elif kind == "nested":
+        path = os.path.join(folder, "in.pt")
+        torch.save({"epoch": 3, "state_dict": state}, path)
+    elif kind == "dcp":
+        path = os.path.join(folder, f"dcp{rng.random()}")
+        dcp.save({k: v.contiguous() for k, v in state.items()}, checkpoint_id=path, no_dist=True)
+    else:
+        path = os.path.join(folder, "in.safetensors")
+        save_file({k: v.clone().contiguous() for k, v in state.items()}, path)
+    return path
+
+
+def load(path):
+    if path.endswith(".pt"):
+        return torch.load(path, weights_only=True)
+    return load_file(path)
+
+
+def element_bytes(tensor):
+    return bytes(tensor.clone(memory_format=torch.contiguous_format).untyped_storage().tolist())
+
+
+def find_difference(want, got):
+    if set(want) != set(got):
+        return f"names {sorted(set(want) ^ set(got))}"
+    for name, tensor in want.items():
+        other = got[name]
+        if tensor.dtype != other.dtype or tensor.shape != other.shape or element_bytes(tensor) != element_bytes(other):
+            return f"{name} {tensor.dtype} {tuple(tensor.shape)} became {other.dtype} {tuple(other.shape)}"
+    return None
+
+
+def check(checks, seed):
+    rng = random.Random(seed)
+    state = random_state(rng)
+    source = save(rng, state, checks.folder)
+    want = dict(state)
+    rules = random_rules(rng, want)
+    out = checks.path(f"out.{rng.choice(('pt', 'safetensors'))}")
+    words = [word for rule in rules for word in ("-e", rule)]
+    done = checks.run("edit", source, "-o", out, "--root", "auto", "--ties", "copy", *words)
+    difference = find_difference(want, load(out)) if done is not None else "failed"
+    checks.expect(difference is None, f"seed {seed}: {os.path.basename(source)} {rules}: {difference}")
+
+
+sys.exit(check_seeds(sys.argv[1], "oracle-edit", MODELS, check))
