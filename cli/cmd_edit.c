@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,8 +140,9 @@ static bool parse_parameter(const char *text, ckpt_parameter *out)
 {
     const char *equals = strchr(text, '=');
     char *end = NULL;
+    errno = 0;
     long long number = equals ? strtoll(equals + 1, &end, 10) : 0;
-    bool is_number = equals && equals > text && end > equals + 1 && !*end;
+    bool is_number = equals && equals > text && end > equals + 1 && !*end && errno == 0;
     if (is_number)
         *out = (ckpt_parameter){.name = {text, (size_t)(equals - text)}, .value = number};
     else

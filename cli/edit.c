@@ -272,7 +272,7 @@ void edit_print_result(const char *schema, const char *input, const ckpt_plan *p
     if (ui.json) {
         json *j = make_report(schema, input, result);
         add(p, j);
-        json_line(j, report_out);
+        json_line(j, result ? report_out : report_stream(writing.output));
     } else if (!ui.quiet && result) {
         print_written(result);
     }

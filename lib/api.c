@@ -268,6 +268,7 @@ ckpt_status ckpt_plan_sanitize(ckpt_plan *plan, const char *format, ckpt_error *
 static ckpt_status open_for_edit(ckpt_plan *p, const char *path, ckpt_file **out, ckpt_error *err)
 {
     CKPT_TRY(ckpt_open(path, &p->file->limits, out, err));
+    (*out)->ignore_crc = p->file->ignore_crc;
     if (!ARENA_PUSH(p->file->a, p->file, parts, out)) {
         ckpt_close(*out);
         return fail_memory(err);

@@ -206,7 +206,7 @@ bool file_note_read(ckpt_file *f, const char *path);
 /* file_row_is_tie - returns true if ROW is a tie, whose name the file has only in its metadata. */
 static inline bool file_row_is_tie(const ckpt_file *f, uint32_t row)
 {
-    return row >= f->first_tie && row - f->first_tie < f->nties;
+    return f->nties && row >= f->first_tie && row - f->first_tie < f->nties;
 }
 /* file_explain_full_arena - returns ST; but CKPT_ELIMIT if ST is CKPT_ENOMEM because F's arena is full. */
 ckpt_status file_explain_full_arena(const ckpt_file *f, ckpt_status st, ckpt_error *err);

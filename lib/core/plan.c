@@ -74,7 +74,7 @@ static void forget_rows(ckpt_plan *p)
 ckpt_status plan_grow(ckpt_plan *p, ckpt_error *err)
 {
     size_t used = p->cap_rows, nrows = p->file->table.nrows;
-    size_t cap = nrows > used / 2 * 3 ? nrows + nrows / 2 : nrows;
+    size_t cap = nrows + nrows / 2;
     forget_rows(p);
     if (nrows > used) {
         bool ok = grow_array(p, &p->keep, used, cap, sizeof *p->keep) &&
@@ -107,10 +107,15 @@ const struct edit *plan_find_edit(const ckpt_plan *p, const ckpt_value *node)
 /* grow_edit - makes room in EDIT for COUNT entries, if its node got more. False: no memory. */
 static bool grow_edit(ckpt_plan *p, struct edit *edit, uint32_t count)
 {
-    bool ok = count <= edit->n || (grow_array(p, &edit->names, edit->n, count, sizeof *edit->names) &&
-                                   grow_array(p, &edit->dropped, edit->n, count, sizeof *edit->dropped));
-    edit->n = ok && count > edit->n ? count : edit->n;
-    return ok;
+    if (count > edit->cap) {
+        uint32_t cap = count < UINT32_MAX / 2 ? count + count / 2 : count;
+        if (!grow_array(p, &edit->names, edit->n, cap, sizeof *edit->names) ||
+            !grow_array(p, &edit->dropped, edit->n, cap, sizeof *edit->dropped))
+            return false;
+        edit->cap = cap;
+    }
+    edit->n = count > edit->n ? count : edit->n;
+    return true;
 }
 
 struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_t count)
@@ -124,7 +129,8 @@ struct edit *plan_find_or_add_edit(ckpt_plan *p, const ckpt_value *node, uint32_
     const struct edit e = {.node = node,
                            .names = arena_array(p->a, count, sizeof *e.names),
                            .dropped = arena_array(p->a, count, sizeof *e.dropped),
-                           .n = count};
+                           .n = count,
+                           .cap = count};
     bool ok = e.names && e.dropped && map_set_num(p->edits.index_of, ptr_key(node), (uint32_t)p->edits.n) &&
               arena_push(p->a, &p->edits.items, &p->edits.n, &p->edits.cap, &e, sizeof e);
     return ok ? &p->edits.items[p->edits.n - 1] : NULL;
@@ -196,6 +202,11 @@ bool plan_leaves_rows_out(const ckpt_plan *p)
         if (!p->keep[i])
             return true;
     return false;
+}
+
+bool plan_shares_entry(const ckpt_plan *p, const ckpt_value *node, uint32_t index)
+{
+    return is_row_of_entry(p, first_entry_row(p, node, index) + 1, node, index);
 }
 
 bool plan_keeps_entry(const ckpt_plan *p, const ckpt_value *node, uint32_t index)
@@ -363,6 +374,8 @@ static bool update_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair 
     pair->tie = row != CKPT_NO_TENSOR && file_row_is_tie(p->file, row);
     if (!pair->tie)
         return true;
+    if (table_alias_of(&p->file->table, row) == CKPT_NO_TENSOR) /* edited: it is a tensor of its own */
+        return false;
     uint32_t alias = entry_of[row], original = entry_of[table_alias_of(&p->file->table, row)];
     if (alias == UINT32_MAX || original == UINT32_MAX)
         return false;

@@ -13,7 +13,7 @@ struct edit {
     const ckpt_value *node;
     ckpt_str *names;
     bool *dropped;
-    uint32_t n;
+    uint32_t n, cap; /* CAP: entries that both have room for */
 };
 
 struct plan_edits {
@@ -166,6 +166,9 @@ bool plan_leaves_rows_out(const ckpt_plan *p);
 /* plan_index_entry_rows - prepares for the next two functions. The first needs it only if a tensor is left
  * out. */
 ckpt_status plan_index_entry_rows(ckpt_plan *p, ckpt_error *err);
+/* plan_shares_entry - returns true if several rows are of item or pair INDEX of NODE, which is in several
+ * places. */
+bool plan_shares_entry(const ckpt_plan *p, const ckpt_value *node, uint32_t index);
 /* plan_keeps_entry - returns true unless item or pair INDEX of NODE is a tensor that is left out, in every
  * place of NODE. */
 bool plan_keeps_entry(const ckpt_plan *p, const ckpt_value *node, uint32_t index);

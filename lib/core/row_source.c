@@ -41,7 +41,7 @@ static ckpt_status read_row(source *from, uint64_t off, void *to, size_t nbytes,
     unsigned char *out = to;
     uint64_t first = off / rows->width;
     size_t skip = (size_t)(off % rows->width);
-    CKPT_TRY(check_crc(rows, err));
+    CKPT_TRY(name_file_if_failed(check_crc(rows, err), rows->file->path, err));
     if (skip) {
         size_t room = rows->width - skip, count = nbytes < room ? nbytes : room;
         CKPT_TRY(read_part(rows, first++, skip, count, out, err));

@@ -39,8 +39,9 @@ ckpt_status edit_index_names(struct editor *editor, ckpt_error *err)
     CKPT_TRY(plan_update_entries(p, err));
     editor->row_of = map_new(p->nentries);
     CKPT_TRY_ALLOC(editor->row_of, err);
-    editor->name_of = arena_array(editor->a, p->cap_rows, sizeof *editor->name_of);
-    CKPT_TRY_ALLOC(editor->name_of, err);
+    ckpt_str *names = realloc(editor->name_of, (p->cap_rows + 1) * sizeof *names);
+    CKPT_TRY_ALLOC(names, err);
+    editor->name_of = names;
     for (size_t i = 0; i < p->nentries; i++) {
         editor->name_of[p->entries[i].row] = p->entries[i].name;
         CKPT_TRY_ALLOC(map_put(editor->row_of, p->entries[i].name, p->entries[i].row, &old), err);
@@ -108,7 +109,7 @@ static ckpt_status note_made(struct editor *editor, const struct edit_step *step
     struct edit_operand made = *step->first;
     made.row = row;
     made.name = name;
-    return ARENA_PUSH(editor->a, &editor->made, list, &made) ? CKPT_OK : fail_memory(err);
+    return ARENA_PUSH(editor->scratch, &editor->made, list, &made) ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status edit_finish(struct editor *editor, const struct edit_step *step, size_t index, ckpt_str extra,
@@ -135,16 +136,39 @@ ckpt_status edit_add(struct editor *editor, const struct edit_step *step, size_t
 
 /* --------------------------------------------------------------------------- selection */
 
+/* moves_elements - returns true if the rule changes tensors, and does not only choose them. */
+static bool moves_elements(const struct rule *rule)
+{
+    return rule->verb != RULE_DROP && rule->verb != RULE_KEEP && rule->verb != RULE_CAST;
+}
+
+/* check_place - refuses ROW if its mapping is in several places, which a change would reach, too. */
+static ckpt_status check_place(struct editor *editor, uint32_t row, ckpt_error *err)
+{
+    ckpt_plan *p = editor->p;
+    uint32_t depth = table_npath_of(&p->file->table, row);
+    if (!moves_elements(editor->rule))
+        return CKPT_OK;
+    CKPT_TRY(plan_index_entry_rows(p, err));
+    const struct step *steps = table_steps_of(&p->file->table, row);
+    if (!steps || !depth || !steps[depth - 1].node ||
+        !plan_shares_entry(p, steps[depth - 1].node, steps[depth - 1].index))
+        return CKPT_OK;
+    return edit_fail(editor, row, err,
+                     "is in a mapping that the file has under several names\n--root NAME writes one of them");
+}
+
 /* add_operand - adds ENTRY, of whose name MATCH is a match, to the operands. */
 static ckpt_status add_operand(struct editor *editor, const struct plan_entry *entry,
                                const struct name_match *match, ckpt_error *err)
 {
     ckpt_str key = edit_find_key(editor->p, entry->row);
+    CKPT_TRY(check_place(editor, entry->row, err));
     const struct edit_operand operand = {.row = entry->row,
                                          .name = entry->name,
                                          .mapping_len = key.ptr ? entry->name.len - key.len : SIZE_MAX,
                                          .match = *match};
-    return ARENA_PUSH(editor->a, &editor->operands, list, &operand) ? CKPT_OK : fail_memory(err);
+    return ARENA_PUSH(editor->scratch, &editor->operands, list, &operand) ? CKPT_OK : fail_memory(err);
 }
 
 /* count_common - returns how many components of NAME are components of PATTERN, too. */
@@ -208,12 +232,12 @@ static ckpt_status compile_pattern(const struct rule_name *name, struct name_pat
 ckpt_status edit_compile_templates(struct editor *editor, const struct rule_name *names, size_t count,
                                    struct name_template **out, ckpt_error *err)
 {
-    *out = arena_array(editor->a, count, sizeof **out);
+    *out = arena_array(editor->scratch, count, sizeof **out);
     CKPT_TRY_ALLOC(*out, err);
     for (size_t i = 0; i < count; i++)
-        CKPT_TRY(
-            place_if_failed(name_template_compile(&(*out)[i], names[i].text, editor->pattern, editor->a, err),
-                            names[i].place, err));
+        CKPT_TRY(place_if_failed(
+            name_template_compile(&(*out)[i], names[i].text, editor->pattern, editor->scratch, err),
+            names[i].place, err));
     return CKPT_OK;
 }
 
@@ -241,6 +265,9 @@ static ckpt_status begin_rule(struct editor *editor, ckpt_error *err)
     CKPT_TRY(place_if_failed(edit_index_names(editor, err), rule->place, err));
     if (rule->continues) {
         editor->operands = editor->made;
+        if (!editor->made.nlist && !editor->made_nothing)
+            return rule_fail(rule->place, err,
+                             "the rule before it made no tensor; name those that this is about");
     } else {
         editor->operands = (struct edit_operands){.nlist = 0};
         name_pattern_free(editor->pattern);
@@ -289,38 +316,39 @@ static ckpt_status apply(struct editor *editor, edit_verb *verb, const struct ed
 
 /* --------------------------------------------------------------- verbs of one tensor each */
 
-/* share_first - makes the tensor of STEP another name of the one that it was tied to, which the rule has
+/* share_with_tie - makes the tensor of STEP another name of one that it was tied to, which the rule has
  * changed. */
-static ckpt_status share_first(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+static ckpt_status share_with_tie(struct editor *editor, const struct edit_step *step, ckpt_error *err)
 {
-    uint32_t row = step->rows[0];
-    CKPT_TRY(row_share(editor->p->file, row, table_alias_of(&editor->p->file->table, row), err));
-    return edit_finish(editor, step, 0, str_of("", 0), row, err);
+    CKPT_TRY(row_share(editor->p->file, step->rows[0], editor->tied_to, err));
+    return edit_finish(editor, step, 0, str_of("", 0), step->rows[0], err);
 }
 
-/* follows_tie - returns true if ROW is another name of a tensor that is in CHANGED. */
-static bool follows_tie(const struct editor *editor, const map *changed, uint32_t row)
+/* apply_to - applies VERB to OPERAND or, if CHANGED has a tensor that it was tied to, keeps them tied.
+ * CHANGED has the changed tensors by the first of those that are the same. */
+static ckpt_status apply_to(struct editor *editor, edit_verb *verb, const struct edit_operand *operand,
+                            map *changed, ckpt_error *err)
 {
-    uint32_t first = table_alias_of(&editor->p->file->table, row);
-    return first != CKPT_NO_TENSOR && map_get_num(changed, first) != MAP_NONE;
+    const struct edit_step step = {operand, &operand->row, 1};
+    uint32_t alias = table_alias_of(&editor->p->file->table, operand->row);
+    uint32_t first = alias == CKPT_NO_TENSOR ? operand->row : alias;
+    editor->tied_to = changed ? map_get_num(changed, first) : MAP_NONE;
+    if (editor->tied_to != MAP_NONE)
+        return apply(editor, share_with_tie, &step, err);
+    CKPT_TRY(apply(editor, verb, &step, err));
+    return !changed || map_put_num(changed, first, operand->row, NULL) ? CKPT_OK : fail_memory(err);
 }
 
-/* run_each - applies VERB to each operand. A tensor that is tied to one before it stays tied, if each of them
- * becomes one tensor. */
+/* run_each - applies VERB to each operand. Tensors that are tied stay tied, if each of them becomes one
+ * tensor. */
 static ckpt_status run_each(struct editor *editor, edit_verb *verb, ckpt_error *err)
 {
     bool keeps_ties = editor->rule->verb != RULE_SPLIT && editor->rule->verb != RULE_UNSTACK &&
                       editor->rule->verb != RULE_UNTIE;
-    map *changed = map_new(editor->operands.nlist);
-    ckpt_status st = changed ? CKPT_OK : fail_memory(err);
-    for (size_t i = 0; st == CKPT_OK && i < editor->operands.nlist; i++) {
-        const struct edit_operand *operand = &editor->operands.list[i];
-        const struct edit_step step = {operand, &operand->row, 1};
-        bool is_tied = keeps_ties && follows_tie(editor, changed, operand->row);
-        st = apply(editor, is_tied ? share_first : verb, &step, err);
-        if (st == CKPT_OK && !map_put_num(changed, operand->row, 0, NULL))
-            st = fail_memory(err);
-    }
+    map *changed = keeps_ties ? map_new(editor->operands.nlist) : NULL;
+    ckpt_status st = changed || !keeps_ties ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < editor->operands.nlist; i++)
+        st = apply_to(editor, verb, &editor->operands.list[i], changed, err);
     map_free(changed);
     return st;
 }
@@ -340,6 +368,41 @@ static ckpt_status find_other(struct editor *editor, const struct edit_operand *
                                         STR_ARG(name), STR_ARG(operand->name));
 }
 
+/* check_others - refuses if one of the COUNT ROWS but the first is itself the first tensor of another
+ * application, which changes it. FIRSTS has those. */
+static ckpt_status check_others(const struct editor *editor, const map *firsts, const uint32_t *rows,
+                                size_t count, ckpt_error *err)
+{
+    for (size_t k = 1; k < count; k++)
+        if (rows[k] != rows[0] && map_get_num(firsts, rows[k]) != MAP_NONE)
+            return edit_fail(editor, rows[k], err, "would be joined to another tensor, and others to it");
+    return CKPT_OK;
+}
+
+static ckpt_status index_operands(const struct editor *editor, map **out, ckpt_error *err)
+{
+    *out = map_new(editor->operands.nlist);
+    CKPT_TRY_ALLOC(*out, err);
+    for (size_t i = 0; i < editor->operands.nlist; i++)
+        CKPT_TRY_ALLOC(map_put_num(*out, editor->operands.list[i].row, 0, NULL), err);
+    return CKPT_OK;
+}
+
+/* concat_with - joins OPERAND with the tensors that the COUNT templates OTHERS make. ROWS has room for them
+ * all. */
+static ckpt_status concat_with(struct editor *editor, const struct edit_operand *operand,
+                               const struct name_template *others, size_t count, const map *firsts,
+                               uint32_t *rows, ckpt_error *err)
+{
+    const struct edit_step step = {operand, rows, count + 1};
+    rows[0] = operand->row;
+    for (size_t k = 0; k < count; k++)
+        CKPT_TRY(
+            find_other(editor, operand, &others[k], editor->rule->names[k + 1].place, &rows[k + 1], err));
+    CKPT_TRY(check_others(editor, firsts, rows, count + 1, err));
+    return apply(editor, edit_concat, &step, err);
+}
+
 static ckpt_status run_concat(struct editor *editor, ckpt_error *err)
 {
     const struct rule *rule = editor->rule;
@@ -349,17 +412,14 @@ static ckpt_status run_concat(struct editor *editor, ckpt_error *err)
         return rule_fail(rule->place, err,
                          "`concat` takes several names, and makes one: concat a, b dim 0 -> c");
     CKPT_TRY(edit_compile_templates(editor, rule->names + 1, n, &others, err));
-    uint32_t *rows = arena_array(editor->a, n + 1, sizeof *rows);
+    uint32_t *rows = arena_array(editor->scratch, n + 1, sizeof *rows);
     CKPT_TRY_ALLOC(rows, err);
-    for (size_t i = 0; i < editor->operands.nlist; i++) {
-        const struct edit_operand *operand = &editor->operands.list[i];
-        const struct edit_step step = {operand, rows, n + 1};
-        rows[0] = operand->row;
-        for (size_t k = 0; k < n; k++)
-            CKPT_TRY(find_other(editor, operand, &others[k], rule->names[k + 1].place, &rows[k + 1], err));
-        CKPT_TRY(apply(editor, edit_concat, &step, err));
-    }
-    return CKPT_OK;
+    map *firsts = NULL;
+    ckpt_status st = index_operands(editor, &firsts, err);
+    for (size_t i = 0; st == CKPT_OK && i < editor->operands.nlist; i++)
+        st = concat_with(editor, &editor->operands.list[i], others, n, firsts, rows, err);
+    map_free(firsts);
+    return st;
 }
 
 /* ------------------------------------------------------------------------------- stack */
@@ -414,6 +474,11 @@ static ckpt_status stack_layers(struct editor *editor, const struct layer *layer
 {
     const struct edit_step step = {layers[0].operand, rows, count};
     for (size_t i = 0; i < count; i++) {
+        if (i && layers[i].index == layers[i - 1].index)
+            return rule_fail(editor->rule->place, err,
+                             "number %" PRIu64 " of \"%.*s\" is \"%.*s\" and \"%.*s\"", layers[i].index,
+                             STR_ARG(layers[0].target), STR_ARG(layers[i - 1].operand->name),
+                             STR_ARG(layers[i].operand->name));
         if (layers[i].index != i)
             return rule_fail(editor->rule->place, err,
                              "number %zu of \"%.*s\" is missing: after {=%zu} comes {%" PRIu64 "}", i,
@@ -429,8 +494,8 @@ static ckpt_status run_stack(struct editor *editor, ckpt_error *err)
     if (editor->rule->ntargets != 1)
         return rule_fail(editor->rule->place, err, "`stack` needs a name for what it makes, after ->");
     CKPT_TRY(find_index_variable(editor, &variable, err));
-    struct layer *layers = arena_array(editor->a, n, sizeof *layers);
-    uint32_t *rows = arena_array(editor->a, n, sizeof *rows);
+    struct layer *layers = arena_array(editor->scratch, n, sizeof *layers);
+    uint32_t *rows = arena_array(editor->scratch, n, sizeof *rows);
     CKPT_TRY_ALLOC(layers && rows, err);
     for (size_t i = 0; i < n; i++)
         CKPT_TRY(set_layer(editor, i, variable, &layers[i], err));
@@ -450,7 +515,7 @@ static ckpt_status run_stack(struct editor *editor, ckpt_error *err)
 static ckpt_status select_rows(struct editor *editor, bool **selected, ckpt_error *err)
 {
     const struct rule *rule = editor->rule;
-    *selected = arena_array(editor->a, editor->p->cap_rows, sizeof **selected);
+    *selected = arena_array(editor->scratch, editor->p->cap_rows, sizeof **selected);
     CKPT_TRY_ALLOC(*selected, err);
     for (size_t i = 1; !rule->continues && i < rule->nnames; i++) {
         struct name_pattern pattern;
@@ -470,10 +535,22 @@ static ckpt_status run_drop(struct editor *editor, bool keeps, ckpt_error *err)
     bool *selected;
     ckpt_plan *p = editor->p;
     CKPT_TRY(select_rows(editor, &selected, err));
+    if (keeps)
+        editor->made = editor->operands;
     for (size_t i = 0; i < p->nentries; i++)
         p->keep[p->entries[i].row] = selected[p->entries[i].row] == keeps;
     p->entries_stale = true;
     return CKPT_OK;
+}
+
+/* is_full_name - returns true if the rule names one tensor: only such a cast is of integers, too. */
+static bool is_full_name(const struct editor *editor)
+{
+    const struct name_pattern *pattern = editor->pattern;
+    bool is_pattern = pattern->is_expression || pattern->nvariables;
+    for (size_t i = 0; i < pattern->text.len && !is_pattern; i++)
+        is_pattern = strchr("?[]\\", pattern->text.ptr[i]) != NULL;
+    return !is_pattern && !editor->rule->continues;
 }
 
 static ckpt_status run_cast(struct editor *editor, ckpt_error *err)
@@ -486,7 +563,15 @@ static ckpt_status run_cast(struct editor *editor, ckpt_error *err)
                          STR_ARG(word->text));
     CKPT_TRY(select_rows(editor, &selected, err));
     editor->made = editor->operands;
-    return place_if_failed(plan_cast_rows(editor->p, selected, dtype, err), editor->rule->place, err);
+    for (size_t i = 0; editor->p->casts.to && i < editor->operands.nlist; i++)
+        if (editor->p->casts.to[editor->operands.list[i].row])
+            return edit_fail(editor, editor->operands.list[i].row, err,
+                             "was cast by a rule before; one cast is made");
+    ckpt_str name = arena_str(editor->scratch, editor->pattern->text);
+    CKPT_TRY_ALLOC(name.ptr, err);
+    ckpt_status st = is_full_name(editor) ? ckpt_plan_cast(editor->p, name.ptr, dtype, err)
+                                          : plan_cast_rows(editor->p, selected, dtype, err);
+    return place_if_failed(st, editor->rule->place, err);
 }
 
 /* note_renames - adds the tensors whose names the rule has changed to the report. */
@@ -501,7 +586,7 @@ static ckpt_status note_renames(struct editor *editor, ckpt_error *err)
             continue;
         CKPT_TRY(note_tensor(editor, operand.row, old, false, err));
         CKPT_TRY(note_tensor(editor, operand.row, operand.name, true, err));
-        CKPT_TRY_ALLOC(ARENA_PUSH(editor->a, &editor->operands, list, &operand), err);
+        CKPT_TRY_ALLOC(ARENA_PUSH(editor->scratch, &editor->operands, list, &operand), err);
         editor->napplied++;
     }
     return CKPT_OK;
@@ -570,12 +655,11 @@ static ckpt_status run_rule(struct editor *editor, ckpt_error *err)
     switch (editor->rule->verb) {
     case RULE_RENAME: CKPT_TRY(run_rename(editor, err)); break;
     case RULE_SET: CKPT_TRY(edit_set(editor, err)); break;
-    default:
-        CKPT_TRY(begin_rule(editor, err));
-        CKPT_TRY(run_verb(editor, err));
-        editor->p->entries_stale = true;
-        CKPT_TRY(update_aliases(editor->p, err));
+    default: CKPT_TRY(begin_rule(editor, err)); CKPT_TRY(run_verb(editor, err));
     }
+    editor->p->entries_stale = true;
+    editor->made_nothing = !editor->operands.nlist && (editor->made_nothing || editor->rule->is_optional);
+    CKPT_TRY(update_aliases(editor->p, err));
     return note_rule(editor, err);
 }
 
@@ -604,12 +688,15 @@ ckpt_status edit_rules(ckpt_plan *p, ckpt_str text, const ckpt_edit_options *opt
                        ckpt_error *err)
 {
     struct name_pattern pattern = {.regex = NULL};
-    struct editor editor = {.p = p, .a = p->file->a, .pattern = &pattern, .open = open};
+    struct editor editor = {.p = p, .a = p->file->a, .scratch = p->a, .pattern = &pattern, .open = open};
     struct rules rules;
     CKPT_TRY(note_rules(p, text, opts, err));
     CKPT_TRY(rules_parse(text, opts->parameters, opts->nparameters, p->a, &rules, err));
-    ckpt_status st = run_rules(&editor, &rules, err);
+    editor.depth_of = map_new(0);
+    ckpt_status st = editor.depth_of ? run_rules(&editor, &rules, err) : fail_memory(err);
     name_pattern_free(&pattern);
     map_free(editor.row_of);
+    map_free(editor.depth_of);
+    free(editor.name_of);
     return st;
 }

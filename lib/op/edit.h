@@ -30,12 +30,16 @@ struct edit_step {
 
 struct editor {
     ckpt_plan *p;
-    arena *a; /* of the file, because its rows refer to what is made */
+    arena *a;       /* of the file, because its rows refer to what is made */
+    arena *scratch; /* of the plan, for what only the rules need */
     const struct rule *rule;
     struct name_pattern *pattern;  /* of this rule, or of the one that it continues */
     struct name_template *targets; /* as many as the rule has */
     map *row_of;                   /* name -> row, before this rule */
-    ckpt_str *name_of;             /* row -> name, before this rule */
+    ckpt_str *name_of;             /* row -> name, before this rule; freed by free() */
+    map *depth_of;                 /* row -> how many rules have changed it */
+    uint32_t tied_to;              /* the tensor that share_with_tie shares */
+    bool made_nothing;             /* the rule before was optional, and matched nothing */
     uint32_t napplied;             /* how often the rule was applied so far */
     struct edit_operands operands; /* the tensors that the rule is about */
     struct edit_operands made;     /* what it has made so far */

@@ -1,6 +1,7 @@
 /* edit_set.c - the verbs of `ckpt edit` that bring a tensor to another name: `tie` one of the same file,
  * `set` one of another file. */
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "core/row_source.h"
 #include "op/edit.h"
@@ -31,8 +32,27 @@ static ckpt_status tie_name(struct editor *editor, const struct edit_operand *op
                          STR_ARG(operand->name));
     } else {
         CKPT_TRY(row_share(editor->p->file, row, operand->row, err));
+        if (editor->p->casts.to)
+            editor->p->casts.to[row] = editor->p->casts.to[operand->row];
     }
     return edit_finish(editor, &step, SIZE_MAX, str_of("", 0), row, err);
+}
+
+/* tie_operand - makes the name that TEMPLATE makes another name of OPERAND. NAMES has those of the rule so
+ * far. */
+static ckpt_status tie_operand(struct editor *editor, const struct edit_operand *operand,
+                               const struct name_template *template, map *names, ckpt_error *err)
+{
+    uint32_t old;
+    ckpt_str name = name_template_fill(template, &operand->match, str_of("", 0), editor->a);
+    CKPT_TRY_ALLOC(name.ptr && map_put(names, name, 0, &old), err);
+    if (str_eq(name, operand->name))
+        return rule_fail(editor->rule->place, err, "\"%.*s\" would be tied to itself", STR_ARG(name));
+    if (old != MAP_NONE)
+        return rule_fail(editor->rule->place, err, "several tensors would be tied to \"%.*s\"",
+                         STR_ARG(name));
+    CKPT_TRY(place_if_failed(row_source_check(editor->p->file, operand->row, err), editor->rule->place, err));
+    return tie_name(editor, operand, name, err);
 }
 
 ckpt_status edit_tie(struct editor *editor, ckpt_error *err)
@@ -42,15 +62,12 @@ ckpt_status edit_tie(struct editor *editor, ckpt_error *err)
     if (template->extra.len)
         return rule_fail(editor->rule->word.place, err, "the variable %.*s is not in \"%.*s\"",
                          STR_ARG(template->extra), STR_ARG(editor->pattern->text));
-    for (size_t i = 0; i < editor->operands.nlist; i++) {
-        const struct edit_operand *operand = &editor->operands.list[i];
-        ckpt_str name = name_template_fill(template, &operand->match, str_of("", 0), editor->a);
-        CKPT_TRY_ALLOC(name.ptr, err);
-        if (str_eq(name, operand->name))
-            return rule_fail(editor->rule->place, err, "\"%.*s\" would be tied to itself", STR_ARG(name));
-        CKPT_TRY(tie_name(editor, operand, name, err));
-    }
-    return CKPT_OK;
+    map *names = map_new(editor->operands.nlist);
+    ckpt_status st = names ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < editor->operands.nlist; i++)
+        st = tie_operand(editor, &editor->operands.list[i], template, names, err);
+    map_free(names);
+    return st;
 }
 
 /* --------------------------------------------------------------------------------- set */
@@ -90,24 +107,40 @@ static ckpt_status put_tensor(struct editor *editor, uint32_t row, ckpt_file *fr
                                    .nbytes = t.nbytes,
                                    .src = row_source(from, from_row)};
     CKPT_TRY_ALLOC(new.src, err);
+    if (editor->p->casts.to)
+        editor->p->casts.to[row] = 0; /* one before was of what it replaces */
     return row_replace(editor->p->file, row, &new, err);
+}
+
+/* find_colon - returns where the name of the tensor begins in TEXT, after a colon that is not of "https://";
+ * TEXT.len: there is none. */
+static size_t find_colon(ckpt_str text)
+{
+    ckpt_str name = str_after_last(text, ':');
+    bool has_name = name.len < text.len && !str_starts(name, STR_LIT("//"));
+    return has_name ? text.len - name.len : text.len;
 }
 
 /* find_source - opens the file that the rule names, "FILE:TENSOR" or a FILE with one tensor, and finds the
  * tensor. */
 static ckpt_status find_source(struct editor *editor, ckpt_file **from, uint32_t *row, ckpt_error *err)
 {
-    ckpt_str text = editor->rule->word.text, name = str_after_last(text, ':');
-    bool has_name = name.len < text.len;
-    ckpt_str path = arena_str(editor->a, has_name ? str_first(text, text.len - name.len - 1) : text);
+    struct stat st;
+    const struct rule_name *word = &editor->rule->word;
+    ckpt_str all = arena_str(editor->scratch, word->text);
+    CKPT_TRY_ALLOC(all.ptr, err);
+    size_t colon = stat(all.ptr, &st) == 0 ? all.len : find_colon(all);
+    ckpt_str name = str_skip(all, colon);
+    ckpt_str path = arena_str(editor->a, colon < all.len ? str_first(all, colon - 1) : all);
     CKPT_TRY_ALLOC(path.ptr, err);
+    if (!path.len || (colon == all.len && str_ends(all, STR_LIT(":"))))
+        return rule_fail(word->place, err, "{\"%.*s\"} is not {=FILE or FILE:NAME}", STR_ARG(word->text));
     CKPT_TRY(editor->open(editor->p, path.ptr, from, err));
-    *row = has_name ? file_find_tensor(*from, name) : 0;
-    if (has_name && *row == CKPT_NO_TENSOR)
-        return rule_fail(editor->rule->word.place, err, "%s has no tensor \"%.*s\"", path.ptr, STR_ARG(name));
-    if (!has_name && (*from)->table.nrows != 1)
-        return rule_fail(editor->rule->word.place, err,
-                         "%s has {%zu tensors}, not {=one}\nFILE:NAME names one", path.ptr,
+    *row = name.len ? file_find_tensor(*from, name) : 0;
+    if (name.len && *row == CKPT_NO_TENSOR)
+        return rule_fail(word->place, err, "%s has no tensor \"%.*s\"", path.ptr, STR_ARG(name));
+    if (!name.len && (*from)->table.nrows != 1)
+        return rule_fail(word->place, err, "%s has {%zu tensors}, not {=one}\nFILE:NAME names one", path.ptr,
                          (*from)->table.nrows);
     return CKPT_OK;
 }
@@ -119,6 +152,8 @@ ckpt_status edit_set(struct editor *editor, ckpt_error *err)
     ckpt_file *from;
     ckpt_str key;
     uint32_t from_row = 0, row;
+    if (strpbrk(arena_str(editor->scratch, name->text).ptr, "*?[]{}\\"))
+        return rule_fail(name->place, err, "`set` takes the name of one tensor, not a pattern");
     CKPT_TRY(edit_index_names(editor, err));
     CKPT_TRY(find_source(editor, &from, &from_row, err));
     row = map_get(editor->row_of, name->text);

@@ -2,6 +2,7 @@
  * strided views of the operands. The sizes of an operand and their products fit 64 bits, as the table has
  * checked; those that a rule gives are checked here. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/convert.h"
@@ -29,6 +30,9 @@ static ckpt_status operand_open(const struct editor *editor, uint32_t row, struc
     CKPT_TRY(place_if_failed(row_source_check(editor->p->file, row, err), editor->rule->place, err));
     if (out->tensor.ndim > EDIT_MAX_DIMS)
         return edit_fail(editor, row, err, "has more than {=%u dimensions}", EDIT_MAX_DIMS);
+    if (dtype_info(plan_dtype(editor->p, row))->block_elems != 1)
+        return edit_fail(editor, row, err, "was cast to %s\ncast it when it has its shape",
+                         ckpt_dtype_name(plan_dtype(editor->p, row)));
     for (uint32_t k = out->tensor.ndim; COUNT_DOWN(k);) {
         out->stride[k] = stride;
         stride = out->tensor.shape[k] ? stride * out->tensor.shape[k] : stride;
@@ -60,6 +64,18 @@ struct result {
     const void *fill; /* the element where no piece is; NULL: the pieces cover all */
 };
 
+#define DEPTH_MAX 64u /* each source reads the one before it by a call */
+
+/* note_depth - counts that a rule changes ROW. */
+static ckpt_status note_depth(const struct editor *editor, uint32_t row, ckpt_error *err)
+{
+    uint32_t depth = map_get_num(editor->depth_of, row);
+    depth = depth == MAP_NONE ? 1 : depth + 1;
+    if (depth > DEPTH_MAX)
+        return edit_fail(editor, row, err, "was changed by more than {=%u rules}", DEPTH_MAX);
+    return map_set_num(editor->depth_of, row, depth) ? CKPT_OK : fail_memory(err);
+}
+
 /* result_put - makes ROW what RESULT describes. */
 static ckpt_status result_put(const struct editor *editor, uint32_t row, const struct result *result,
                               ckpt_error *err)
@@ -78,8 +94,9 @@ static ckpt_status result_put(const struct editor *editor, uint32_t row, const s
                                .piece = result->pieces,
                                .n = result->npieces,
                                .fill = result->fill};
+    CKPT_TRY(note_depth(editor, row, err));
     CKPT_TRY(pieces_source(editor->a, &all, &new.src, &new.at, err));
-    return row_replace(editor->p->file, row, &new, err);
+    return place_if_failed(row_replace(editor->p->file, row, &new, err), editor->rule->place, err);
 }
 
 /* A view of an operand: dimension K has SIZE[K] indexes, STRIDE[K] elements apart, from element FIRST on. */
@@ -350,8 +367,10 @@ static bool set_float_fill(ckpt_str text, ckpt_dtype dtype, unsigned char fill[F
         return false;
     memcpy(copy, text.ptr, text.len);
     copy[text.len] = '\0';
+    bool is_decimal = strspn(copy, "+-.0123456789eE") == text.len;
     double number = strtod(copy, &end);
-    if (*end || !*copy || !conversion_init(&conversion, CKPT_DT_F64, dtype))
+    if (*end || !*copy || !is_decimal || !isfinite(number) ||
+        !conversion_init(&conversion, CKPT_DT_F64, dtype))
         return false;
     convert_run(&conversion, &number, 1, fill, &tally);
     return !tally.overflowed;
@@ -365,6 +384,9 @@ static ckpt_status set_fill(const struct editor *editor, const struct operand *f
     ckpt_dtype dtype = (ckpt_dtype)from->tensor.dtype;
     const struct dtype_info *info = dtype_info(dtype);
     memset(fill, 0, FILL_MAX);
+    if (dtype == CKPT_DT_F8_E8M0)
+        return edit_fail(editor, from->row, err, "is %s, which has no zero and no sign to pad it with",
+                         ckpt_tensor_dtype_name(&from->tensor));
     if (!(editor->rule->given & ARGUMENT_WITH) || str_is(word->text, "0"))
         return CKPT_OK;
     bool is_integer = info->klass == 'i' || info->klass == 'u' || info->klass == 'b';
@@ -507,6 +529,9 @@ ckpt_status edit_unstack(struct editor *editor, const struct edit_step *step, ck
     CKPT_THEN(st, find_dim(editor, row, editor->rule->dim, operand.tensor.ndim, &dim, err));
     if (st == CKPT_OK && !operand.tensor.shape[dim])
         st = edit_fail(editor, row, err, "has nothing in dimension %" PRIu32, dim);
+    if (st == CKPT_OK && operand.tensor.shape[dim] > editor->p->file->table.max_rows)
+        st = edit_fail(editor, row, err, "would become {%" PRIu64 " tensors}; {=%" PRIu64 "} are allowed",
+                       operand.tensor.shape[dim], editor->p->file->table.max_rows);
     CKPT_THEN(st, unstack_operand(editor, step, &operand, dim, err));
     source_unref(operand.src);
     return st;

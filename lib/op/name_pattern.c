@@ -119,9 +119,17 @@ static ckpt_status compile_text(struct name_pattern *pattern, buf *expression, c
                                      : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a name of more than %u bytes",
                                             REGEXP_MAX_PATTERN);
     CKPT_TRY(regexp_compile((const char *)expression->data, &pattern->regex, err));
-    if (pattern->is_expression)
-        pattern->nvariables = regexp_group_count(pattern->regex);
-    return CKPT_OK;
+    if (!pattern->is_expression)
+        return CKPT_OK;
+    pattern->nvariables = regexp_group_count(pattern->regex);
+    if (pattern->nvariables <= NAME_VARIABLES)
+        return CKPT_OK;
+    size_t found = pattern->nvariables;
+    pattern->nvariables = 0;
+    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                "an expression with {%zu groups}; {=%d} are allowed\n(?:…) groups "
+                "without a number",
+                found, NAME_VARIABLES);
 }
 
 ckpt_status name_pattern_compile(struct name_pattern *out, ckpt_str text, ckpt_error *err)

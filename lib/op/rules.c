@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "base/checked.h"
 #include "base/utf8.h"
 
 #define ANY UINT32_MAX
@@ -63,7 +64,8 @@ struct parser {
     ckpt_str text;
     size_t at, end; /* after NEXT; after the token before that */
     uint32_t line;
-    size_t line_begin;
+    size_t counted;  /* the characters before this offset … */
+    uint32_t column; /* … are in this column of their line */
     struct token next;
     arena *a;
     const ckpt_parameter *parameters;
@@ -71,12 +73,12 @@ struct parser {
     struct rules *out;
 };
 
-static struct rule_place get_place(const struct parser *parser)
+/* get_place - returns where the next token begins. */
+static struct rule_place get_place(struct parser *parser)
 {
-    size_t column = 1; /* in characters, not bytes */
-    for (size_t i = parser->line_begin; i < parser->at; i++)
-        column += ((unsigned char)parser->text.ptr[i] & 0xc0) != 0x80;
-    return (struct rule_place){parser->line, (uint32_t)(column < UINT32_MAX ? column : UINT32_MAX)};
+    for (; parser->counted < parser->at; parser->counted++) /* in characters, not bytes */
+        parser->column += ((unsigned char)parser->text.ptr[parser->counted] & 0xc0) != 0x80;
+    return (struct rule_place){parser->line, parser->column};
 }
 
 static char peek(const struct parser *parser, size_t ahead)
@@ -88,7 +90,8 @@ static void begin_line(struct parser *parser)
 {
     parser->at++; /* after the line break */
     parser->line++;
-    parser->line_begin = parser->at;
+    parser->counted = parser->at;
+    parser->column = 1;
 }
 
 static bool is_blank(char character) { return character == ' ' || character == '\t' || character == '\r'; }
@@ -99,6 +102,9 @@ static void skip_blanks(struct parser *parser)
     for (;;) {
         if (is_blank(peek(parser, 0))) {
             parser->at++;
+        } else if (peek(parser, 0) == '\\' && peek(parser, 1) == '\r' && peek(parser, 2) == '\n') {
+            parser->at += 2;
+            begin_line(parser);
         } else if (peek(parser, 0) == '\\' && peek(parser, 1) == '\n') {
             parser->at++;
             begin_line(parser);
@@ -209,7 +215,7 @@ static ckpt_status parse_number(const struct parser *parser, ckpt_str text, stru
     ckpt_str rest = text;
     uint64_t number;
     if (str_take(&rest, STR_LIT("$"))) {
-        for (size_t i = 0; i < parser->nparameters; i++)
+        for (size_t i = parser->nparameters; COUNT_DOWN(i);) /* the last one counts */
             if (str_eq(parser->parameters[i].name, rest)) {
                 *out = parser->parameters[i].value;
                 return CKPT_OK;
@@ -290,6 +296,9 @@ static ckpt_status take_bracket(struct parser *parser, struct rule *rule, ckpt_e
 
 static ckpt_status take_name(struct parser *parser, struct rule_name *out, ckpt_error *err)
 {
+    if (parser->next.kind == TOKEN_BRACKET)
+        return rule_fail(parser->next.place, err,
+                         "a name is missing here\na name that begins with a bracket is written in quotes");
     if (!is_text(&parser->next))
         return rule_fail(parser->next.place, err, "a name is missing here");
     *out = (struct rule_name){parser->next.text, parser->next.place};
@@ -426,8 +435,8 @@ static const char *argument_name(uint32_t argument)
     case ARGUMENT_NUMBERS: return "the new order of the dimensions, as 0 2 1";
     case ARGUMENT_BRACKET: return "what is in brackets, as [2, -1]";
     case ARGUMENT_TO: return "to N";
-    case ARGUMENT_VALUE: return "= VALUE";
-    default: return "a word";
+    case ARGUMENT_VALUE: return "= FILE or = FILE:NAME";
+    default: return "another name";
     }
 }
 
@@ -444,7 +453,8 @@ static ckpt_status check_rule(const struct rule *rule, ckpt_error *err)
         return rule_fail(rule->targets[verb->targets].place, err, "`%s` makes %s", verb->word,
                          verb->targets ? "one tensor" : "no tensor");
     if (missing)
-        return rule_fail(rule->place, err, "`%s` needs %s", verb->word, argument_name(first));
+        return rule_fail(rule->place, err, "`%s` needs %s", verb->word,
+                         rule->verb == RULE_CAST ? "a dtype" : argument_name(first));
     return CKPT_OK;
 }
 
@@ -453,7 +463,8 @@ static bool lacks_names(const struct parser *parser, const struct verb *verb)
 {
     const struct token *next = &parser->next;
     return next->kind == TOKEN_BRACKET || next->kind == TOKEN_ARROW || ends_rule(next) ||
-           next_is_word(parser, "dim") || next_is_word(parser, "dims") ||
+           next_is_word(parser, "dim") || next_is_word(parser, "dims") || next_is_word(parser, "to") ||
+           next_is_word(parser, "sizes") || next_is_word(parser, "with") ||
            (verb->required & ARGUMENT_NUMBERS && is_number(next));
 }
 
@@ -483,10 +494,16 @@ static ckpt_status take_rule(struct parser *parser, bool follows, ckpt_error *er
 ckpt_status rules_parse(ckpt_str text, const ckpt_parameter *parameters, size_t nparameters, arena *a,
                         struct rules *out, ckpt_error *err)
 {
-    struct parser parser = {
-        .text = text, .line = 1, .a = a, .parameters = parameters, .nparameters = nparameters, .out = out};
+    struct parser parser = {.text = text,
+                            .line = 1,
+                            .column = 1,
+                            .a = a,
+                            .parameters = parameters,
+                            .nparameters = nparameters,
+                            .out = out};
     bool follows = false;
     *out = (struct rules){.nrules = 0};
+    (void)str_take(&parser.text, STR_LIT("\xef\xbb\xbf")); /* as some editors mark UTF-8 */
     CKPT_TRY(advance(&parser, err));
     while (parser.next.kind != TOKEN_END) {
         if (!ends_rule(&parser.next))
