@@ -493,7 +493,7 @@ static bool is_name(const char *path)
 static void guess_address(const char *path, char *hint, size_t cap)
 {
     struct text word = {0};
-    text_shell(&word, path);
+    text_operand(&word, path);
     if (strncasecmp(path, "ftp", 3) == 0)
         snprintf(hint, cap, "fetch it first: curl -fLO %s", word.ptr);
     else
@@ -505,28 +505,12 @@ static void guess_address(const char *path, char *hint, size_t cap)
  * "://" after it, or another name of the scheme. Returns false if it has none. */
 static bool guess_scheme(const char *path, char *hint, size_t cap)
 {
-    static const struct {
-        const char *typed, *meant;
-    } schemes[] = {
-        {"hf:", "hf://"},       {"huggingface:", "hf://"}, {"huggingface.co/", "https://huggingface.co/"},
-        {"https:", "https://"}, {"http:", "http://"},      {"s3:", "s3://"},
-        {"s3a:", "s3://"}};
-    for (size_t i = 0; i < COUNT(schemes); i++) {
-        size_t n = strlen(schemes[i].typed);
-        const char *after = path + n;
-        if (strncasecmp(path, schemes[i].typed, n) != 0)
-            continue;
-        after += strspn(after, "/");
-        if (!*after)
-            return false;
-        struct text url = {0};
-        text_add(&url, schemes[i].meant);
-        text_bytes(&url, after, strcspn(after, "?"));
-        snprintf(hint, cap, "did you mean '%s'?", escape_name(str_c(url.ptr)));
-        text_free(&url);
-        return true;
-    }
-    return false;
+    const char *meant, *host = remote_find_host(path, &meant);
+    if (!host || !*host || !meant)
+        return false;
+    snprintf(hint, cap, "did you mean '%s%s%s'?", meant, escape_name(str_c(host)),
+             remote_is_without_query(path) ? "?QUERY" : "");
+    return true;
 }
 
 bool guess_file(const char *path, char *hint, size_t cap)

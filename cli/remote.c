@@ -35,6 +35,25 @@ bool remote_is_url(const char *path)
            has_scheme(path, "s3://");
 }
 
+const char *remote_find_host(const char *path, const char **meant)
+{
+    static const struct {
+        const char *typed, *meant;
+    } schemes[] = {
+        {"hf:", "hf://"},       {"huggingface:", "hf://"}, {"huggingface.co/", "https://huggingface.co/"},
+        {"https:", "https://"}, {"http:", "http://"},      {"s3:", "s3://"},
+        {"s3a:", "s3://"}};
+    const char *other = strstr(path, "://");
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        size_t n = strlen(schemes[i].typed);
+        *meant = schemes[i].meant;
+        if (has_scheme(path, schemes[i].typed))
+            return path + n + strspn(path + n, "/");
+    }
+    *meant = NULL;
+    return other && !memchr(path, '=', (size_t)(other - path)) ? other + 3 : NULL; /* meta: KEY=VALUE */
+}
+
 bool remote_may_exist(const char *path) { return remote_is_url(path) || access(path, F_OK) == 0; }
 
 int remote_fail_output(const char *path)
@@ -45,9 +64,17 @@ int remote_fail_output(const char *path)
 const char *remote_typed(const char *path)
 {
     for (size_t i = 0; i < cut_operands.n; i++)
-        if (cut_operands.items[i].operand == path)
+        if (cut_operands.items[i].operand == path && remote_is_url(path)) /* else it is not read */
             return cut_operands.items[i].typed;
     return path;
+}
+
+bool remote_is_without_query(const char *path)
+{
+    for (size_t i = 0; i < cut_operands.n; i++)
+        if (strcmp(cut_operands.items[i].operand, path) == 0 && strchr(cut_operands.items[i].typed, '?'))
+            return true;
+    return false;
 }
 
 /* has_port - returns true if the text after the last ':' of the NBYTES bytes at HOST, if there is one, is the
@@ -61,10 +88,10 @@ static bool has_port(const char *host, size_t nbytes)
            !memchr(host, ':', nbytes);
 }
 
-/* find_user_end - returns what follows the user and password in URL, or NULL if it has none. */
-static char *find_user_end(char *url)
+/* find_user_end - returns what follows the user and password at HOST in a URL, or NULL if it has none. */
+static char *find_user_end(char *host)
 {
-    char *host = strstr(url, "://") + 3, *at = NULL;
+    char *at = NULL;
     size_t n = strcspn(host, "/?#");
     bool is_sound = has_port(host, n);
     for (char *c = host; is_sound ? c < host + n : *c != '\0'; c++)
@@ -73,10 +100,10 @@ static char *find_user_end(char *url)
     return at;
 }
 
-/* cut_url - removes from URL what may be secret. */
-static void cut_url(char *url)
+/* cut_url - removes what may be secret from URL, whose HOST follows its scheme. */
+static void cut_url(char *url, char *host)
 {
-    char *host = strstr(url, "://") + 3, *after = find_user_end(url);
+    char *after = find_user_end(host);
     bool is_web = has_scheme(url, "http");
     size_t length = strlen(url);
     if (after)
@@ -85,11 +112,11 @@ static void cut_url(char *url)
     memset(url + shown, 0, length - shown);
 }
 
-static void cut_operand(char *operand)
+static void cut_operand(char *operand, char *host)
 {
     struct text typed = {0};
     text_add(&typed, operand);
-    cut_url(operand);
+    cut_url(operand, host);
     if (strcmp(typed.ptr, operand) == 0) {
         text_free(&typed);
         return;
@@ -228,9 +255,12 @@ static int set_object_store(void)
 
 void remote_cut(int count, char **words)
 {
-    for (int i = 0; i < count; i++)
-        if (remote_is_url(words[i]))
-            cut_operand(words[i]);
+    const char *meant;
+    for (int i = 0; i < count; i++) {
+        const char *host = remote_find_host(words[i], &meant);
+        if (host && (remote_is_url(words[i]) || access(words[i], F_OK) != 0))
+            cut_operand(words[i], words[i] + (host - words[i]));
+    }
 }
 
 int remote_begin(int count, char **operand)

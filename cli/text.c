@@ -9,6 +9,7 @@
 #endif
 
 #include "print.h"
+#include "remote.h"
 
 void mem_fail(void)
 {
@@ -468,7 +469,10 @@ void text_operand(struct text *text, const char *path)
 {
     if (path[0] == '-' && path[1])
         text_add(text, "./");
-    text_shell(text, path);
+    struct text word = {0};
+    text_addf(&word, "%s%s", path, remote_is_without_query(path) ? "?QUERY" : "");
+    text_shell(text, word.ptr);
+    text_free(&word);
 }
 
 void text_formats(struct text *text, const char *between, const char *last)

@@ -64,7 +64,8 @@ void text_unread(struct text *text, const ckpt_file *f, uint64_t count, uint32_t
 void text_value(struct text *text, const ckpt_value *value, size_t nodes);
 void text_error(struct text *text, const ckpt_error *err); /* as ckpt_error_text does */
 void text_shell(struct text *text, const char *word);      /* quoted if a shell needs it */
-/* text_operand - adds a file name as text_shell does, after "./" if it begins with "-" but is not "-". */
+/* text_operand - adds a file name as text_shell does, after "./" if it begins with "-" but is not "-", and
+ * with "?QUERY" at the end if it is a URL whose query was cut. */
 void text_operand(struct text *text, const char *path);
 /* text_formats - adds the names of the formats that can be written, separated by BETWEEN, the last two by
  * LAST. */

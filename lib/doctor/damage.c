@@ -251,7 +251,7 @@ static ckpt_status report_rule(struct doctor *doctor, enum check_rule rule, cons
         error_add_hint(&e,
                        "no command restores the values: take an earlier checkpoint; all such tensors: "
                        "ckpt stat --fail-on nan,inf %s",
-                       shell_path(doctor->path, word));
+                       doctor_path_word(doctor, word));
     diagnosis = (struct diagnosis){.id = id, .fix = fix, .hint = e.hint};
     if (rule == CHECK_MISSING_SHARD)
         diagnosis.first = diagnosis.hint;

@@ -6,7 +6,6 @@
 
 #include "base/library.h"
 #include "base/sized.h"
-#include "base/text.h"
 #include "format/files/checkpoint_names.h"
 #include "format/files/path.h"
 #include "format/registry.h"
@@ -111,6 +110,15 @@ static ckpt_status drop_useless_fix(struct doctor *doctor, ckpt_diagnosis *diagn
     else
         error_add_hint(why, "ckpt %s does not help: %s", commands[action], why->what);
     return CKPT_OK;
+}
+
+const char *doctor_path_word(const struct doctor *doctor, char out[SHELL_WORD_MAX])
+{
+    char completed[SHELL_WORD_MAX];
+    if (strcmp(doctor->path, doctor->typed) == 0 || !strchr(doctor->typed, '?'))
+        return shell_path(doctor->path, out);
+    int n = snprintf(completed, sizeof completed, "%s?QUERY", doctor->path);
+    return n < SHELL_WORD_MAX ? shell_path(completed, out) : "URL";
 }
 
 void doctor_drop_file_name(const struct doctor *doctor, ckpt_error *error)

@@ -1,6 +1,7 @@
 /* doctor.h - `ckpt doctor`: why a file does not load, and what fixes it. Private to lib/doctor. */
 #pragma once
 
+#include "base/text.h"
 #include "core/check.h"
 
 /* What verifying found under one rule: the first finding, and how many there are. */
@@ -40,6 +41,9 @@ ckpt_status doctor_report(struct doctor *doctor, const struct diagnosis *diagnos
 /* doctor_report_error - reports DIAGNOSIS with the text and the hint of ERROR. */
 ckpt_status doctor_report_error(struct doctor *doctor, const struct diagnosis *diagnosis,
                                 const ckpt_error *error, ckpt_error *err);
+/* doctor_path_word - returns the path as a word of a command, as shell_path does; "?QUERY" is at the end of a
+ * URL whose query is not shown. */
+const char *doctor_path_word(const struct doctor *doctor, char out[SHELL_WORD_MAX]);
 /* doctor_drop_file_name - removes the name of the diagnosed file from ERROR: it is above each diagnosis. */
 void doctor_drop_file_name(const struct doctor *doctor, ckpt_error *error);
 

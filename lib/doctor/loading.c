@@ -76,7 +76,7 @@ static ckpt_status check_index(struct doctor *doctor, ckpt_error *err)
         !source_is_folder(doctor->f->path))
         return CKPT_OK; /* with an index, that is the path */
     (void)snprintf(hint, sizeof hint, "ckpt convert %s -o DIR copies the set and writes an index",
-                   shell_path(doctor->path, word));
+                   doctor_path_word(doctor, word));
     const struct diagnosis diagnosis = {.id = "no-index", .hint = hint, .is_note = true};
     return doctor_report(doctor, &diagnosis, err,
                          "these shards have no index, without which transformers does not load them");
@@ -101,7 +101,7 @@ static ckpt_status check_weights_only(struct doctor *doctor, ckpt_error *err)
     char word[SHELL_WORD_MAX], hint[256];
     (void)snprintf(hint, sizeof hint,
                    "weights_only=False runs whatever the file holds; `ckpt scan %s` lists that",
-                   shell_path(doctor->path, word));
+                   doctor_path_word(doctor, word));
     struct diagnosis diagnosis = {.fix = convert, .hint = hint};
     const char *what = "torch.load(weights_only=True) refuses it";
     if (f->loading.refusal.len) {
@@ -224,7 +224,7 @@ static ckpt_status check_imports(struct doctor *doctor, ckpt_error *err)
     const ckpt_file *f = doctor->f;
     char word[SHELL_WORD_MAX], hint[256];
     (void)snprintf(hint, sizeof hint, "do not load it; `ckpt scan %s` lists what it would do",
-                   shell_path(doctor->path, word));
+                   doctor_path_word(doctor, word));
     const struct diagnosis diagnosis = {.id = "runs-code", .fix = sanitize, .hint = hint, .first = hint};
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {

@@ -435,6 +435,8 @@ run typed-json ls --json "$one/status-403.typed-json/train.pt?X-Amz-Security-Tok
 query='?X-Amz-Security-Token=typedSecret'
 run typed-doctor doctor "$one/plain.typed-doctor/corpus/torch/protocols/p2.pt$query"
 run typed-doctor-json doctor --json "$one/plain.typed-doctor-json/corpus/torch/protocols/p2.pt$query"
+run typed-misspelled ls "http:/127.0.0.1:$port_one/plain.typed-misspelled/train.pt$query"
+run typed-other ls --json "ftp://user:urlSecret@127.0.0.1:$port_one/plain.typed-misspelled/train.pt$query"
 run typed-command "$one/plain.typed-command/train.pt$query"
 run typed-output convert "$examples/train.pt" -o "$one/plain.typed-output/train.pt$query"
 run typed-operands mem "$one/plain.typed-operands/train.pt$query" "$one/plain.typed-operands/train.pt$query"
@@ -575,7 +577,9 @@ run strip strip module. "$one/plain.strip/train.pt" -o "$tmp/stripped.pt"
 run strip-local strip module. "$examples/train.pt" -o "$tmp/stripped-local.pt"
 finish
 
-# --- an interrupted download
+# --- an interrupted download; nothing else has a connection then
+# shellcheck disable=SC2086
+wait $slow_pids
 # interrupted TAG COMMAND - checks that SIGINT ends COMMAND at once, and the processes that it started
 interrupted()
 {
@@ -653,8 +657,6 @@ else
     run tls-no-ca ls --cacert "$tmp/missing.pem" "$tls/plain.tls-no-ca/train.pt"
     finish
 fi
-# shellcheck disable=SC2086
-wait $slow_pids
 settle
 
 # ------------------------------------------------------- what they have to be
@@ -799,6 +801,11 @@ check 'typed-doctor: exit code' exits typed-doctor 1
 for tag in typed-fails typed-json typed-changed typed-command typed-output typed-operands; do
     check "$tag: exit code" exits $tag 2
 done
+for tag in typed-misspelled typed-other; do check "$tag: exit code" exits $tag 2; done
+check 'command with a URL' grep -q "sanitize '$one/plain.typed-doctor/corpus/torch/protocols/p2.pt?QUERY' -o" \
+    "$runs/typed-doctor.out"
+check 'command with a URL, of the library' grep -q "scan '$one/.*/p2.pt?QUERY'. lists" "$runs/typed-doctor.out"
+check 'misspelled URL' reports typed-misspelled "did you mean '$one/plain.typed-misspelled/train.pt?QUERY'"
 check 'message: URL' reports typed-fails "^ckpt: $one/status-403.typed-fails/train.pt: .*403"
 check 'message: changed' reports typed-changed 'changed while'
 no_secret()
