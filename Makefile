@@ -192,6 +192,12 @@ $(B)/tests/bench/ckpt-steps: $(B)/obj/tests/bench/steps.o $(CLI_OBJ) $(B)/libckp
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(STEPS_WRAP) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
+# ckpt-slow is the ckpt command, which waits before each read.
+$(B)/tests/bench/ckpt-slow: $(B)/obj/tests/bench/slow.o $(CLI_OBJ) $(B)/libckpt.a $(B)/link.flags
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) -Wl,--wrap=pread64,--wrap=copy_file_range -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
+
 $(B)/tests/fuzz/open $(B)/tests/fuzz/scan $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
 # fuzz/parts calls internal functions. FUZZER=-fsanitize=fuzzer links it with clang's libFuzzer instead of fuzz/main.c.
 FUZZ_PARTS = $(patsubst %,$(B)/obj/tests/%.o,fuzz/parts fuzz/flows fail/folder)
@@ -199,7 +205,7 @@ $(B)/tests/fuzz/parts: $(FUZZ_PARTS) $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/f
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(FUZZER) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(LIB_LIBS) -pthread
-PUB_OBJ += $(B)/obj/tests/bench/steps.o $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/threats/attacks.o \
+PUB_OBJ += $(B)/obj/tests/bench/steps.o $(B)/obj/tests/bench/slow.o $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/threats/attacks.o \
     $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/each_call.o \
     $(B)/obj/tests/fail/sets.o $(B)/obj/tests/schema.o \
     $(patsubst %,$(B)/obj/tests/remote/%.o,server reply behaviours signature)
@@ -273,7 +279,7 @@ $(B)/ckpt $(B)/unit $(PUBLIC:%=$(B)/tests/%) $(BENCH_PROGRAMS) $(B)/tests/fuzz/p
     $(patsubst %,$(B)/tests/fail/%,faults ckpt-oom each_call): $(B)/link.flags
 
 test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/threats/attacks $(B)/tests/remote/server \
-    $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/each_call $(B)/tests/truth $(B)/tests/mem $(B)/tests/schema $(B)/tests/oracle/create $(BENCH_PROGRAMS)
+    $(B)/tests/bench/ckpt-slow $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/each_call $(B)/tests/truth $(B)/tests/mem $(B)/tests/schema $(B)/tests/oracle/create $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
 	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fail/ckpt-oom \

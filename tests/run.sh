@@ -21,8 +21,8 @@ export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
 # The parts that take longest come first, so that two workers end at about the same time.
-quick='cli robust growth plan faults remote scale unit warnings lint format threats rewrite schema man attacks build abi
-       tsan install mpi header example budget readme git demo mem truth truth-asan replay public'
+quick='cli robust growth plan faults remote scale unit warnings lint format latency threats rewrite schema man attacks
+       build abi tsan install mpi header example budget readme git demo mem truth truth-asan replay public'
 sampled='robust faults threats rewrite' # take every N-th file without --all
 slow='unit-asan gates plan-big fuzz oracle' # run with --all only
 
@@ -79,6 +79,7 @@ part_gates() { sh tests/bench/gates.sh; }
 part_growth() { sh tests/bench/growth.sh; }
 part_plan() { sh tests/bench/plan.sh; }
 part_plan_big() { PLAN_BIG=1 run_as plan-big sh tests/bench/plan.sh; }
+part_latency() { sh tests/bench/latency.sh; }
 part_budget() { sh tests/bench/budget.sh; }
 part_mpi() { sh tests/mpi/run.sh; }
 part_remote() { sh tests/remote/run.sh; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # bench/plan.sh - checks what it costs to open a folder that many ranks wrote, and to plan an output of it: opens and
 # reads of each file, peak memory, and the steps for twice the tensors. PLAN_BIG=1 checks, in place of two small
-# folders, that each process takes at most 400 MiB for a million tensors or chunks in 4,096 files. PLAN_SHOW=1 prints
+# folders, that each process takes at most 400 MiB for a million tensors or chunks in 4,096 files. SHOW=1 prints
 # the values.
 set -u
 B=${B:-build}
@@ -9,25 +9,14 @@ bin=$B/tests/bench
 steps_program=$B/steps/tests/bench/ckpt-steps
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
-passed=0 failed=0 skipped=0
+. tests/bench/limit.sh
+skipped=0
 tracing=1 # empty: ptrace is not permitted
 
 skip()
 {
     skipped=$((skipped + 1))
     echo "plan skipped: $1"
-}
-
-# check_limit TITLE VALUE LIMIT - checks that VALUE is at most LIMIT
-check_limit()
-{
-    [ -z "${PLAN_SHOW:-}" ] || echo "$1: $2, at most $3"
-    if [ "$2" -le "$3" ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAIL $1: $2, at most $3"
-    fi
 }
 
 # run_counted COMMAND… - sets $kib, $status and, if ptrace is permitted, $opens and $reads
@@ -51,8 +40,7 @@ check_command()
     shift 3
     run_counted "$@"
     if [ "$status" -ne 0 ]; then
-        failed=$((failed + 1))
-        echo "FAIL $title: exit $status: $(head -n 2 "$tmp/messages")"
+        fail "$title: exit $status"
         return
     fi
     check_limit "$title: peak KiB" "$kib" "$kib_limit"
@@ -104,8 +92,7 @@ check_growth()
     elif count_steps "$1" "$2" && steps_of_few=$steps && count_steps "$1" $((2 * $2)); then
         check_limit "plan of $((2 * $2)), $1: steps in percent of those of $2" $((steps * 100 / steps_of_few)) 230
     else
-        failed=$((failed + 1))
-        echo "FAIL steps of a plan, $1: $(head -n 2 "$tmp/messages")"
+        fail "steps of a plan, $1"
     fi
 }
 
