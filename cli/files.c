@@ -280,12 +280,21 @@ static void report_operand(struct reports *reports, const char *path)
     reports->status = status_before > reports->status ? status_before : reports->status;
 }
 
+static int fail_recursive_url(const char *url)
+{
+    return report_failure(CKPT_EUSAGE, url,
+                          "leave out -r: of a folder with several checkpoints, they are listed",
+                          "-r takes local folders, not URLs");
+}
+
 int files_each(int count, char **operand, enum files_layout layout, int (*process)(const char *path))
 {
     files.several = count > 1 || files.recursive;
     struct reports r = {.process = process, .layout = layout};
     for (int i = 0; i < count; i++) {
-        if (files.recursive && is_folder(operand[i]))
+        if (files.recursive && remote_is_url(operand[i]))
+            r.status = fail_recursive_url(operand[i]);
+        else if (files.recursive && is_folder(operand[i]))
             report_files_below(&r, operand[i]);
         else
             report_operand(&r, operand[i]);

@@ -243,6 +243,9 @@ make_sets()
         mkdir "$files/org/gated" "$files/org/dataset" "$files/datasets" || return
     cp "$examples/train.pt" "$files/org/gated/pytorch_model.bin"
     cp "$examples/train.pt" "$files/org/dataset/a b+c%d.bin"
+    mkdir "$files/org/several"
+    cp "$examples/train.pt" "$files/org/several/one.pt"
+    cp "$examples/train.pt" "$files/org/several/two.pt"
     ln -s ../org "$files/datasets/org"
     ln -s moe "$files/org/moe2" && ln -s ../set "$files/org/moving"
     for name in gated-none gated-wrong gated-home gated-hfhome gated-path gated-off gated-tls pinned; do
@@ -302,6 +305,8 @@ with=HF_ENDPOINT=$one/hub
 run moe ls hf://org/moe
 run moving ls --json hf://org/moving
 run endless ls --json hf://org/endless
+run several ls hf://org/several
+run several-all ls --json -r hf://org/several
 run moe2 diff --keys-only hf://org/moe2/model.safetensors.index.json "$files/org/moe/model.safetensors.index.json"
 with=
 finish
@@ -737,6 +742,11 @@ check 'hub: another commit: code' has_code moving changed
 check 'hub: another commit: message' reports moving 'commit'
 check 'hub: folders without end: code' has_code endless limit
 check 'hub: folders without end: requests' took_at_most endless 80 16000000
+for tag in several several-all; do check "$tag: exit code" exits $tag 2; done
+lists_several() { tr ', ' '\n\n' <"$runs/several.err" | grep -c '^hf://org/several/\(one\|two\)\.pt$' | grep -q 2; }
+check 'hub: a folder with several checkpoints lists them' lists_several
+check 'hub: -r is refused' has_code several-all usage
+check 'hub: -r is refused: no request' took several-all 0 0
 check 'hub: diff of 163 shards' each_shard_twice moe2
 
 each_fault check_fault
