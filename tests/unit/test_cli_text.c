@@ -4,6 +4,14 @@
 #include "../../cli/text.h"
 #include "unit.h"
 
+/* remote_is_without_query - is of cli/remote.c, which is not linked: no URL was cut here. */
+bool remote_is_without_query(const char *path);
+bool remote_is_without_query(const char *path)
+{
+    (void)path;
+    return false;
+}
+
 /* format_by_printf - writes to OUT the text that text_size must give for NBYTES. */
 static void format_by_printf(uint64_t nbytes, char *out, size_t cap)
 {
