@@ -413,7 +413,7 @@ EXAMPLES := $(sort $(wildcard examples/*.c examples/scale/*))
 ## install: install command, library, header, man pages, examples, completions (PREFIX, LIBDIR, DESTDIR)
 install: all
 	install -d "$(bindir)" "$(pcdir)" "$(incdir)" "$(bashdir)" "$(zshdir)" "$(fishdir)"
-	install -d "$(mandir)/man1" "$(mandir)/man3" "$(mandir)/man7" "$(schemadir)" "$(exampledir)/scale"
+	install -d "$(mandir)/man1" "$(mandir)/man3" "$(mandir)/man5" "$(mandir)/man7" "$(schemadir)" "$(exampledir)/scale"
 	install -m 755 $(B)/ckpt "$(bindir)/ckpt"
 	[ ! -e $(B)/ckpt-mpi ] || install -m 755 $(B)/ckpt-mpi "$(bindir)/ckpt-mpi"
 	install -m 644 lib/ckpt.h "$(incdir)/ckpt.h"
