@@ -123,12 +123,12 @@ static ckpt_status compare_size(int fd, uint64_t size, bool may_be_less, bool *i
                 (unsigned long long)st.st_size, (unsigned long long)size);
 }
 
-/* extend - gives the file FD its full SIZE, unless another process has; if RESERVES, with its space. */
-static ckpt_status extend(int fd, uint64_t size, bool reserves, ckpt_error *err)
+/* extend - gives the file FD its full SIZE, unless another process has. */
+static ckpt_status extend(int fd, uint64_t size, ckpt_error *err)
 {
     bool is_less = false;
     CKPT_TRY(compare_size(fd, size, true, &is_less, err));
-    if (!is_less || ((!reserves || fd_reserve(fd, size)) && ftruncate(fd, (off_t)size) == 0))
+    if (!is_less || (fd_reserve(fd, size) && ftruncate(fd, (off_t)size) == 0))
         return CKPT_OK;
     return fail_errno(err, CKPT_NO_OFFSET, "cannot reserve %llu bytes for the output",
                       (unsigned long long)size);
@@ -137,12 +137,9 @@ static ckpt_status extend(int fd, uint64_t size, bool reserves, ckpt_error *err)
 ckpt_status sink_range_make(int folder, const char *path, uint64_t size, ckpt_error *err)
 {
     int fd;
-    ckpt_error ignored;
-    /* of processes that begin at once, one reserves each file: some file systems write zeros for that */
-    bool is_new = open_file(folder, path, O_CREAT | O_EXCL, &fd, &ignored) == CKPT_OK;
-    ckpt_status st = is_new ? CKPT_OK : open_file(folder, path, O_CREAT, &fd, err);
+    ckpt_status st = open_file(folder, path, O_CREAT, &fd, err);
     if (st == CKPT_OK) {
-        st = extend(fd, size, is_new, err);
+        st = extend(fd, size, err);
         close(fd);
     }
     return name_file_if_failed(st, path, err);
