@@ -231,6 +231,7 @@ static ckpt_status write_case(struct writing_case *c)
     if (st == CKPT_OK)
         CU_ASSERT_STRING_EQUAL(result.plan_id, c->id);
     close_plan(p);
+    ckpt_close(f);
     return st;
 }
 
