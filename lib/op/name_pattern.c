@@ -192,9 +192,9 @@ static ckpt_status fail_unknown(const struct template_parser *parser, ckpt_str w
 
 static ckpt_status take_star(struct template_parser *parser, ckpt_error *err)
 {
-    size_t nth = parser->nstars++;
+    size_t nth = parser->nstars++, seen = 0;
     for (size_t i = 0; i < parser->pattern->nvariables && !parser->pattern->is_expression; i++)
-        if (!parser->pattern->variables[i].len && nth-- == 0)
+        if (!parser->pattern->variables[i].len && seen++ == nth)
             return end_piece(parser, i, err);
     return fail_unknown(parser, STR_LIT("*"), err);
 }
