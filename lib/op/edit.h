@@ -70,7 +70,8 @@ ckpt_status edit_set(struct editor *editor, ckpt_error *err);
  * the name in braces that the pattern lacks; no target: its name stays. Adds it to EDITOR->made. */
 ckpt_status edit_finish(struct editor *editor, const struct edit_step *step, size_t index, ckpt_str extra,
                         uint32_t row, ckpt_error *err);
-/* edit_add - adds a tensor for target INDEX, which shares the elements of STEP's first one for now. */
+/* edit_add - adds a tensor for target INDEX as row *ROW. It shares the elements of STEP's first one; the verb
+ * gives it its own. */
 ckpt_status edit_add(struct editor *editor, const struct edit_step *step, size_t index, ckpt_str extra,
                      uint32_t *row, ckpt_error *err);
 /* edit_index_names - makes EDITOR->row_of; CKPT_EEXIST: two tensors have one name. */
