@@ -38,6 +38,12 @@ extern struct writing writing;
 #define TO_OPTION \
     {0, "to", "FORMAT", OPT_TEXT, &writing.format, "{formats}, whatever OUT is called"}
 
+#define OUTPUT_FORM_OPTIONS \
+    {0, "ties", "drop|copy|error", OPT_CHOICE, &writing.ties, \
+     "tensors that share bytes, if OUT cannot tie them (default: drop)"}, \
+    {0, "max-shard-size", "SIZE", OPT_SIZE, &writing.max_shard, \
+     "files of at most SIZE (5GB, 2GiB) and an index"}
+
 #define ROOT_OPTION \
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"}
 

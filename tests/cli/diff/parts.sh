@@ -1,12 +1,4 @@
 # The differences that parts find are those that one process finds, in any number of parts and in any order.
 # run OPTION… - what is compared
 run() { ckpt diff data/train.pt corpus/torch/t26/general_checkpoint.tar "$@"; }
-run >text.one; echo "exit $?"
-run --json >json.one
-for n in 1 2 5 64; do
-    for i in $(seq 0 $((n - 1)) | sort -R); do run --part $i/$n -o work -q || echo "part $i/$n: $?"; done
-    run --part all -o work >text.all; echo "$n parts: exit $?"
-    run --part all -o work --json >json.all
-    cmp text.one text.all && cmp json.one json.all
-    ckpt parts -q work --clean
-done
+. "$TESTS/share_parts.sh"

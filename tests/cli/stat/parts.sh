@@ -1,12 +1,4 @@
 # The statistics of parts, read in any order, are those of one process, in any number of parts.
 # run OPTION… - what is compared
 run() { ckpt stat data/train.pt "$@"; }
-run >text.one; echo "exit $?"
-run --json >json.one
-for n in 1 2 5 64; do
-    for i in $(seq 0 $((n - 1)) | sort -R); do run --part $i/$n -o work -q || echo "part $i/$n: $?"; done
-    run --part all -o work >text.all; echo "$n parts: exit $?"
-    run --part all -o work --json >json.all
-    cmp text.one text.all && cmp json.one json.all
-    ckpt parts -q work --clean
-done
+. "$TESTS/share_parts.sh"
