@@ -26,8 +26,8 @@ cat >"$tmp/bin/ssh" <<EOF
 #!/bin/sh
 echo "\$1" >>"$tmp/hosts"
 shift 2 # the host and --
-cd # as ssh does
-exec sh -c "\$*"
+cd # as ssh does, which sets SHELL; without it, parallel runs nothing and exits with 0
+SHELL=/bin/sh exec sh -c "\$*"
 EOF
 chmod +x "$tmp/bin"/*
 [ ! -x "$B/ckpt-mpi" ] || ln -s "$PWD/$B/ckpt-mpi" "$tmp/bin"
