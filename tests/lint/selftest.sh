@@ -162,6 +162,7 @@ check_rejects text lib/op/o.c '/* TO''DO */\n'
 check_rejects text lib/op/o.c 'int a; \n'
 check_rejects text lib/op/o.c '\tint a;\n'
 check_rejects text man/ckpt-ls.1 'see /wor''k/x\n'
+check_rejects text tests/README.md '<<<<<<''< HEAD\n'
 check_rejects text lib/op/o.c "/* $(printf '%0120d' 0) */\n"
 check_rejects listed_files lib/op/p.c 'int p;\n'
 check_rejects listed_files lib/README.md '| `op/gone.c` | gone |\n'

@@ -1,6 +1,7 @@
-# text.sh - no long lines, tabs, blanks at line ends, notes of unfinished work, or paths of one machine.
+# text.sh - no long lines, tabs, blanks at line ends, notes of unfinished work, conflicts of a merge, or paths of one
+# machine.
 sources=$(find lib cli tests -name '*.[ch]' -o -name '*.def' -o -name '*.sh' | grep -v '^tests/corpus/\|^tests/cli/.*/')
-documents=$(ls README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md lib/README.md 2>/dev/null)
+documents=$(ls README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md lib/README.md tests/README.md 2>/dev/null)
 
 for file in $sources; do
     awk -v file="$file" '
@@ -17,3 +18,5 @@ grep -nE "$unfinished" $sources Makefile $documents | sed 's/$/   <- finish it o
 more_folders=$(ls -d man .ci tests/oracle tests/data 2>/dev/null)
 grep -rnIE "$machine_path" $sources $documents Makefile $more_folders |
     sed 's/$/   <- a path that exists on one machine only/'
+grep -rnE "^(<<<<<<[<]|>>>>>>[>]) " $sources $documents Makefile $more_folders |
+    sed 's/$/   <- a conflict that was not resolved/'
