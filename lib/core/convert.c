@@ -4,6 +4,11 @@
  * Every conversion passes through float32, as in torch (c10/util/Half.h, BFloat16.h, Float8_*.h): a
  * float64 that becomes 16 or 8 bits is rounded twice. Only integer to float64 is direct.
  *
+ * With rounds_once, a double becomes the float next to it with an odd mantissa first ("round to odd"; Boldo
+ * and Melquiond, "Emulation of FMA and Correctly Rounded Sums: Proved Algorithms Using Rounding to Odd",
+ * 2008). It is on the same side as the double of every number of TO, and of the middle between two, because
+ * these have at least two bits less, and so it is rounded to the same number.
+ *
  * float8_e4m3fn has no Inf: values above 448 become 448 (older torch made them NaN). The two fnuz types
  * have neither Inf nor a negative zero: Inf and values above the largest become NaN, and -0.0 becomes 0.
  *
@@ -101,6 +106,18 @@ static uint32_t float_from_double(uint64_t number)
     return as_bits((float)v);
 }
 
+/* odd_float_from_double - returns the bits of NUMBER as a float or, if it is none, of the neighbour that ends
+ * in 1: bits are in the order of magnitudes. */
+static uint32_t odd_float_from_double(uint64_t number)
+{
+    uint32_t nearest = float_from_double(number);
+    double exact, rounded = (double)float_of_bits(nearest);
+    memcpy(&exact, &number, sizeof exact);
+    if (isnan(exact) || rounded == exact)
+        return nearest;
+    return (fabs(rounded) > fabs(exact) ? nearest - 1 : nearest) | 1;
+}
+
 static uint64_t double_from_float(uint32_t number)
 {
     double v = (double)float_of_bits(number);
@@ -155,6 +172,12 @@ static void f64_to_f32(const unsigned char *in, size_t count, unsigned char *out
         store_u32le(out + 4 * i, float_from_double(load_u64le(in + 8 * i)));
 }
 
+static void f64_to_odd_f32(const unsigned char *in, size_t count, unsigned char *out)
+{
+    for (size_t i = 0; i < count; i++)
+        store_u32le(out + 4 * i, odd_float_from_double(load_u64le(in + 8 * i)));
+}
+
 static uint64_t count_in_range(const unsigned char *in, size_t count, uint32_t low, uint32_t high)
 {
     uint64_t found = 0;
@@ -165,8 +188,8 @@ static uint64_t count_in_range(const unsigned char *in, size_t count, uint32_t l
     return found;
 }
 
-const struct convert_kernels convert_scalar = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
-                                               bf16_to_f32, f64_to_f32,  count_in_range};
+const struct convert_kernels convert_scalar = {f32_to_f16,  f32_to_bf16, f32_to_f8,      f16_to_f32,
+                                               bf16_to_f32, f64_to_f32,  f64_to_odd_f32, count_in_range};
 
 /* f32_to_q8_0 - converts COUNT floats, whole blocks. If a scale is NaN or infinite, or its inverse is, the
  * numbers of the block become 0. Returns how many floats are in finite blocks whose float16 scale is Inf. */
@@ -255,6 +278,14 @@ bool conversion_init(struct conversion *job, ckpt_dtype from, ckpt_dtype to)
     return is_torch_float(to) && conversion_init_float_or_q8_0(job, from, to);
 }
 
+bool conversion_init_once(struct conversion *job, ckpt_dtype to)
+{
+    if (!conversion_init(job, CKPT_DT_F64, to))
+        return false;
+    job->rounds_once = true;
+    return true;
+}
+
 bool conversion_init_float_or_q8_0(struct conversion *job, ckpt_dtype from, ckpt_dtype to)
 {
     const struct dtype_info *a = dtype_info(from), *b = dtype_info(to);
@@ -323,7 +354,9 @@ static void integers_to_f64(const struct conversion *job, const unsigned char *i
 static void widen_to_f32(const struct conversion *job, const unsigned char *in, size_t count,
                          unsigned char *out)
 {
-    if (job->from == CKPT_DT_F64)
+    if (job->from == CKPT_DT_F64 && job->rounds_once && job->to != CKPT_DT_F32)
+        job->kernels->f64_to_odd_f32(in, count, out);
+    else if (job->from == CKPT_DT_F64)
         job->kernels->f64_to_f32(in, count, out);
     else if (job->from == CKPT_DT_F16)
         job->kernels->f16_to_f32(in, count, out);

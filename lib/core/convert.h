@@ -25,6 +25,8 @@ struct convert_kernels {
     void (*f16_to_f32)(const unsigned char *in, size_t n, unsigned char *out);
     void (*bf16_to_f32)(const unsigned char *in, size_t n, unsigned char *out);
     void (*f64_to_f32)(const unsigned char *in, size_t n, unsigned char *out);
+    /* of the two floats around a double that is none, that with an odd mantissa */
+    void (*f64_to_odd_f32)(const unsigned char *in, size_t n, unsigned char *out);
     /* returns the number of floats with LOW <= bits without sign < HIGH */
     uint64_t (*count_in_range)(const unsigned char *in, size_t n, uint32_t low, uint32_t high);
 };
@@ -41,6 +43,7 @@ struct conversion {
     struct f8_format f8_format;              /* used if TO is an 8-bit float */
     uint32_t f32_of_byte[256];               /* used if FROM has 8 bits: the float32 of each value */
     const struct convert_kernels *kernels;
+    bool rounds_once; /* a float64 that becomes 16 or 8 bits is not rounded to float32 first */
 };
 
 struct convert_tally {
@@ -53,6 +56,9 @@ struct convert_tally {
 bool conversion_init(struct conversion *job, ckpt_dtype from, ckpt_dtype to);
 /* conversion_init_float_or_q8_0 - does what conversion_init does, but TO may also be q8_0. */
 bool conversion_init_float_or_q8_0(struct conversion *job, ckpt_dtype from, ckpt_dtype to);
+/* conversion_init_once - prepares the conversion of float64 to TO as conversion_init does, but without the
+ * rounding to float32 in between that torch's conversions have: the result is the nearest number of TO. */
+bool conversion_init_once(struct conversion *job, ckpt_dtype to);
 /* convert_run - converts COUNT elements, which are whole units, and counts overflows in TALLY. */
 void convert_run(const struct conversion *job, const void *in, size_t count, void *out,
                  struct convert_tally *tally);

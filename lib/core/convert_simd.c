@@ -142,6 +142,32 @@ AVX static void f64_to_f32(const unsigned char *in, size_t count, unsigned char 
     convert_scalar.f64_to_f32(in + 8 * i, count - i, out + 4 * i);
 }
 
+/* odd_floats - returns the four doubles as odd_float_from_double in convert.c does. */
+AVX INLINE __m128i odd_floats(__m256d exact)
+{
+    const __m256d sign = _mm256_set1_pd(-0.0);
+    const __m256i even_lanes = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6); /* the low halves of 64 bits */
+    __m128 nearest = _mm256_cvtpd_ps(exact);
+    __m256d rounded = _mm256_cvtps_pd(nearest);
+    __m256d differs = _mm256_cmp_pd(rounded, exact, _CMP_NEQ_OQ);
+    __m256d exceeds = _mm256_cmp_pd(_mm256_andnot_pd(sign, rounded), _mm256_andnot_pd(sign, exact),
+                                    _CMP_GT_OQ);
+    __m128i is_odd = _mm256_castsi256_si128(
+        _mm256_permutevar8x32_epi32(_mm256_castpd_si256(differs), even_lanes));
+    __m128i minus_one = _mm256_castsi256_si128(
+        _mm256_permutevar8x32_epi32(_mm256_castpd_si256(exceeds), even_lanes));
+    return _mm_or_si128(_mm_add_epi32(_mm_castps_si128(nearest), minus_one), _mm_srli_epi32(is_odd, 31));
+}
+
+AVX static void f64_to_odd_f32(const unsigned char *in, size_t count, unsigned char *out)
+{
+    size_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        _mm_storeu_si128((__m128i *)(void *)(out + 4 * i),
+                         odd_floats(_mm256_castsi256_pd(load_256(in + 8 * i))));
+    convert_scalar.f64_to_odd_f32(in + 8 * i, count - i, out + 4 * i);
+}
+
 /* Signed comparisons are right: HIGH is at most INF32 + 1. Lanes cannot overflow: COUNT is at most 2^32. */
 AVX static uint64_t count_in_range(const unsigned char *in, size_t count, uint32_t low, uint32_t high)
 {
@@ -161,8 +187,8 @@ AVX static uint64_t count_in_range(const unsigned char *in, size_t count, uint32
     return found;
 }
 
-static const struct convert_kernels convert_avx2 = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
-                                                    bf16_to_f32, f64_to_f32,  count_in_range};
+static const struct convert_kernels convert_avx2 = {f32_to_f16,  f32_to_bf16, f32_to_f8,      f16_to_f32,
+                                                    bf16_to_f32, f64_to_f32,  f64_to_odd_f32, count_in_range};
 
 const struct convert_kernels *convert_best_kernels(void)
 {

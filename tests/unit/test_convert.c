@@ -183,6 +183,70 @@ static void float64_is_rounded_twice(void)
     CU_ASSERT_EQUAL(d, 0x1p53 + 4);
 }
 
+static unsigned round_once(const struct conversion *once, double d)
+{
+    unsigned char b[2] = {0, 0}, d8[8];
+    struct convert_tally t = {0};
+    memcpy(d8, &d, 8);
+    unit_to_host_order(d8, 1, 8);
+    convert_run(once, d8, 1, b, &t);
+    CU_ASSERT_EQUAL(t.overflowed, 0);
+    return b[0] | (unsigned)b[1] << 8;
+}
+
+/* The doubles next to the middle of two adjacent values are rounded to the nearer one: no float is between.
+ * */
+static void float64_can_be_rounded_once(void)
+{
+    for (unsigned k = 0; k < TARGETS; k++) {
+        struct conversion once;
+        unsigned sign_bit = ckpt_dtype_bits(targets[k]) == 16 ? 0x8000 : 0x80, nwrong = 0;
+        CU_ASSERT_TRUE_FATAL(conversion_init_once(&once, targets[k]));
+        for (unsigned b = 0; b + 1 < sign_bit; b++) {
+            double value = decode_value(targets[k], b), next = decode_value(targets[k], b + 1),
+                   middle = (value + next) / 2;
+            if (!isfinite(value) || !isfinite(next))
+                continue;
+            nwrong += round_once(&once, value) != b;
+            nwrong += round_once(&once, nextafter(value, INFINITY)) != b;
+            nwrong += round_once(&once, middle) != b + (b & 1);
+            nwrong += round_once(&once, nextafter(middle, 0)) != b;
+            nwrong += round_once(&once, -nextafter(middle, INFINITY)) != (b + 1) + sign_bit;
+            nwrong += round_once(&once, nextafter(next, 0)) != b + 1;
+        }
+        CU_ASSERT_EQUAL(nwrong, 0);
+    }
+}
+
+/* Overflow begins at the same values as when a float32 is converted, and no rounding comes before it. */
+static void overflow_is_counted_when_rounding_once(void)
+{
+    static const struct {
+        ckpt_dtype to;
+        double largest; /* that does not overflow, by one bit */
+        unsigned from_larger;
+    } cases[] = {{CKPT_DT_F16, 65520, 0x7c00},
+                 {CKPT_DT_BF16, 0x1.ffp127, 0x7f80},
+                 {CKPT_DT_F8_E5M2, 61440, 0x7c},
+                 {CKPT_DT_F8_E4M3FNUZ, 248, 0x80},
+                 {CKPT_DT_F8_E5M2FNUZ, 61440, 0x80}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct conversion once;
+        struct convert_tally t = {0};
+        double d[3] = {nextafter(cases[k].largest, 0), cases[k].largest, 1e300};
+        unsigned char out[6];
+        size_t width = ckpt_dtype_bits(cases[k].to) / 8;
+        CU_ASSERT_TRUE_FATAL(conversion_init_once(&once, cases[k].to));
+        unit_to_host_order(d, 3, 8);
+        convert_run(&once, d, 3, out, &t);
+        CU_ASSERT_EQUAL(t.overflowed, 2);
+        for (size_t i = 1; i < 3; i++) {
+            unsigned bits = out[i * width] | (width == 2 ? (unsigned)out[i * width + 1] << 8 : 0);
+            CU_ASSERT_EQUAL(bits, cases[k].from_larger);
+        }
+    }
+}
+
 static void widening_is_exact(void)
 {
     static const ckpt_dtype from[] = {CKPT_DT_F16,     CKPT_DT_BF16,        CKPT_DT_F8_E4M3,
@@ -260,6 +324,9 @@ static int kernels_to_f32_agree(size_t n, const unsigned char *from)
     nwrong += memcmp(by_scalar, by_kernel + 1, n * 4) != 0;
     scalar->f64_to_f32(from, n, by_scalar);
     best->f64_to_f32(from, n, by_kernel + 1);
+    nwrong += memcmp(by_scalar, by_kernel + 1, n * 4) != 0;
+    scalar->f64_to_odd_f32(from, n, by_scalar);
+    best->f64_to_odd_f32(from, n, by_kernel + 1);
     return nwrong == 0 && memcmp(by_scalar, by_kernel + 1, n * 4) == 0;
 }
 
@@ -320,6 +387,8 @@ void suite_convert(void)
     UNIT(casts_round_to_nearest_even);
     UNIT(overflow_infinity_and_nan_are_converted);
     UNIT(float64_is_rounded_twice);
+    UNIT(float64_can_be_rounded_once);
+    UNIT(overflow_is_counted_when_rounding_once);
     UNIT(widening_is_exact);
     UNIT(unsupported_casts_are_refused);
     UNIT(kernels_agree_on_floats);

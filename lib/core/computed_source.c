@@ -1,0 +1,147 @@
+/* computed_source.c - see computed_source.h. */
+#include "core/computed_source.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/store.h"
+#include "core/convert.h"
+#include "core/number.h"
+
+struct computed_source {
+    source as_source;
+    struct computed how;
+    struct conversion rounding; /* to the dtype of a number */
+    source *inputs[];
+};
+
+/* The memory of one read. */
+struct workspace {
+    double *numbers;
+    void *scratch;
+};
+
+static ckpt_dtype number_dtype(ckpt_dtype dt) { return (ckpt_dtype)dtype_info(dt)->number; }
+
+bool computed_has_dtype(ckpt_dtype dt)
+{
+    struct conversion ignored;
+    char klass = dtype_info(dt)->klass;
+    return (klass == 'f' || klass == 'c') && conversion_init_once(&ignored, number_dtype(dt));
+}
+
+bool computed_count(ckpt_dtype dt, uint64_t elements, uint64_t *numbers)
+{
+    return checked_mul(elements, numbers_per_element(dt), numbers);
+}
+
+/* to_stored - makes the COUNT doubles at IN what convert_run takes: little-endian, each NaN the same. */
+static void to_stored(double *in, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits;
+        double number = isnan(in[i]) ? (double)NAN : in[i];
+        memcpy(&bits, &number, sizeof bits);
+        store_u64le((unsigned char *)&in[i], bits);
+    }
+}
+
+/* compute_block - computes COUNT numbers from FIRST on, at most as many as one call of compute does, to OUT.
+ * */
+static ckpt_status compute_block(const struct computed_source *src, const struct workspace *space,
+                                 uint64_t first, size_t count, unsigned char *out, ckpt_error *err)
+{
+    struct convert_tally tally = {0};
+    CKPT_TRY(src->how.compute(&src->how, first, count, space->numbers, space->scratch, err));
+    to_stored(space->numbers, count);
+    convert_run(&src->rounding, space->numbers, count, out, &tally);
+    if (tally.overflowed && src->how.is_overflow)
+        atomic_store_explicit(src->how.is_overflow, true, memory_order_relaxed);
+    return CKPT_OK;
+}
+
+/* compute_part - computes number FIRST, of which OUT gets the COUNT bytes at SKIP. */
+static ckpt_status compute_part(const struct computed_source *src, const struct workspace *space,
+                                uint64_t first, size_t skip, size_t count, unsigned char *out,
+                                ckpt_error *err)
+{
+    unsigned char number[sizeof(double)];
+    CKPT_TRY(compute_block(src, space, first, 1, number, err));
+    memcpy(out, number + skip, count);
+    return CKPT_OK;
+}
+
+/* compute_range - computes the NBYTES bytes at OFF of SRC. */
+static ckpt_status compute_range(const struct computed_source *src, const struct workspace *space,
+                                 uint64_t off, unsigned char *out, size_t nbytes, ckpt_error *err)
+{
+    size_t width = src->rounding.out_width, done;
+    for (; nbytes; nbytes -= done, off += done, out += done) {
+        uint64_t first = off / width;
+        size_t skip = (size_t)(off % width), room = src->how.at_once - (size_t)(first % src->how.at_once);
+        if (skip || nbytes < width) {
+            done = nbytes < width - skip ? nbytes : width - skip;
+            CKPT_TRY(compute_part(src, space, first, skip, done, out, err));
+        } else {
+            size_t count = nbytes / width < room ? nbytes / width : room;
+            done = count * width;
+            CKPT_TRY(compute_block(src, space, first, count, out, err));
+        }
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read_computed(source *from, uint64_t off, void *to, size_t nbytes, ckpt_error *err)
+{
+    const struct computed_source *src = (const struct computed_source *)(const void *)from;
+    struct workspace space = {.numbers = malloc(src->how.at_once * sizeof(double)),
+                              .scratch = malloc(src->how.scratch + 1)};
+    ckpt_status st = space.numbers && space.scratch ? compute_range(src, &space, off, to, nbytes, err)
+                                                    : fail_memory(err);
+    free(space.numbers);
+    free(space.scratch);
+    return st;
+}
+
+static void close_computed(source *from)
+{
+    struct computed_source *src = (struct computed_source *)(void *)from;
+    for (size_t i = 0; i < src->how.ninputs; i++)
+        source_unref(src->inputs[i]);
+    free(src);
+}
+
+source *computed_source(const struct computed *how)
+{
+    static const struct source_ops ops = {.read_at = read_computed, .close = close_computed};
+    struct computed_source *src = calloc(1, sizeof *src + how->ninputs * sizeof(source *));
+    if (!src) {
+        for (size_t i = 0; i < how->ninputs; i++)
+            source_unref(how->inputs[i]);
+        return NULL;
+    }
+    src->how = *how;
+    (void)conversion_init_once(&src->rounding, number_dtype(how->dtype)); /* computed_has_dtype is true */
+    src->as_source = (source){
+        .ops = &ops, .size = how->numbers * src->rounding.out_width, .position = CKPT_NO_OFFSET, .refs = 1};
+    for (size_t i = 0; i < how->ninputs; i++) {
+        src->inputs[i] = how->inputs[i];
+        src->as_source.serializes_reads |= how->inputs[i]->serializes_reads;
+        src->as_source.is_remote |= how->inputs[i]->is_remote;
+    }
+    src->how.inputs = src->inputs;
+    return &src->as_source;
+}
+
+ckpt_status read_numbers(source *src, ckpt_dtype dt, uint64_t first, size_t count, double *out,
+                         ckpt_error *err)
+{
+    const ckpt_dtype number = number_dtype(dt);
+    const size_t width = dtype_info(number)->block_bytes;
+    /* The stored numbers are read to the end of OUT, so that each double is written where none is left to
+     * read. */
+    unsigned char *stored = (unsigned char *)(out + count) - count * width;
+    CKPT_TRY(source_read(src, first * width, stored, count * width, err));
+    number_decode(number, stored, count, out);
+    return CKPT_OK;
+}
