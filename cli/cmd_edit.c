@@ -5,13 +5,12 @@
 #include "outputs.h"
 
 static struct {
-    struct list rules, parameters;
-    char *file;
+    struct list rules, files, parameters;
 } opts;
 
 static const struct opt options[] = {
     {'e', "edit", "RULE", OPT_LIST, &opts.rules, "apply RULE; repeatable, in this order"},
-    {0, "rules", "FILE", OPT_TEXT, &opts.file, "apply the rules in FILE, before those of -e"},
+    {0, "rules", "FILE", OPT_LIST, &opts.files, "apply the rules in FILE, before those of -e; repeatable"},
     {'D', "define", "NAME=N", OPT_LIST, &opts.parameters, "what $NAME stands for in the rules; repeatable"},
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
     TO_OPTION,
@@ -102,10 +101,14 @@ static void print_applications(const ckpt_plan *p, uint32_t step, size_t *next)
     }
 }
 
-/* text_rule - adds RULE as it was typed, unless it has characters that must be escaped. */
+/* text_rule - adds RULE as it was typed, but on one line, unless it has characters that must be escaped. */
 static void text_rule(struct text *out, ckpt_str rule)
 {
-    text_bytes(out, rule.ptr, rule.len);
+    for (size_t i = 0; i < rule.len; i++) {
+        const char *at = rule.ptr + i;
+        bool is_continued = *at == '\\' && i + 1 < rule.len && (at[1] == '\n' || at[1] == '\r');
+        text_bytes(out, is_continued || strchr("\t\r\n", *at) ? " " : at, 1);
+    }
     if (text_is_printable(out->ptr))
         return;
     text_clear(out);
@@ -159,7 +162,9 @@ static ckpt_status apply_rules(ckpt_plan *p, const char *file, const char *rules
 static ckpt_status apply_all(ckpt_plan *p, const ckpt_parameter *parameters, ckpt_error *err)
 {
     struct text lines = {0};
-    ckpt_status st = opts.file ? apply_rules(p, opts.file, NULL, parameters, err) : CKPT_OK;
+    ckpt_status st = CKPT_OK;
+    for (size_t i = 0; st == CKPT_OK && i < opts.files.n; i++)
+        st = apply_rules(p, opts.files.items[i], NULL, parameters, err);
     for (size_t i = 0; i < opts.rules.n; i++) {
         text_add(&lines, opts.rules.items[i]);
         text_add(&lines, "\n");
@@ -210,10 +215,23 @@ static int edit_inputs(int count, char **inputs, const ckpt_parameter *parameter
     return status;
 }
 
+/* reads_input_twice - returns true if standard input would be read more than once. */
+static bool reads_input_twice(int count, char **operand)
+{
+    size_t times = 0;
+    for (int i = 0; i < count; i++)
+        times += strcmp(operand[i], "-") == 0;
+    for (size_t i = 0; i < opts.files.n; i++)
+        times += strcmp(opts.files.items[i], "-") == 0;
+    return times > 1;
+}
+
 int run_edit(int count, char **operand)
 {
-    if (!opts.rules.n && !opts.file)
+    if (!opts.rules.n && !opts.files.n)
         return usage_error("edit", "edit needs -e RULE or --rules FILE");
+    if (reads_input_twice(count, operand))
+        return usage_error("edit", "standard input (-) can be read only once");
     if (!writing.dry_run && (!writing.output || !*writing.output))
         return usage_error("edit", "no output given: use -o OUT; --dry-run writes nothing");
     if (edit_check_part("edit", true) != EXIT_OK)

@@ -287,7 +287,7 @@ ckpt_status ckpt_plan_edit(ckpt_plan *plan, const char *rules, const ckpt_edit_o
         CKPT_TRY(source_read_whole_file(o.file, RULES_TEXT_MAX, plan->a, &text, err));
     ckpt_status st = edit_rules(plan, text, &o, open_for_edit, err);
     if (st != CKPT_OK && o.file)
-        error_add_file(err, o.file);
+        error_add_file(err, strcmp(o.file, "-") == 0 ? "standard input" : o.file);
     return name_file_if_failed(st, plan->file->path, err);
 }
 

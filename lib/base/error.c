@@ -221,6 +221,12 @@ void error_add_file(ckpt_error *err, const char *path)
         text_fit(str_c(path), err->file, sizeof err->file);
 }
 
+void error_forget_file(ckpt_error *err)
+{
+    if (err)
+        err->file[0] = '\0';
+}
+
 ckpt_status position_if_failed(ckpt_status st, uint64_t offset, ckpt_str name, ckpt_error *err)
 {
     if (st != CKPT_OK)

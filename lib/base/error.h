@@ -80,6 +80,8 @@ ckpt_status prefix_where_if_failed(ckpt_status st, ckpt_str name, ckpt_error *er
 void error_add_position(ckpt_error *err, uint64_t offset, ckpt_str name);
 /* position_if_failed - calls error_add_position if ST is an error. Returns ST. */
 ckpt_status position_if_failed(ckpt_status st, uint64_t offset, ckpt_str name, ckpt_error *err);
+/* error_forget_file - removes the name of the file, for a caller that names another. */
+void error_forget_file(ckpt_error *err);
 /* error_add_hint - sets the hint, what the user can do next, unless there is one already. */
 void error_add_hint(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* error_replace_hint - sets the hint, replacing any other. */

@@ -103,8 +103,8 @@ static ckpt_status fill_target(struct editor *editor, const struct edit_step *st
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status note_made(struct editor *editor, const struct edit_step *step, uint32_t row, ckpt_str name,
-                             ckpt_error *err)
+ckpt_status edit_note_made(struct editor *editor, const struct edit_step *step, uint32_t row, ckpt_str name,
+                           ckpt_error *err)
 {
     struct edit_operand made = *step->first;
     made.row = row;
@@ -121,7 +121,7 @@ ckpt_status edit_finish(struct editor *editor, const struct edit_step *step, siz
         CKPT_TRY(edit_make_key(editor, step->first, name, &key, err));
         CKPT_TRY(set_key(editor->p, row, key, err));
     }
-    return note_made(editor, step, row, name, err);
+    return edit_note_made(editor, step, row, name, err);
 }
 
 ckpt_status edit_add(struct editor *editor, const struct edit_step *step, size_t index, ckpt_str extra,
@@ -131,7 +131,7 @@ ckpt_status edit_add(struct editor *editor, const struct edit_step *step, size_t
     CKPT_TRY(fill_target(editor, step, index, extra, &name, err));
     CKPT_TRY(edit_make_key(editor, step->first, name, &key, err));
     CKPT_TRY(place_if_failed(row_add(editor->p, step->rows[0], key, row, err), editor->rule->place, err));
-    return note_made(editor, step, *row, name, err);
+    return edit_note_made(editor, step, *row, name, err);
 }
 
 /* --------------------------------------------------------------------------- selection */
@@ -298,9 +298,7 @@ static ckpt_status note_tensor(struct editor *editor, uint32_t row, ckpt_str nam
     return ARENA_PUSH(editor->p->a, report, edited, &note) ? CKPT_OK : fail_memory(err);
 }
 
-/* apply - applies VERB to STEP, and adds its tensors to the report. */
-static ckpt_status apply(struct editor *editor, edit_verb *verb, const struct edit_step *step,
-                         ckpt_error *err)
+ckpt_status edit_apply(struct editor *editor, edit_verb *verb, const struct edit_step *step, ckpt_error *err)
 {
     size_t before = editor->made.nlist;
     for (size_t i = 0; i < step->nrows; i++) {
@@ -334,8 +332,8 @@ static ckpt_status apply_to(struct editor *editor, edit_verb *verb, const struct
     uint32_t first = alias == CKPT_NO_TENSOR ? operand->row : alias;
     editor->tied_to = changed ? map_get_num(changed, first) : MAP_NONE;
     if (editor->tied_to != MAP_NONE)
-        return apply(editor, share_with_tie, &step, err);
-    CKPT_TRY(apply(editor, verb, &step, err));
+        return edit_apply(editor, share_with_tie, &step, err);
+    CKPT_TRY(edit_apply(editor, verb, &step, err));
     return !changed || map_put_num(changed, first, operand->row, NULL) ? CKPT_OK : fail_memory(err);
 }
 
@@ -363,9 +361,12 @@ static ckpt_status find_other(struct editor *editor, const struct edit_operand *
     ckpt_str name = name_template_fill(template, &operand->match, str_of("", 0), editor->a);
     CKPT_TRY_ALLOC(name.ptr, err);
     *out = map_get(editor->row_of, name);
-    return *out != MAP_NONE ? CKPT_OK
-                            : rule_fail(place, err, "there is no \"%.*s\", although there is \"%.*s\"",
-                                        STR_ARG(name), STR_ARG(operand->name));
+    if (*out != MAP_NONE)
+        return CKPT_OK;
+    return place_if_failed(fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                                "there is no \"%.*s\", although there is \"%.*s\"", STR_ARG(name),
+                                STR_ARG(operand->name)),
+                           place, err);
 }
 
 /* check_others - refuses if one of the COUNT ROWS but the first is itself the first tensor of another
@@ -388,19 +389,40 @@ static ckpt_status index_operands(const struct editor *editor, map **out, ckpt_e
     return CKPT_OK;
 }
 
-/* concat_with - joins OPERAND with the tensors that the COUNT templates OTHERS make. ROWS has room for them
- * all. */
-static ckpt_status concat_with(struct editor *editor, const struct edit_operand *operand,
-                               const struct name_template *others, size_t count, const map *firsts,
-                               uint32_t *rows, ckpt_error *err)
+/* find_joined - sets ROWS to OPERAND and the tensors that the templates OTHERS, one for each further name of
+ * the rule, make. CKPT_ENOTFOUND: one does not exist. */
+static ckpt_status find_joined(struct editor *editor, const struct edit_operand *operand,
+                               const struct name_template *others, uint32_t *rows, ckpt_error *err)
 {
-    const struct edit_step step = {operand, rows, count + 1};
     rows[0] = operand->row;
-    for (size_t k = 0; k < count; k++)
-        CKPT_TRY(
-            find_other(editor, operand, &others[k], editor->rule->names[k + 1].place, &rows[k + 1], err));
-    CKPT_TRY(check_others(editor, firsts, rows, count + 1, err));
-    return apply(editor, edit_concat, &step, err);
+    for (size_t k = 1; k < editor->rule->nnames; k++)
+        CKPT_TRY(find_other(editor, operand, &others[k - 1], editor->rule->names[k].place, &rows[k], err));
+    return CKPT_OK;
+}
+
+/* matches_nothing - returns true if the rule may match nothing, and for none of its operands all tensors that
+ * OTHERS make exist. If some are complete, those that are not are an error: they were hardly meant to be
+ * left apart. */
+static bool matches_nothing(struct editor *editor, const struct name_template *others, uint32_t *rows)
+{
+    ckpt_error ignored;
+    if (!editor->rule->is_optional && !editor->p->allow_none)
+        return false;
+    for (size_t i = 0; i < editor->operands.nlist; i++)
+        if (find_joined(editor, &editor->operands.list[i], others, rows, &ignored) != CKPT_ENOTFOUND)
+            return false;
+    return true;
+}
+
+/* concat_with - joins OPERAND with the tensors that the templates OTHERS make. ROWS has room for them all. */
+static ckpt_status concat_with(struct editor *editor, const struct edit_operand *operand,
+                               const struct name_template *others, const map *firsts, uint32_t *rows,
+                               ckpt_error *err)
+{
+    const struct edit_step step = {operand, rows, editor->rule->nnames};
+    CKPT_TRY(find_joined(editor, operand, others, rows, err));
+    CKPT_TRY(check_others(editor, firsts, rows, step.nrows, err));
+    return edit_apply(editor, edit_concat, &step, err);
 }
 
 static ckpt_status run_concat(struct editor *editor, ckpt_error *err)
@@ -415,9 +437,11 @@ static ckpt_status run_concat(struct editor *editor, ckpt_error *err)
     uint32_t *rows = arena_array(editor->scratch, n + 1, sizeof *rows);
     CKPT_TRY_ALLOC(rows, err);
     map *firsts = NULL;
+    if (matches_nothing(editor, others, rows))
+        editor->operands.nlist = 0;
     ckpt_status st = index_operands(editor, &firsts, err);
     for (size_t i = 0; st == CKPT_OK && i < editor->operands.nlist; i++)
-        st = concat_with(editor, &editor->operands.list[i], others, n, firsts, rows, err);
+        st = concat_with(editor, &editor->operands.list[i], others, firsts, rows, err);
     map_free(firsts);
     return st;
 }
@@ -485,7 +509,7 @@ static ckpt_status stack_layers(struct editor *editor, const struct layer *layer
                              STR_ARG(layers[0].target), i ? i - 1 : 0, layers[i].index);
         rows[i] = layers[i].operand->row;
     }
-    return apply(editor, edit_stack, &step, err);
+    return edit_apply(editor, edit_stack, &step, err);
 }
 
 static ckpt_status run_stack(struct editor *editor, ckpt_error *err)
@@ -602,6 +626,8 @@ static ckpt_status run_rename(struct editor *editor, ckpt_error *err)
     ckpt_status st = ckpt_plan_rename_regex(editor->p, editor->rule->replacement.ptr, err);
     editor->p->allow_none = allowed_none;
     CKPT_THEN(st, note_renames(editor, err));
+    if (st != CKPT_OK)
+        error_forget_file(err); /* that of the tensors: the rules are named instead */
     return place_if_failed(st, editor->rule->place, err);
 }
 
@@ -640,11 +666,12 @@ static ckpt_status update_aliases(const ckpt_plan *p, ckpt_error *err)
 static ckpt_status note_rule(struct editor *editor, ckpt_error *err)
 {
     const struct rule *rule = editor->rule;
+    size_t together = rule->verb == RULE_CONCAT ? rule->nnames : 1; /* tensors of one application */
     const ckpt_edit_step note = {.line = rule->place.line,
                                  .column = rule->place.column,
                                  .text = arena_str(editor->p->a, rule->text),
                                  .verb = rule_verb_name(rule->verb),
-                                 .tensors = editor->operands.nlist,
+                                 .tensors = editor->operands.nlist * together,
                                  .made = editor->made.nlist};
     bool ok = note.text.ptr && ARENA_PUSH(editor->p->a, &editor->p->report, edit_steps, &note);
     return ok ? CKPT_OK : fail_memory(err);

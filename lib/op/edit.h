@@ -39,6 +39,7 @@ struct editor {
     ckpt_str *name_of;             /* row -> name, before this rule; freed by free() */
     map *depth_of;                 /* row -> how many rules have changed it */
     uint32_t tied_to;              /* the tensor that share_with_tie shares */
+    const void *job;               /* what the verb needs besides the step: see op/edit_set.c */
     bool made_nothing;             /* the rule before was optional, and matched nothing */
     uint32_t napplied;             /* how often the rule was applied so far */
     struct edit_operands operands; /* the tensors that the rule is about */
@@ -66,6 +67,11 @@ edit_verb edit_transpose, edit_permute, edit_reshape, edit_slice, edit_pad, edit
 ckpt_status edit_tie(struct editor *editor, ckpt_error *err);
 ckpt_status edit_set(struct editor *editor, ckpt_error *err);
 
+/* edit_apply - applies VERB to STEP, and adds its tensors, before and after, to the report. */
+ckpt_status edit_apply(struct editor *editor, edit_verb *verb, const struct edit_step *step, ckpt_error *err);
+/* edit_note_made - adds ROW, called NAME, which STEP has made, to EDITOR->made. */
+ckpt_status edit_note_made(struct editor *editor, const struct edit_step *step, uint32_t row, ckpt_str name,
+                           ckpt_error *err);
 /* edit_finish - gives ROW, which STEP has made, the name that target INDEX of the rule makes, with EXTRA for
  * the name in braces that the pattern lacks; no target: its name stays. Adds it to EDITOR->made. */
 ckpt_status edit_finish(struct editor *editor, const struct edit_step *step, size_t index, ckpt_str extra,

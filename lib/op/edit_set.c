@@ -17,25 +17,25 @@ static bool has_same_form(const struct table *table, uint32_t left, uint32_t rig
     return is_same;
 }
 
-/* tie_name - makes NAME, which may be new, another name of OPERAND. */
-static ckpt_status tie_name(struct editor *editor, const struct edit_operand *operand, ckpt_str name,
-                            ckpt_error *err)
+/* tie_name - makes the name EDITOR->job, a ckpt_str, another name of the first tensor of STEP. If there is a
+ * second one, it has that name now. */
+static ckpt_status tie_name(struct editor *editor, const struct edit_step *step, ckpt_error *err)
 {
     ckpt_str key;
-    const struct edit_step step = {operand, &operand->row, 1};
-    uint32_t row = map_get(editor->row_of, name);
-    if (row == MAP_NONE) {
-        CKPT_TRY(edit_make_key(editor, operand, name, &key, err));
-        CKPT_TRY(place_if_failed(row_add(editor->p, operand->row, key, &row, err), editor->rule->place, err));
-    } else if (!has_same_form(&editor->p->file->table, operand->row, row)) {
+    const ckpt_str *name = editor->job;
+    uint32_t row = step->rows[step->nrows - 1], of = step->rows[0];
+    if (step->nrows == 1) {
+        CKPT_TRY(edit_make_key(editor, step->first, *name, &key, err));
+        CKPT_TRY(place_if_failed(row_add(editor->p, of, key, &row, err), editor->rule->place, err));
+    } else if (!has_same_form(&editor->p->file->table, of, row)) {
         return edit_fail(editor, row, err, "does not have the dtype and shape of \"%.*s\"",
-                         STR_ARG(operand->name));
+                         STR_ARG(step->first->name));
     } else {
-        CKPT_TRY(row_share(editor->p->file, row, operand->row, err));
+        CKPT_TRY(row_share(editor->p->file, row, of, err));
         if (editor->p->casts.to)
-            editor->p->casts.to[row] = editor->p->casts.to[operand->row];
+            editor->p->casts.to[row] = editor->p->casts.to[of];
     }
-    return edit_finish(editor, &step, SIZE_MAX, str_of("", 0), row, err);
+    return edit_note_made(editor, step, row, *name, err);
 }
 
 /* tie_operand - makes the name that TEMPLATE makes another name of OPERAND. NAMES has those of the rule so
@@ -52,7 +52,12 @@ static ckpt_status tie_operand(struct editor *editor, const struct edit_operand 
         return rule_fail(editor->rule->place, err, "several tensors would be tied to \"%.*s\"",
                          STR_ARG(name));
     CKPT_TRY(place_if_failed(row_source_check(editor->p->file, operand->row, err), editor->rule->place, err));
-    return tie_name(editor, operand, name, err);
+    const uint32_t rows[2] = {operand->row, map_get(editor->row_of, name)};
+    const struct edit_step step = {operand, rows, rows[1] == MAP_NONE ? 1 : 2};
+    editor->job = &name;
+    ckpt_status st = edit_apply(editor, tie_name, &step, err);
+    editor->job = NULL;
+    return st;
 }
 
 ckpt_status edit_tie(struct editor *editor, ckpt_error *err)

@@ -9,12 +9,12 @@
 #define ANY UINT32_MAX
 
 static const struct verb {
-    const char *word;
+    const char *word, *form;
     uint32_t operands, targets;
     uint32_t required, allowed;
 } verbs[] = {
-#define RULE_VERB(id, word, operands, targets, required, allowed)                                            \
-    {word, operands, targets, required, allowed},
+#define RULE_VERB(id, word, form, operands, targets, required, allowed)                                      \
+    {word, form, operands, targets, required, allowed},
 #include "op/rule_verbs.def"
 #undef RULE_VERB
 };
@@ -145,7 +145,8 @@ static size_t word_length(const struct parser *parser)
     size_t n = 0;
     bool in_set = false;
     for (char next = peek(parser, 0); next && next != '\n' && !is_blank(next); next = peek(parser, ++n)) {
-        if (!in_set && (next == ',' || next == ';'))
+        bool is_arrow = (next == '-' || next == '=') && peek(parser, n + 1) == '>';
+        if (!in_set && (next == ',' || next == ';' || is_arrow))
             break;
         in_set = next == '[' || (in_set && next != ']');
         if (next == '\\' && peek(parser, n + 1) && peek(parser, n + 1) != '\n')
@@ -161,8 +162,7 @@ static ckpt_status advance(struct parser *parser, ckpt_error *err)
     skip_blanks(parser);
     parser->next = (struct token){.place = get_place(parser)};
     bool is_end = parser->at >= parser->text.len;
-    char first = peek(parser, 0), second = peek(parser, 1), third = peek(parser, 2);
-    bool is_pair = !third || third == '\n' || is_blank(third);
+    char first = peek(parser, 0), second = peek(parser, 1);
     if (is_end)
         return take(parser, TOKEN_END, 0);
     switch (first) {
@@ -176,11 +176,11 @@ static ckpt_status advance(struct parser *parser, ckpt_error *err)
     case '\'': return take_enclosed(parser, TOKEN_QUOTED, first, err);
     case '[': return take_enclosed(parser, TOKEN_BRACKET, ']', err);
     case '-':
-        if (second == '>' && is_pair)
+        if (second == '>')
             return take(parser, TOKEN_ARROW, 2);
         break;
     case '=':
-        if (second == '>' && is_pair)
+        if (second == '>')
             return take(parser, TOKEN_REPLACE, 2);
         if (!second || second == '\n' || is_blank(second))
             return take(parser, TOKEN_EQUALS, 1);
@@ -339,8 +339,7 @@ static ckpt_status take_replacement(struct parser *parser, struct rule *rule, ck
     struct rule_name from, to = {.text = str_of("", 0)};
     CKPT_TRY(take_name(parser, &from, err));
     if (parser->next.kind != TOKEN_REPLACE)
-        return rule_fail(parser->next.place, err,
-                         "\"=>\" between spaces is missing here, as in: rename ^model\\. =>");
+        return rule_fail(parser->next.place, err, "\"=>\" is missing here, as in: rename ^model\\. =>");
     CKPT_TRY(advance(parser, err));
     if (is_text(&parser->next))
         CKPT_TRY(take_name(parser, &to, err));
@@ -378,6 +377,13 @@ static ckpt_status take_keyword(struct parser *parser, struct rule *rule, uint32
     }
 }
 
+/* fail_without_comma - does what rule_fail does at TOKEN, which follows a name in a list of names of VERB. */
+static ckpt_status fail_without_comma(const struct token *token, const struct verb *verb, ckpt_error *err)
+{
+    return rule_fail(token->place, err, "no comma before \"%.*s\"\nnames are separated by commas: %s %s",
+                     STR_ARG(token->text), verb->word, verb->form);
+}
+
 /* take_argument - takes one argument of RULE. */
 static ckpt_status take_argument(struct parser *parser, struct rule *rule, ckpt_error *err)
 {
@@ -397,9 +403,10 @@ static ckpt_status take_argument(struct parser *parser, struct rule *rule, ckpt_
         found = ARGUMENT_WORD;
         CKPT_TRY(take_name(parser, &rule->word, err));
     }
+    if (!found && is_text(&first) && verb->operands == ANY && !rule->given)
+        return fail_without_comma(&first, verb, err);
     if (!(takes & found))
-        return rule_fail(first.place, err, "{\"%.*s\"} is not of {=what `%s` takes}", STR_ARG(first.text),
-                         verb->word);
+        return rule_fail(first.place, err, "`%s` does not take {\"%.*s\"}", verb->word, STR_ARG(first.text));
     if (rule->given & found)
         return rule_fail(first.place, err, "\"%.*s\" is given twice", STR_ARG(first.text));
     rule->given |= found;
@@ -420,7 +427,7 @@ static ckpt_status find_verb(struct parser *parser, struct rule *rule, ckpt_erro
             return advance(parser, err);
         }
     return rule_fail(rule->place, err, "{\"%.*s\"} is not a verb: {=%s}", STR_ARG(parser->next.text),
-#define RULE_VERB(id, word, operands, targets, required, allowed) " " word
+#define RULE_VERB(id, word, form, operands, targets, required, allowed) " " word
                      1 + (""
 #include "op/rule_verbs.def"
                           )
@@ -468,25 +475,40 @@ static bool lacks_names(const struct parser *parser, const struct verb *verb)
            (verb->required & ARGUMENT_NUMBERS && is_number(next));
 }
 
+/* take_after_verb - takes what follows the verb of RULE. FOLLOWS: the rule comes after a semicolon. */
+static ckpt_status take_after_verb(struct parser *parser, struct rule *rule, bool follows, ckpt_error *err)
+{
+    const struct verb *verb = &verbs[rule->verb];
+    rule->continues = follows && verb->operands && lacks_names(parser, verb);
+    if (verb->required & ARGUMENT_REPLACEMENT)
+        CKPT_TRY(take_replacement(parser, rule, err));
+    else if (!rule->continues)
+        CKPT_TRY(take_operands(parser, rule, err));
+    if (rule->verb == RULE_TIE && rule->nnames == 2) { /* as many write it: with a comma */
+        rule->word = rule->names[--rule->nnames];
+        rule->given |= ARGUMENT_WORD;
+    }
+    while (!ends_rule(&parser->next) && parser->next.kind != TOKEN_ARROW)
+        CKPT_TRY(take_argument(parser, rule, err));
+    if (parser->next.kind == TOKEN_ARROW)
+        CKPT_TRY(take_targets(parser, rule, err));
+    if (is_text(&parser->next) && verb->targets == ANY)
+        return fail_without_comma(&parser->next, verb, err);
+    if (!ends_rule(&parser->next))
+        return rule_fail(parser->next.place, err, "{\"%.*s\"} comes after {=the end of the rule}",
+                         STR_ARG(parser->next.text));
+    return check_rule(rule, err);
+}
+
 static ckpt_status take_rule(struct parser *parser, bool follows, ckpt_error *err)
 {
     const char *begin = parser->next.text.ptr;
     struct rule rule = {.continues = false};
     CKPT_TRY(find_verb(parser, &rule, err));
-    const struct verb *verb = &verbs[rule.verb];
-    rule.continues = follows && verb->operands && lacks_names(parser, verb);
-    if (verb->required & ARGUMENT_REPLACEMENT)
-        CKPT_TRY(take_replacement(parser, &rule, err));
-    else if (!rule.continues)
-        CKPT_TRY(take_operands(parser, &rule, err));
-    while (!ends_rule(&parser->next) && parser->next.kind != TOKEN_ARROW)
-        CKPT_TRY(take_argument(parser, &rule, err));
-    if (parser->next.kind == TOKEN_ARROW)
-        CKPT_TRY(take_targets(parser, &rule, err));
-    if (!ends_rule(&parser->next))
-        return rule_fail(parser->next.place, err, "{\"%.*s\"} comes after {=the end of the rule}",
-                         STR_ARG(parser->next.text));
-    CKPT_TRY(check_rule(&rule, err));
+    ckpt_status st = take_after_verb(parser, &rule, follows, err);
+    if (st == CKPT_EUSAGE)
+        error_add_hint(err, "%s %s", verbs[rule.verb].word, verbs[rule.verb].form);
+    CKPT_TRY(st);
     rule.text = str_of(begin, parser->end - (size_t)(begin - parser->text.ptr));
     return ARENA_PUSH(parser->a, parser->out, rules, &rule) ? CKPT_OK : fail_memory(err);
 }

@@ -13,7 +13,7 @@
 #define RULES_TEXT_MAX (UINT64_C(16) << 20) /* bytes of a file with rules */
 
 enum rule_verb {
-#define RULE_VERB(id, word, operands, targets, required, allowed) RULE_##id,
+#define RULE_VERB(id, word, form, operands, targets, required, allowed) RULE_##id,
 #include "op/rule_verbs.def"
 #undef RULE_VERB
     RULE_VERBS

@@ -20,3 +20,7 @@ ckpt convert -q layers.safetensors layers.npz
 ckpt edit layers.npz -n --json -e 'drop s' | tr '{' '\n' | head -n 2
 printf '\357\273\277drop s # with a mark\r\ncast \\\r\n  cube f32\r\n' >windows.txt
 try --rules windows.txt && ckpt ls out.safetensors -g cube
+# with ?, a concatenation may find nothing, but not a part of what it is about
+try -e 'concat? h.{i}.q, h.{i}.z dim 0 -> h.{i}.x' && ckpt ls out.safetensors -g 'h.*'
+try -e 'drop h.1.k' -e 'concat? h.{i}.q, h.{i}.k dim 0 -> h.{i}.x'
+try -e 'rename zzz => y'

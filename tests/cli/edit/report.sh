@@ -15,3 +15,5 @@ ckpt edit -q corpus/torch/t26/tied.pt -o tied.pt -e 'keep ?' -e 'reshape /[ab]/ 
 ckpt ls tied.pt
 ckpt edit -q corpus/torch/t26/tied.pt -f -o tied.pt -e 'reshape a [4, 3]' -e 'untie d'
 ckpt ls tied.pt
+# a tie is reported under its new name, with what it replaces
+ckpt edit layers.safetensors -n --json -e 'tie h.0.q h.0.k' -e 'tie s s2 ; reshape [1]' | tr '{' '\n' | tail -n +4
