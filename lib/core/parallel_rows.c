@@ -9,6 +9,7 @@
 
 #define ANNOUNCED_BYTES    ((uint64_t)48 << 20) /* that are announced to a server at a time */
 #define MIN_PARALLEL_BYTES (8u << 20)           /* for fewer bytes a thread costs more than it saves */
+#define MAX_BLOCK_BYTES    (48u << 20)          /* that all threads together keep of sources with blocks */
 
 /* An item that is a group of its own and is processed in chunks. */
 struct chunked_item {
@@ -392,6 +393,22 @@ static bool can_read_storages_parallel(const struct parallel_state *state)
     return true;
 }
 
+/* find_block_size - returns the largest block_size of the sources of all items; 1: none has one. */
+static uint32_t find_block_size(const struct parallel_state *state)
+{
+    uint32_t largest = 1;
+    for (size_t i = 0; i < state->job->n; i++) {
+        struct parallel_item x = get_item(state, i);
+        uint32_t number = x.storage ? 0 : table_storage_of(&x.file->table, x.row);
+        const struct storage *s = x.storage                   ? x.storage
+                                  : number == CKPT_NO_STORAGE ? NULL
+                                                              : &x.file->table.storages[number];
+        if (s && s->src && s->src->block_size > largest)
+            largest = s->src->block_size;
+    }
+    return largest;
+}
+
 static unsigned choose_threads(const struct parallel_state *state)
 {
     struct parallel_item x = get_item(state, 0);
@@ -400,7 +417,8 @@ static unsigned choose_threads(const struct parallel_state *state)
     if (n == 1 || state->total_bytes < MIN_PARALLEL_BYTES || !can_read_parallel(x.file, locate) ||
         !can_read_parallel(x.other, locate) || !can_read_storages_parallel(state))
         return 1;
-    return n;
+    unsigned most = MAX_BLOCK_BYTES / find_block_size(state);
+    return n < most ? n : most ? most : 1;
 }
 
 /* report_ready_items - reports the items that are ready, in order. */

@@ -22,8 +22,11 @@
 #include "core/box_index.h"
 #include "core/gather.h"
 
-#define BLOCK  ((uint64_t)2 << 20) /* for 64 columns, 32 KiB of each; larger blocks are no faster */
-#define NO_DIM UINT32_MAX
+#define BLOCK ((uint64_t)2 << 20) /* for 64 columns, 32 KiB of each; larger blocks are no faster */
+#define SCATTERED_BLOCK                                                                                      \
+    ((uint64_t)12 << 20) /* for a matrix of 16,384 rows that is transposed, 768 B of each */
+#define MIN_RUN 1024u    /* bytes from which more in a read are not much faster */
+#define NO_DIM  UINT32_MAX
 
 #define BAND_COLUMNS   128u
 #define BAND_BYTES     65536u /* malloc could map and unmap a larger buffer for each read */
@@ -60,6 +63,13 @@ struct assembled {
 };
 
 /* ------------------------------------------------------------------------ reading */
+
+/* get_block - returns how many bytes of the tensor should be read at a time. */
+static uint64_t get_block(const struct assembled *assembled)
+{
+    bool is_scattered = assembled->box_strides && assembled->dim_steps[assembled->ndim - 1] < MIN_RUN;
+    return is_scattered ? SCATTERED_BLOCK : BLOCK;
+}
 
 /* next_box - sets BOX to the largest box of the tensor that begins at byte FIRST and has at most COUNT
  * contiguous bytes; returns how many. */
@@ -346,7 +356,8 @@ static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t nb
         fill_output(s, off, out, nbytes);
     while (nbytes && st == CKPT_OK) {
         uint64_t box[2 * BOX_DIMS];
-        size_t max_bytes = s->ndim > 1 && nbytes > BLOCK ? (size_t)BLOCK : nbytes;
+        uint64_t block = get_block(s);
+        size_t max_bytes = s->ndim > 1 && nbytes > block ? (size_t)block : nbytes;
         size_t done = (size_t)next_box(s, off, max_bytes, box);
         st = copy_box(s, box, &r, out, done, err);
         off += done;
@@ -841,9 +852,10 @@ static uint32_t compute_read_block(const struct assembled *assembled)
     uint32_t k = 0;
     if (assembled->ndim == 1)
         return 0;
-    while (assembled->step_bytes[k] > BLOCK)
+    uint64_t block = get_block(assembled);
+    while (assembled->step_bytes[k] > block)
         k++;
-    uint64_t rows = BLOCK - BLOCK % assembled->step_bytes[k];
+    uint64_t rows = block - block % assembled->step_bytes[k];
     return (uint32_t)(rows < assembled->as_source.size ? rows : assembled->as_source.size);
 }
 

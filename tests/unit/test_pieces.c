@@ -296,6 +296,26 @@ static void narrow_pieces_are_assembled(void)
     }
 }
 
+/* Views of a few MB, above and below what is read at a time, of elements of each width; some are in several
+ * pieces. */
+static void large_views_are_assembled(void)
+{
+    static const uint64_t shapes[][4] = {
+        {1501, 1203, 1, 1}, {2, 70001, 5, 1}, {97, 130, 71, 1}, {33, 9, 41, 50}};
+    static const uint32_t widths[] = {1, 2, 4, 8, 16, 3};
+    for (uint32_t turn = 0; turn < 24; turn++) {
+        uint64_t zero[MAX_DIMS] = {0};
+        begin_sample(4, 1);
+        memcpy(sample.shape, shapes[turn % 4], sizeof shapes[0]);
+        sample.pieces.width = widths[turn / 4];
+        cut_box(zero, sample.shape, 1 + turn % 3);
+        fill_files(true);
+        CU_ASSERT_EQUAL_FATAL(assemble(NULL), CKPT_OK);
+        CU_ASSERT_FATAL(is_read_correctly());
+        end_sample();
+    }
+}
+
 /* assembly_fails_with - returns whether assembling the pieces fails with the status ST and WHAT in the
  * message. */
 static bool assembly_fails_with(ckpt_status st, const char *what)
@@ -422,6 +442,7 @@ static void contiguous_pieces_need_no_source(void)
 struct zeros {
     source base;
     unsigned nreads;
+    uint64_t nbytes;
 };
 
 static ckpt_status zeros_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
@@ -429,6 +450,7 @@ static ckpt_status zeros_read(source *s, uint64_t off, void *out, size_t n, ckpt
     (void)off;
     (void)err;
     ((struct zeros *)s)->nreads++;
+    ((struct zeros *)s)->nbytes += n;
     memset(out, 0, n);
     return CKPT_OK;
 }
@@ -538,6 +560,30 @@ static void many_rows_are_read_at_a_time(void)
     for (uint64_t done = 0; done < src->size; done += 256 * 1024)
         CU_ASSERT_EQUAL(window_read(&w, src, done, out, 256 * 1024, NULL), CKPT_OK);
     CU_ASSERT(zeros.nreads <= 64 * (src->size >> 20));
+    window_close(&w);
+    source_unref(src);
+    arena_free(a);
+    free(out);
+}
+
+/* Of 2,048 columns of a matrix that is transposed, each byte is read once, at least 512 at a time. */
+static void a_transposed_matrix_is_read_in_few_reads(void)
+{
+    uint64_t shape[2] = {2048, 16384}, stride[2] = {1, 16384}, offset[2] = {0};
+    struct piece piece = {.offset = offset, .size = shape, .stride = stride, .src = &zeros.base};
+    struct pieces p = {.shape = shape, .ndim = 2, .width = 4, .piece = &piece, .n = 1};
+    struct window w = {.bytes = NULL};
+    arena *a = arena_new(1u << 20);
+    unsigned char *out = malloc(256 * 1024);
+    source *src;
+    uint64_t at;
+    CU_ASSERT_EQUAL_FATAL(pieces_source(a, &p, &src, &at, NULL), CKPT_OK);
+    zeros.nreads = 0;
+    zeros.nbytes = 0;
+    for (uint64_t done = 0; done < src->size; done += 256 * 1024)
+        CU_ASSERT_EQUAL(window_read(&w, src, done, out, 256 * 1024, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(zeros.nbytes, src->size);
+    CU_ASSERT(zeros.nreads <= src->size / 512);
     window_close(&w);
     source_unref(src);
     arena_free(a);
@@ -717,6 +763,7 @@ void suite_pieces(void)
 {
     UNIT(random_pieces_are_assembled);
     UNIT(narrow_pieces_are_assembled);
+    UNIT(large_views_are_assembled);
     UNIT(holes_are_refused);
     UNIT(overlaps_are_refused);
     UNIT(pieces_that_reach_outside_are_refused);
@@ -724,6 +771,7 @@ void suite_pieces(void)
     UNIT(a_million_pieces_are_assembled);
     UNIT(pieces_that_are_slow_to_search_are_refused);
     UNIT(many_rows_are_read_at_a_time);
+    UNIT(a_transposed_matrix_is_read_in_few_reads);
     UNIT(threads_read_pieces);
     UNIT(files_with_and_without_pieces_give_the_same_results);
 }
