@@ -10,7 +10,7 @@
 static struct {
     struct list globs;
     bool wide, as_tree, values, as_text, ignore_crc;
-    uint64_t depth;
+    uint64_t depth, text_version;
     int order; /* an enum row_order */
 } opts;
 
@@ -28,6 +28,8 @@ static const struct opt options[] = {
      "by name (layer.2 before layer.10), as in the file, largest first"},
     {0, "text", NULL, OPT_FLAG, &opts.as_text,
      "names, dtypes, shapes, digests for git's textconv; always exits 0"},
+    {0, "text-version", "N", OPT_COUNT, &opts.text_version,
+     "with --text: the form that is expected, 1; git keeps texts until this changes"},
     {0, "ignore-crc", NULL, OPT_FLAG, &opts.ignore_crc, "with --text: go on despite wrong checksums"},
     FILES_RECURSIVE_OPTION,
     FILES_NAME_OPTIONS,
@@ -476,11 +478,18 @@ static void print_textconv_row(ckpt_file *f, uint32_t row)
     text_free(&out);
 }
 
+#define TEXT_VERSION 1u /* of what print_textconv prints of a file */
+
 /* print_textconv - prints the file PATH as text. Errors become part of the text, because git gives up if a
  * textconv fails. */
 static void print_textconv(const char *path)
 {
     size_t n;
+    if (opts.text_version && opts.text_version != TEXT_VERSION) {
+        print_text(stdout, "ckpt prints text of version %u, not %llu: run `ckpt git setup` again\n",
+                   TEXT_VERSION, (unsigned long long)opts.text_version);
+        return;
+    }
     ckpt_file *f = open_for_git(path, opts.ignore_crc, "");
     if (!f)
         return;
@@ -560,6 +569,8 @@ static int check_ls_options(void)
         return status;
     if (opts.as_text && (ui.json || records_option()))
         return usage_error("ls", "choose --text or --%s", ui.json ? "json" : records_option());
+    if (opts.text_version && !opts.as_text)
+        return usage_error("ls", "--text-version goes with --text");
     if (opts.as_tree && other)
         return usage_error("ls", "--tree is for reading; --depth N sums up and can be combined with --%s",
                            other);
