@@ -14,6 +14,7 @@ struct writing writing;
 
 /* The stream for the report, chosen before writing: stdout may be OUT, which is a new file afterwards. */
 static FILE *report_out;
+static bool several_inputs; /* of edit_run */
 
 /* The inputs of edit_open_merged_plan, for open_merged, which has the parameters of ckpt_open. */
 static struct {
@@ -481,6 +482,23 @@ static int edit_in_place(ckpt_plan *p, const char *input, const char *prefix)
     return EXIT_OK;
 }
 
+/* report_check - prints what the edit of INPUT would change. Of several inputs, those that it does not change
+ * are not reported, and each line begins with the name. */
+static void report_check(ckpt_plan *p, const char *input, const char *prefix)
+{
+    struct text name = {0};
+    if (!several_inputs || ckpt_plan_rename_count(p))
+        print_plan_notices(p, input);
+    if (several_inputs) {
+        text_name(&name, str_c(input));
+        text_add(&name, ": ");
+        ui.prefix = name.ptr;
+    }
+    print_edit_report(p, input, prefix, NULL);
+    ui.prefix = "";
+    text_free(&name);
+}
+
 static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const char *prefix)
 {
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
@@ -488,8 +506,7 @@ static int write_output(ckpt_file *f, ckpt_plan *p, const char *input, const cha
     if (writing.in_place && !writing.check)
         return edit_in_place(p, input, prefix);
     if (!writing.output || writing.check) {
-        print_plan_notices(p, input);
-        print_edit_report(p, input, prefix, NULL);
+        report_check(p, input, prefix);
         return EXIT_OK;
     }
     int status = edit_write(p, input, &r);
@@ -582,6 +599,7 @@ int edit_run(const char *cmd, int count, char **inputs, ckpt_status (*apply)(ckp
              const char *prefix)
 {
     int status = EXIT_OK;
+    several_inputs = count > 1;
     if (count > 1 && !writing.output && !writing.in_place && !remote_may_exist(inputs[count - 1]))
         return opt_fail_output(prefix, count - 1, inputs, inputs[count - 1]);
     if (count > 1 && writing.output && !output_is_folder_path(writing.output))

@@ -179,7 +179,7 @@ static void print_rename(const struct change *change, const char *prefix, const 
         text_addf(&out, " → %s%s", escape_name(change->to), dot);
     text_add(&out, "   ");
     add_counts(&out, change, mapping);
-    print_text(stream, "%s\n", out.ptr);
+    print_text(stream, "%s%s\n", ui.prefix, out.ptr);
     text_free(&out);
 }
 
