@@ -31,10 +31,21 @@ const struct cmd cmd_edit = {
 
 /* ------------------------------------------------------------------------------ report */
 
-static void tensor_json(json *list, const ckpt_edited *tensor)
+static const char *type_name(const ckpt_value *value, char type[64])
 {
+    return ckpt_value_type_name(value, type, 64);
+}
+
+static void edited_json(json *list, const ckpt_edited *tensor)
+{
+    char type[64];
     json *item = json_add_object(list, NULL);
     json_str(item, "name", tensor->name);
+    if (tensor->value) {
+        json_text(item, "type", type_name(tensor->value, type));
+        json_value(item, "value", tensor->value);
+        return;
+    }
     json_text(item, "dtype", ckpt_dtype_name((ckpt_dtype)tensor->dtype));
     json_u64s(item, "shape", tensor->shape, tensor->ndim);
 }
@@ -50,7 +61,7 @@ static void applications_json(const ckpt_plan *p, uint32_t step, json *list, siz
         json *from = json_add_array(item, "from"), *to = json_add_array(item, "to");
         for (; tensor && tensor->step == step && tensor->application == application;
              tensor = ckpt_plan_edited_at(p, ++*next))
-            tensor_json(tensor->is_made ? to : from, tensor);
+            edited_json(tensor->is_made ? to : from, tensor);
     }
 }
 
@@ -67,6 +78,7 @@ static void add_edit_json(const ckpt_plan *p, json *parent)
         json_text(item, "verb", step->verb);
         json_u64(item, "tensors", step->tensors);
         json_u64(item, "made", step->made);
+        json_u64(item, "values", step->values);
         applications_json(p, i, json_add_array(item, "changes"), &next);
     }
     edit_losses_json(p, parent);
@@ -75,6 +87,12 @@ static void add_edit_json(const ckpt_plan *p, json *parent)
 
 static void text_edited(struct text *out, const ckpt_edited *tensor)
 {
+    if (tensor->value) {
+        text_name(out, tensor->name);
+        text_add(out, " = ");
+        text_value(out, tensor->value, 8);
+        return;
+    }
     const ckpt_tensor t = {.has_shape = 1, .ndim = tensor->ndim, .shape = tensor->shape};
     text_name(out, tensor->name);
     text_add(out, " ");
@@ -115,6 +133,30 @@ static void text_rule(struct text *out, ckpt_str rule)
     text_name(out, rule);
 }
 
+/* print_types - prints that values of rule STEP, from item BEGIN of the plan's list on, are new, or of what
+ * other types than before they are. */
+static void print_types(const ckpt_plan *p, uint32_t step, size_t begin, FILE *out)
+{
+    const ckpt_edited *old, *made;
+    char from[64], to[64];
+    uint64_t nnew = 0, nothers = 0;
+    for (size_t i = begin; (made = ckpt_plan_edited_at(p, i)) && made->step == step; i++) {
+        if (!made->value || !made->is_made)
+            continue;
+        old = i > begin ? ckpt_plan_edited_at(p, i - 1) : NULL;
+        bool is_new = !old || old->is_made || old->application != made->application;
+        nnew += is_new;
+        if (is_new || ckpt_value_get_type(old->value) == ckpt_value_get_type(made->value))
+            continue;
+        if (!nothers++)
+            print_text(out, ", %s → %s", type_name(old->value, from), type_name(made->value, to));
+    }
+    if (nothers > 1)
+        print_text(out, " and %llu more of another type", (unsigned long long)nothers - 1);
+    if (nnew)
+        print_text(out, ", new");
+}
+
 static void print_rules(const ckpt_plan *p)
 {
     const ckpt_edit_step *step;
@@ -123,13 +165,21 @@ static void print_rules(const ckpt_plan *p)
     for (uint32_t i = 0; !ui.quiet && !ui.json && (step = ckpt_plan_edit_step_at(p, i)); i++) {
         struct text rule = {0};
         text_rule(&rule, step->text);
-        print_text(out, "%s   %s", rule.ptr, show_noun(step->tensors, "tensor", "tensors"));
+        print_text(out, "%s   ", rule.ptr);
+        if (step->tensors || step->made || !step->values)
+            print_text(out, "%s", show_noun(step->tensors, "tensor", "tensors"));
+        if (step->values) {
+            print_text(out, "%s%s", step->tensors ? ", " : "", show_noun(step->values, "value", "values"));
+            print_types(p, i, next, out);
+        }
         if (step->made != step->tensors && step->made)
             print_text(out, " → %llu", (unsigned long long)step->made);
         print_text(out, "\n");
         text_free(&rule);
         if (writing.dry_run)
             print_applications(p, i, &next);
+        for (const ckpt_edited *tensor; (tensor = ckpt_plan_edited_at(p, next)) && tensor->step == i;)
+            next++;
     }
 }
 

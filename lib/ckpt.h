@@ -985,15 +985,17 @@ typedef struct {
     ckpt_str text;
     const char *verb;
     uint64_t tensors, made; /* tensors that it was about, and that it made of them */
+    uint64_t values;        /* values that are not tensors, and that it set */
 } ckpt_edit_step;
-/* A tensor that a rule read or made. Those of one application of a rule follow each other, those that it read
- * first. */
+/* A tensor or value that a rule read or made. Those of one application of a rule follow each other, those
+ * that it read first. */
 typedef struct {
     uint32_t step, application; /* index of the rule, number of the application in it */
     uint32_t is_made;
     uint32_t dtype, ndim;
     ckpt_str name;
     const uint64_t *shape;
+    const ckpt_value *value; /* NULL: it is a tensor */
 } ckpt_edited;
 /* ckpt_plan_edit_step_at, ckpt_plan_edited_at - return what rule INDEX of all calls of ckpt_plan_edit did,
  * and number INDEX of the tensors that they read and made; NULL past the end. */

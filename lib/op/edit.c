@@ -73,6 +73,10 @@ ckpt_status edit_make_key(struct editor *editor, const struct edit_operand *oper
         return edit_fail(editor, operand->row, err,
                          "would leave its mapping: \"%.*s\" does not begin with \"%.*s\"", STR_ARG(name),
                          STR_ARG(mapping));
+    if (!editor->taken)
+        CKPT_TRY(edit_index_taken(editor, err));
+    if (map_get(editor->taken, name) != MAP_NONE)
+        return rule_fail(editor->rule->place, err, "\"%.*s\" exists, and is no tensor", STR_ARG(name));
     *out = arena_str(editor->a, str_skip(name, mapping.len));
     CKPT_TRY_ALLOC(out->ptr, err);
     return out->len ? CKPT_OK : edit_fail(editor, operand->row, err, "would get an empty name");
@@ -207,19 +211,31 @@ static ckpt_status fail_no_match(const struct editor *editor, const struct rule_
     return place_if_failed(st, name->place, err);
 }
 
-/* select_by - adds the tensors that pattern NAME of the rule matches to the operands. */
-static ckpt_status select_by(struct editor *editor, const struct rule_name *name,
-                             const struct name_pattern *pattern, ckpt_error *err)
+/* select_by - adds the tensors that PATTERN matches to the operands. */
+static ckpt_status select_by(struct editor *editor, const struct name_pattern *pattern, ckpt_error *err)
 {
     struct name_match match;
     bool matches;
-    size_t before = editor->operands.nlist;
     for (size_t i = 0; i < editor->p->nentries; i++) {
         const struct plan_entry *entry = &editor->p->entries[i];
         CKPT_TRY(name_pattern_match(pattern, entry->name, &match, &matches, err));
         if (matches)
             CKPT_TRY(add_operand(editor, entry, &match, err));
     }
+    return CKPT_OK;
+}
+
+ckpt_status edit_select(struct editor *editor, ckpt_error *err)
+{
+    return select_by(editor, editor->pattern, err);
+}
+
+/* select_some - does what select_by does for the name NAME of the rule, and fails if there is none. */
+static ckpt_status select_some(struct editor *editor, const struct rule_name *name,
+                               const struct name_pattern *pattern, ckpt_error *err)
+{
+    size_t before = editor->operands.nlist;
+    CKPT_TRY(select_by(editor, pattern, err));
     return editor->operands.nlist > before ? CKPT_OK : fail_no_match(editor, name, err);
 }
 
@@ -272,10 +288,11 @@ static ckpt_status begin_rule(struct editor *editor, ckpt_error *err)
         editor->operands = (struct edit_operands){.nlist = 0};
         name_pattern_free(editor->pattern);
         CKPT_TRY(compile_pattern(&rule->names[0], editor->pattern, err));
-        CKPT_TRY(select_by(editor, &rule->names[0], editor->pattern, err));
+        if (rule->verb != RULE_SET)
+            CKPT_TRY(select_some(editor, &rule->names[0], editor->pattern, err));
     }
     editor->made = (struct edit_operands){.nlist = 0};
-    editor->napplied = 0;
+    editor->napplied = editor->nvalues = 0;
     CKPT_TRY(edit_compile_templates(editor, rule->targets, rule->ntargets, &editor->targets, err));
     return check_extras(editor, err);
 }
@@ -337,9 +354,7 @@ static ckpt_status apply_to(struct editor *editor, edit_verb *verb, const struct
     return !changed || map_put_num(changed, first, operand->row, NULL) ? CKPT_OK : fail_memory(err);
 }
 
-/* run_each - applies VERB to each operand. Tensors that are tied stay tied, if each of them becomes one
- * tensor. */
-static ckpt_status run_each(struct editor *editor, edit_verb *verb, ckpt_error *err)
+ckpt_status edit_each(struct editor *editor, edit_verb *verb, ckpt_error *err)
 {
     bool keeps_ties = editor->rule->verb != RULE_SPLIT && editor->rule->verb != RULE_UNSTACK &&
                       editor->rule->verb != RULE_UNTIE;
@@ -544,7 +559,7 @@ static ckpt_status select_rows(struct editor *editor, bool **selected, ckpt_erro
     for (size_t i = 1; !rule->continues && i < rule->nnames; i++) {
         struct name_pattern pattern;
         ckpt_status st = compile_pattern(&rule->names[i], &pattern, err);
-        CKPT_THEN(st, select_by(editor, &rule->names[i], &pattern, err));
+        CKPT_THEN(st, select_some(editor, &rule->names[i], &pattern, err));
         name_pattern_free(&pattern);
         CKPT_TRY(st);
     }
@@ -567,14 +582,18 @@ static ckpt_status run_drop(struct editor *editor, bool keeps, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* is_full_name - returns true if the rule names one tensor: only such a cast is of integers, too. */
-static bool is_full_name(const struct editor *editor)
+bool edit_is_pattern(const struct name_pattern *pattern)
 {
-    const struct name_pattern *pattern = editor->pattern;
     bool is_pattern = pattern->is_expression || pattern->nvariables;
     for (size_t i = 0; i < pattern->text.len && !is_pattern; i++)
         is_pattern = strchr("?[]\\", pattern->text.ptr[i]) != NULL;
-    return !is_pattern && !editor->rule->continues;
+    return is_pattern;
+}
+
+/* is_full_name - returns true if the rule names one tensor: only such a cast is of integers, too. */
+static bool is_full_name(const struct editor *editor)
+{
+    return !edit_is_pattern(editor->pattern) && !editor->rule->continues;
 }
 
 static ckpt_status run_cast(struct editor *editor, ckpt_error *err)
@@ -621,7 +640,7 @@ static ckpt_status run_rename(struct editor *editor, ckpt_error *err)
     bool allowed_none = editor->p->allow_none;
     CKPT_TRY(edit_index_names(editor, err));
     editor->operands = editor->made = (struct edit_operands){.nlist = 0};
-    editor->napplied = 0;
+    editor->napplied = editor->nvalues = 0;
     editor->p->allow_none = allowed_none || editor->rule->is_optional;
     ckpt_status st = ckpt_plan_rename_regex(editor->p, editor->rule->replacement.ptr, err);
     editor->p->allow_none = allowed_none;
@@ -641,15 +660,16 @@ static ckpt_status run_verb(struct editor *editor, ckpt_error *err)
     case RULE_CAST: return run_cast(editor, err);
     case RULE_CONCAT: return run_concat(editor, err);
     case RULE_STACK: return run_stack(editor, err);
-    case RULE_TRANSPOSE: return run_each(editor, edit_transpose, err);
-    case RULE_PERMUTE: return run_each(editor, edit_permute, err);
-    case RULE_RESHAPE: return run_each(editor, edit_reshape, err);
-    case RULE_SLICE: return run_each(editor, edit_slice, err);
-    case RULE_PAD: return run_each(editor, edit_pad, err);
-    case RULE_SPLIT: return run_each(editor, edit_split, err);
-    case RULE_UNSTACK: return run_each(editor, edit_unstack, err);
+    case RULE_TRANSPOSE: return edit_each(editor, edit_transpose, err);
+    case RULE_PERMUTE: return edit_each(editor, edit_permute, err);
+    case RULE_RESHAPE: return edit_each(editor, edit_reshape, err);
+    case RULE_SLICE: return edit_each(editor, edit_slice, err);
+    case RULE_PAD: return edit_each(editor, edit_pad, err);
+    case RULE_SPLIT: return edit_each(editor, edit_split, err);
+    case RULE_UNSTACK: return edit_each(editor, edit_unstack, err);
     case RULE_TIE: return edit_tie(editor, err);
-    case RULE_UNTIE: return run_each(editor, edit_untie, err);
+    case RULE_UNTIE: return edit_each(editor, edit_untie, err);
+    case RULE_SET: return edit_set(editor, err);
     default: return rule_fail(editor->rule->place, err, "not a verb");
     }
 }
@@ -672,7 +692,8 @@ static ckpt_status note_rule(struct editor *editor, ckpt_error *err)
                                  .text = arena_str(editor->p->a, rule->text),
                                  .verb = rule_verb_name(rule->verb),
                                  .tensors = editor->operands.nlist * together,
-                                 .made = editor->made.nlist};
+                                 .made = editor->made.nlist,
+                                 .values = editor->nvalues};
     bool ok = note.text.ptr && ARENA_PUSH(editor->p->a, &editor->p->report, edit_steps, &note);
     return ok ? CKPT_OK : fail_memory(err);
 }
@@ -681,7 +702,6 @@ static ckpt_status run_rule(struct editor *editor, ckpt_error *err)
 {
     switch (editor->rule->verb) {
     case RULE_RENAME: CKPT_TRY(run_rename(editor, err)); break;
-    case RULE_SET: CKPT_TRY(edit_set(editor, err)); break;
     default: CKPT_TRY(begin_rule(editor, err)); CKPT_TRY(run_verb(editor, err));
     }
     editor->p->entries_stale = true;
@@ -724,6 +744,7 @@ ckpt_status edit_rules(ckpt_plan *p, ckpt_str text, const ckpt_edit_options *opt
     name_pattern_free(&pattern);
     map_free(editor.row_of);
     map_free(editor.depth_of);
+    map_free(editor.taken);
     free(editor.name_of);
     return st;
 }

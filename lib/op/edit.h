@@ -38,10 +38,12 @@ struct editor {
     map *row_of;                   /* name -> row, before this rule */
     ckpt_str *name_of;             /* row -> name, before this rule; freed by free() */
     map *depth_of;                 /* row -> how many rules have changed it */
+    map *taken;                    /* names of containers and values, which no tensor can get; or NULL */
     uint32_t tied_to;              /* the tensor that share_with_tie shares */
     const void *job;               /* what the verb needs besides the step: see op/edit_set.c */
     bool made_nothing;             /* the rule before was optional, and matched nothing */
     uint32_t napplied;             /* how often the rule was applied so far */
+    uint32_t nvalues;              /* that are not tensors, and that the rule has set so far */
     struct edit_operands operands; /* the tensors that the rule is about */
     struct edit_operands made;     /* what it has made so far */
     /* open - opens the file PATH as *OUT, which the file of the plan then owns. */
@@ -61,12 +63,27 @@ struct edit_shape {
 /* edit_transpose … - apply a verb to STEP, and add what it makes to EDITOR->made. */
 typedef ckpt_status edit_verb(struct editor *editor, const struct edit_step *step, ckpt_error *err);
 edit_verb edit_transpose, edit_permute, edit_reshape, edit_slice, edit_pad, edit_split, edit_concat,
-    edit_stack, edit_unstack, edit_untie;
+    edit_stack, edit_unstack, edit_untie, edit_fill;
 
-/* edit_tie, edit_set - apply the rule, which brings tensors of other names or files to names. */
+/* edit_tie, edit_set - apply the rule, which brings tensors of other names or files to names, or sets
+ * values. */
 ckpt_status edit_tie(struct editor *editor, ckpt_error *err);
 ckpt_status edit_set(struct editor *editor, ckpt_error *err);
+/* edit_replace_values - sets the values that are not tensors and that EDITOR->pattern matches to that of the
+ * rule. CKPT_EUSAGE: one is a container, or in an object that has several names. */
+ckpt_status edit_replace_values(struct editor *editor, ckpt_error *err);
+/* edit_index_taken - makes EDITOR->taken. */
+ckpt_status edit_index_taken(struct editor *editor, ckpt_error *err);
+/* edit_add_value - adds the value of the rule to the dict in which its name is. CKPT_EUSAGE: there is
+ * none. */
+ckpt_status edit_add_value(struct editor *editor, ckpt_error *err);
 
+/* edit_select - adds the tensors that EDITOR->pattern matches to the operands. */
+ckpt_status edit_select(struct editor *editor, ckpt_error *err);
+/* edit_each - applies VERB to each operand. Tensors that are tied stay tied, if each becomes one tensor. */
+ckpt_status edit_each(struct editor *editor, edit_verb *verb, ckpt_error *err);
+/* edit_is_pattern - returns true if PATTERN may match several names. */
+bool edit_is_pattern(const struct name_pattern *pattern);
 /* edit_apply - applies VERB to STEP, and adds its tensors, before and after, to the report. */
 ckpt_status edit_apply(struct editor *editor, edit_verb *verb, const struct edit_step *step, ckpt_error *err);
 /* edit_note_made - adds ROW, called NAME, which STEP has made, to EDITOR->made. */

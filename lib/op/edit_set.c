@@ -1,5 +1,5 @@
 /* edit_set.c - the verbs of `ckpt edit` that bring a tensor to another name: `tie` one of the same file,
- * `set` one of another file. */
+ * `set` one of another file. `set` also fills tensors with a number. */
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -99,77 +99,156 @@ static ckpt_status find_mapping(const struct editor *editor, ckpt_str name, stru
                              STR_ARG(name));
 }
 
-/* put_tensor - makes ROW tensor FROM_ROW of FROM. */
-static ckpt_status put_tensor(struct editor *editor, uint32_t row, ckpt_file *from, uint32_t from_row,
-                              ckpt_error *err)
+/* What `set NAME = FILE` brings. */
+struct brought {
+    ckpt_str name; /* which it gets */
+    ckpt_file *from;
+    uint32_t row; /* of FROM */
+};
+
+/* bring_tensor - makes the tensor of STEP, or a new one if it has none, the tensor that EDITOR->job
+ * brings. */
+static ckpt_status bring_tensor(struct editor *editor, const struct edit_step *step, ckpt_error *err)
 {
-    CKPT_TRY(row_source_check(from, from_row, err));
-    const ckpt_tensor t = table_tensor(&from->table, from_row);
-    const struct new_tensor new = {.dtype = (ckpt_dtype)t.dtype,
-                                   .ndim = t.ndim,
-                                   .shape = t.shape,
-                                   .elements = t.elements,
-                                   .nbytes = t.nbytes,
-                                   .src = row_source(from, from_row)};
+    const struct brought *brought = editor->job;
+    ckpt_str key;
+    uint32_t row = step->nrows ? step->rows[0] : MAP_NONE;
+    struct rule_place place = editor->rule->names[0].place;
+    CKPT_TRY(place_if_failed(row_source_check(brought->from, brought->row, err), place, err));
+    const ckpt_tensor t = table_tensor(&brought->from->table, brought->row);
+    if (row == MAP_NONE) {
+        CKPT_TRY(edit_make_key(editor, step->first, brought->name, &key, err));
+        CKPT_TRY(place_if_failed(row_add(editor->p, step->first->row, key, &row, err), place, err));
+    }
+    struct new_tensor new = {.dtype = (ckpt_dtype)t.dtype,
+                             .ndim = t.ndim,
+                             .shape = t.shape,
+                             .elements = t.elements,
+                             .nbytes = t.nbytes,
+                             .src = row_source(brought->from, brought->row)};
     CKPT_TRY_ALLOC(new.src, err);
     if (editor->p->casts.to)
         editor->p->casts.to[row] = 0; /* one before was of what it replaces */
-    return row_replace(editor->p->file, row, &new, err);
+    CKPT_TRY(place_if_failed(row_replace(editor->p->file, row, &new, err), place, err));
+    return edit_note_made(editor, step, row, brought->name, err);
 }
 
-/* find_colon - returns where the name of the tensor begins in TEXT, after a colon that is not of "https://";
- * TEXT.len: there is none. */
-static size_t find_colon(ckpt_str text)
+/* find_scheme_end - returns where a colon may end the FILE of TEXT: after the host of a URL, or at its
+ * start. */
+static size_t find_scheme_end(ckpt_str text)
 {
-    ckpt_str name = str_after_last(text, ':');
-    bool has_name = name.len < text.len && !str_starts(name, STR_LIT("//"));
-    return has_name ? text.len - name.len : text.len;
+    size_t scheme = str_find(text, STR_LIT("://"), 0);
+    size_t slash = scheme == SIZE_MAX ? 0 : str_find(text, STR_LIT("/"), scheme + 3);
+    return slash == SIZE_MAX ? text.len : slash;
 }
 
-/* find_source - opens the file that the rule names, "FILE:TENSOR" or a FILE with one tensor, and finds the
- * tensor. */
-static ckpt_status find_source(struct editor *editor, ckpt_file **from, uint32_t *row, ckpt_error *err)
+/* find_colon - returns where the colon is after which TEXT names the tensor: the first one that follows
+ * the name of a file that exists, or else the first one. TEXT.len: all is a file. */
+static size_t find_colon(struct editor *editor, ckpt_str text)
 {
     struct stat st;
-    const struct rule_name *word = &editor->rule->word;
-    ckpt_str all = arena_str(editor->scratch, word->text);
-    CKPT_TRY_ALLOC(all.ptr, err);
-    size_t colon = stat(all.ptr, &st) == 0 ? all.len : find_colon(all);
-    ckpt_str name = str_skip(all, colon);
-    ckpt_str path = arena_str(editor->a, colon < all.len ? str_first(all, colon - 1) : all);
+    size_t start = find_scheme_end(text), first = str_find(text, STR_LIT(":"), start), at = first;
+    ckpt_str all = arena_str(editor->scratch, text);
+    if (first == SIZE_MAX || !all.ptr || stat(all.ptr, &st) == 0)
+        return text.len;
+    for (; start == 0 && at != SIZE_MAX; at = str_find(text, STR_LIT(":"), at + 1)) {
+        ckpt_str path = arena_str(editor->scratch, str_first(text, at));
+        if (path.ptr && path.len && stat(path.ptr, &st) == 0)
+            return at;
+    }
+    return first;
+}
+
+/* add_value_hint - says how values are written if WORD, which could not be opened, is hardly a path. */
+static void add_value_hint(ckpt_str word, ckpt_error *err)
+{
+    if (str_before(word, '/').len == word.len && str_before(word, '.').len == word.len)
+        error_replace_hint(err,
+                           "it was read as the name of a file; a text is in quotes: set name = \"text\"");
+}
+
+/* find_source - opens the file that the rule names, and finds the tensor. */
+static ckpt_status find_source(struct editor *editor, ckpt_file **from, uint32_t *row, ckpt_error *err)
+{
+    const struct rule_value *value = &editor->rule->value;
+    struct rule_place place = value->text.place;
+    size_t colon = value->member.ptr ? value->text.text.len : find_colon(editor, value->text.text);
+    ckpt_str name = value->member.ptr ? value->member : str_skip(value->text.text, colon + 1);
+    ckpt_str path = arena_str(editor->a, str_first(value->text.text, colon));
     CKPT_TRY_ALLOC(path.ptr, err);
-    if (!path.len || (colon == all.len && str_ends(all, STR_LIT(":"))))
-        return rule_fail(word->place, err, "{\"%.*s\"} is not {=FILE or FILE:NAME}", STR_ARG(word->text));
-    CKPT_TRY(editor->open(editor->p, path.ptr, from, err));
+    bool names_one = colon < value->text.text.len || (value->member.ptr && name.len);
+    if (!path.len || (names_one && !name.len))
+        return rule_fail(place, err, "{\"%.*s\"} is not {=FILE or FILE:NAME}", STR_ARG(value->text.text));
+    ckpt_status st = editor->open(editor->p, path.ptr, from, err);
+    if (st != CKPT_OK)
+        add_value_hint(value->text.text, err);
+    CKPT_TRY(st);
     *row = name.len ? file_find_tensor(*from, name) : 0;
     if (name.len && *row == CKPT_NO_TENSOR)
-        return rule_fail(word->place, err, "%s has no tensor \"%.*s\"", path.ptr, STR_ARG(name));
+        return rule_fail(place, err, "%s has no tensor \"%.*s\"", path.ptr, STR_ARG(name));
     if (!name.len && (*from)->table.nrows != 1)
-        return rule_fail(word->place, err, "%s has {%zu tensors}, not {=one}\nFILE:NAME names one", path.ptr,
+        return rule_fail(place, err, "%s has {%zu tensors}, not {=one}\nFILE:NAME names one", path.ptr,
                          (*from)->table.nrows);
     return CKPT_OK;
 }
 
-ckpt_status edit_set(struct editor *editor, ckpt_error *err)
+/* set_from_file - makes the tensor that the rule names that of a file. */
+static ckpt_status set_from_file(struct editor *editor, ckpt_error *err)
 {
     const struct rule_name *name = &editor->rule->names[0];
-    struct edit_operand operand;
-    ckpt_file *from;
-    ckpt_str key;
-    uint32_t from_row = 0, row;
-    if (strpbrk(arena_str(editor->scratch, name->text).ptr, "*?[]{}\\"))
-        return rule_fail(name->place, err, "`set` takes the name of one tensor, not a pattern");
-    CKPT_TRY(edit_index_names(editor, err));
-    CKPT_TRY(find_source(editor, &from, &from_row, err));
-    row = map_get(editor->row_of, name->text);
-    operand = (struct edit_operand){.row = row, .name = name->text};
-    if (row == MAP_NONE) {
+    struct brought brought = {.name = name->text};
+    uint32_t row = map_get(editor->row_of, name->text);
+    struct edit_operand operand = {.row = row, .name = name->text};
+    if (edit_is_pattern(editor->pattern))
+        return rule_fail(name->place, err, "the name of a new tensor is not a pattern");
+    if (row == MAP_NONE && editor->rule->is_optional)
+        return CKPT_OK;
+    CKPT_TRY(find_source(editor, &brought.from, &brought.row, err));
+    if (row == MAP_NONE)
         CKPT_TRY(find_mapping(editor, name->text, &operand, err));
-        CKPT_TRY(edit_make_key(editor, &operand, name->text, &key, err));
-        CKPT_TRY(place_if_failed(row_add(editor->p, operand.row, key, &row, err), name->place, err));
-    }
-    CKPT_TRY(place_if_failed(put_tensor(editor, row, from, from_row, err), name->place, err));
-    const struct edit_step step = {&operand, &row, 1};
-    editor->operands = editor->made = (struct edit_operands){.nlist = 0};
-    return edit_finish(editor, &step, SIZE_MAX, str_of("", 0), row, err);
+    else
+        CKPT_TRY_ALLOC(ARENA_PUSH(editor->scratch, &editor->operands, list, &operand), err);
+    const struct edit_step step = {&operand, &row, row != MAP_NONE};
+    editor->job = &brought;
+    ckpt_status st = edit_apply(editor, bring_tensor, &step, err);
+    editor->job = NULL;
+    return st;
+}
+
+/* check_number - refuses to set tensors, which the rule matches, to what is not a number. */
+static ckpt_status check_number(const struct editor *editor, ckpt_error *err)
+{
+    enum rule_value_kind kind = editor->rule->value.kind;
+    if (!editor->operands.nlist || (kind != RULE_VALUE_TEXT && kind != RULE_VALUE_NONE))
+        return CKPT_OK;
+    ckpt_status st = edit_fail(editor, editor->operands.list[0].row, err,
+                               "cannot be set to {\"%.*s\"}: it holds {=numbers}",
+                               STR_ARG(editor->rule->value.text.text));
+    if (kind == RULE_VALUE_TEXT)
+        error_add_hint(err, "a FILE in quotes is followed by a colon: set a = \"my file.pt\":NAME");
+    return st;
+}
+
+/* set_values - sets the tensors and values that the rule matches. If there are none, adds a value. */
+static ckpt_status set_values(struct editor *editor, ckpt_error *err)
+{
+    const struct rule_name *name = &editor->rule->names[0];
+    CKPT_TRY(edit_select(editor, err));
+    CKPT_TRY(check_number(editor, err));
+    CKPT_TRY(edit_each(editor, edit_fill, err));
+    CKPT_TRY(edit_replace_values(editor, err));
+    if (editor->operands.nlist || editor->nvalues || editor->rule->is_optional)
+        return CKPT_OK;
+    if (!edit_is_pattern(editor->pattern))
+        return edit_add_value(editor, err);
+    if (editor->p->allow_none)
+        return CKPT_OK;
+    return place_if_failed(fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                                "\"%.*s\" matches no tensor and no value", STR_ARG(name->text)),
+                           name->place, err);
+}
+
+ckpt_status edit_set(struct editor *editor, ckpt_error *err)
+{
+    return editor->rule->value.kind == RULE_VALUE_FILE ? set_from_file(editor, err) : set_values(editor, err);
 }

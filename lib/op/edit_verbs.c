@@ -2,13 +2,12 @@
  * strided views of the operands. The sizes of an operand and their products fit 64 bits, as the table has
  * checked; those that a rule gives are checked here. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
-#include "core/convert.h"
 #include "core/pieces.h"
 #include "core/row_source.h"
 #include "op/edit.h"
+#include "op/element_text.h"
 
 static const uint64_t origin[EDIT_MAX_DIMS + 1], one = 1;
 
@@ -338,72 +337,26 @@ ckpt_status edit_slice(struct editor *editor, const struct edit_step *step, ckpt
 
 /* --------------------------------------------------------------------------------- pad */
 
-#define FILL_MAX 16u /* bytes of an element */
-
-/* set_integer_fill - stores the integer TEXT as an element of INFO, little-endian. False: it does not fit. */
-static bool set_integer_fill(ckpt_str text, const struct dtype_info *info, unsigned char fill[FILL_MAX])
+/* set_fill - sets FILL to the number NUMBER of the rule as an element of DTYPE, for tensor ROW. */
+static ckpt_status set_fill(const struct editor *editor, uint32_t row, const struct rule_name *number,
+                            ckpt_dtype dtype, unsigned char fill[ELEMENT_MAX], ckpt_error *err)
 {
-    bool is_negative = str_take(&text, STR_LIT("-"));
-    unsigned bits = info->klass == 'b' ? 1 : 8u * info->block_bytes;
-    uint64_t number, most = UINT64_MAX >> (64 - bits);
-    if (info->klass == 'i')
-        most = most / 2 + is_negative;
-    if (!str_uint(text, &number) || number > most || (is_negative && info->klass != 'i'))
-        return false;
-    for (uint32_t i = 0; i < info->block_bytes; i++) {
-        uint64_t stored = is_negative && number ? ~(number - 1) : number;
-        fill[i] = (unsigned char)(stored >> 8 * i);
-    }
-    return true;
-}
-
-/* set_float_fill - stores the number TEXT as an element of DTYPE. False: it is no number, or does not fit. */
-static bool set_float_fill(ckpt_str text, ckpt_dtype dtype, unsigned char fill[FILL_MAX])
-{
-    struct conversion conversion;
-    struct convert_tally tally = {0};
-    char copy[64], *end;
-    if (text.len >= sizeof copy)
-        return false;
-    memcpy(copy, text.ptr, text.len);
-    copy[text.len] = '\0';
-    bool is_decimal = strspn(copy, "+-.0123456789eE") == text.len;
-    double number = strtod(copy, &end);
-    if (*end || !*copy || !is_decimal || !isfinite(number) ||
-        !conversion_init(&conversion, CKPT_DT_F64, dtype))
-        return false;
-    convert_run(&conversion, &number, 1, fill, &tally);
-    return !tally.overflowed;
-}
-
-/* set_fill - sets FILL to the number of `with` as an element of FROM. */
-static ckpt_status set_fill(const struct editor *editor, const struct operand *from,
-                            unsigned char fill[FILL_MAX], ckpt_error *err)
-{
-    const struct rule_name *word = &editor->rule->word;
-    ckpt_dtype dtype = (ckpt_dtype)from->tensor.dtype;
-    const struct dtype_info *info = dtype_info(dtype);
-    memset(fill, 0, FILL_MAX);
-    if (dtype == CKPT_DT_F8_E8M0)
-        return edit_fail(editor, from->row, err, "is %s, which has no zero and no sign to pad it with",
-                         ckpt_tensor_dtype_name(&from->tensor));
-    if (!(editor->rule->given & ARGUMENT_WITH) || str_is(word->text, "0"))
-        return CKPT_OK;
-    bool is_integer = info->klass == 'i' || info->klass == 'u' || info->klass == 'b';
-    bool ok = is_integer ? set_integer_fill(word->text, info, fill) : set_float_fill(word->text, dtype, fill);
-    return ok ? CKPT_OK
-              : rule_fail(word->place, err, "{\"%.*s\"} is no number that {=%s} holds", STR_ARG(word->text),
-                          ckpt_tensor_dtype_name(&from->tensor));
+    return element_of_text(number->text, dtype, fill)
+               ? CKPT_OK
+               : edit_fail(editor, row, err, "is {=%s}, which cannot hold {%.*s}", ckpt_dtype_name(dtype),
+                           STR_ARG(number->text));
 }
 
 ckpt_status edit_pad(struct editor *editor, const struct edit_step *step, ckpt_error *err)
 {
     struct operand operand;
-    unsigned char fill[FILL_MAX];
+    unsigned char fill[ELEMENT_MAX];
     uint32_t dim = 0;
+    const struct rule_name zero = {.text = STR_LIT("0")}, *number = &editor->rule->word;
+    number = editor->rule->given & ARGUMENT_WITH ? number : &zero;
     ckpt_status st = operand_open(editor, step->rows[0], &operand, err);
     CKPT_THEN(st, find_dim(editor, step->rows[0], editor->rule->dim, operand.tensor.ndim, &dim, err));
-    CKPT_THEN(st, set_fill(editor, &operand, fill, err));
+    CKPT_THEN(st, set_fill(editor, operand.row, number, (ckpt_dtype)operand.tensor.dtype, fill, err));
     if (st == CKPT_OK) {
         struct strided old = view_all(&operand);
         struct edit_shape shape = old.shape;
@@ -422,6 +375,27 @@ ckpt_status edit_pad(struct editor *editor, const struct edit_step *step, ckpt_e
     }
     source_unref(operand.src);
     CKPT_THEN(st, edit_finish(editor, step, 0, str_of("", 0), step->rows[0], err));
+    return st;
+}
+
+/* -------------------------------------------------------------------------------- fill */
+
+ckpt_status edit_fill(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    struct operand operand;
+    unsigned char fill[ELEMENT_MAX];
+    ckpt_dtype dtype = plan_dtype(editor->p, step->rows[0]); /* to which it may have been cast */
+    ckpt_status st = operand_open(editor, step->rows[0], &operand, err);
+    CKPT_THEN(st, set_fill(editor, operand.row, &editor->rule->value.text, dtype, fill, err));
+    if (st == CKPT_OK) {
+        struct edit_shape shape = view_all(&operand).shape;
+        const struct result result = {.dtype = dtype, .shape = &shape, .fill = fill};
+        if (editor->p->casts.to)
+            editor->p->casts.to[operand.row] = 0;
+        st = result_put(editor, operand.row, &result, err);
+    }
+    source_unref(operand.src);
+    CKPT_THEN(st, edit_finish(editor, step, SIZE_MAX, str_of("", 0), step->rows[0], err));
     return st;
 }
 

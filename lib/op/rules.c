@@ -2,9 +2,11 @@
 #include "op/rules.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "base/checked.h"
 #include "base/utf8.h"
+#include "codec/pickle_text.h"
 
 #define ANY UINT32_MAX
 
@@ -146,7 +148,8 @@ static size_t word_length(const struct parser *parser)
     bool in_set = false;
     for (char next = peek(parser, 0); next && next != '\n' && !is_blank(next); next = peek(parser, ++n)) {
         bool is_arrow = (next == '-' || next == '=') && peek(parser, n + 1) == '>';
-        if (!in_set && (next == ',' || next == ';' || is_arrow))
+        bool is_quote = n && (next == '"' || next == '\'') && peek(parser, n - 1) == ':'; /* FILE:"NAME" */
+        if (!in_set && (next == ',' || next == ';' || is_arrow || is_quote))
             break;
         in_set = next == '[' || (in_set && next != ']');
         if (next == '\\' && peek(parser, n + 1) && peek(parser, n + 1) != '\n')
@@ -307,6 +310,94 @@ static ckpt_status take_name(struct parser *parser, struct rule_name *out, ckpt_
     return advance(parser, err);
 }
 
+/* is_adjacent - returns true if the next token begins where the one before it ended. */
+static bool is_adjacent(const struct parser *parser)
+{
+    const char *begin = parser->next.text.ptr - (parser->next.kind == TOKEN_QUOTED);
+    return is_text(&parser->next) && begin == parser->text.ptr + parser->end;
+}
+
+/* take_member - takes the name of a tensor that follows a file in quotes, or that is in quotes, and sets
+ * *FOUND to whether there is one: "FILE":NAME, FILE:"NAME" or "FILE":"NAME". FIRST is the token before it. */
+static ckpt_status take_member(struct parser *parser, const struct token *first, struct rule_value *value,
+                               bool *found, ckpt_error *err)
+{
+    struct rule_name name = {.text = first->text};
+    bool has_colon = first->kind == TOKEN_WORD && str_ends(first->text, STR_LIT(":"));
+    if (first->kind == TOKEN_QUOTED && is_adjacent(parser) && str_starts(parser->next.text, STR_LIT(":"))) {
+        CKPT_TRY(take_name(parser, &name, err));
+        value->member = str_skip(name.text, 1);
+        has_colon = name.text.len == 1;
+    }
+    *found = value->member.ptr != NULL;
+    if (!has_colon || !is_adjacent(parser) || parser->next.kind != TOKEN_QUOTED)
+        return CKPT_OK;
+    CKPT_TRY(take_name(parser, &name, err));
+    if (first->kind == TOKEN_WORD)
+        value->text.text.len--;
+    value->member = name.text;
+    *found = true;
+    return CKPT_OK;
+}
+
+/* classify_word - sets what VALUE, which is not in quotes, is. */
+static ckpt_status classify_word(struct rule_value *value, ckpt_error *err)
+{
+    ckpt_str text = value->text.text, digits = text;
+    uint64_t number;
+    bool is_negative = str_take(&digits, STR_LIT("-"));
+    bool is_integer = digits.len != 0;
+    for (size_t i = 0; i < digits.len; i++)
+        is_integer = is_integer && str_digit(digits.ptr[i]) < 10;
+    if (is_integer && (!str_uint(digits, &number) || (is_negative && number > UINT64_C(1) << 63)))
+        return rule_fail(value->text.place, err, "{%.*s} has more than {=64 bits}", STR_ARG(text));
+    value->is_true = str_is(text, "true") || str_is(text, "True");
+    if (is_integer)
+        value->kind = RULE_VALUE_INT;
+    else if (value->is_true || str_is(text, "false") || str_is(text, "False"))
+        value->kind = RULE_VALUE_BOOL;
+    else if (str_is(text, "none") || str_is(text, "None") || str_is(text, "null"))
+        value->kind = RULE_VALUE_NONE;
+    else if (pickle_text_float(text, &value->number))
+        value->kind = RULE_VALUE_FLOAT;
+    bool is_word = text.len && str_digit(text.ptr[text.len - 1]) >= 10; /* as inf */
+    if (value->kind == RULE_VALUE_FLOAT && isinf(value->number) && !is_word)
+        return rule_fail(value->text.place, err, "{%.*s} is beyond {=the largest float}", STR_ARG(text));
+    return CKPT_OK;
+}
+
+/* take_parameter - replaces NAME, if it is "$PARAMETER", by the digits of the parameter. */
+static ckpt_status take_parameter(const struct parser *parser, struct rule_name *name, ckpt_error *err)
+{
+    int64_t number;
+    if (!str_starts(name->text, STR_LIT("$")))
+        return CKPT_OK;
+    CKPT_TRY(parse_number(parser, name->text, name->place, &number, err));
+    name->text = arena_printf(parser->a, "%" PRId64, number);
+    return name->text.ptr ? CKPT_OK : fail_memory(err);
+}
+
+/* take_value - takes what follows "=". */
+static ckpt_status take_value(struct parser *parser, struct rule_value *value, ckpt_error *err)
+{
+    const struct token first = parser->next;
+    bool is_file;
+    if (first.kind == TOKEN_BRACKET)
+        return rule_fail(
+            first.place, err,
+            "a list cannot be set\neach of its values has a name, which ends in a number: betas.0");
+    if (!is_text(&first))
+        return rule_fail(first.place, err, "a value is missing here");
+    CKPT_TRY(take_name(parser, &value->text, err));
+    CKPT_TRY(take_member(parser, &first, value, &is_file, err));
+    if (first.kind == TOKEN_QUOTED && !is_file)
+        value->kind = RULE_VALUE_TEXT;
+    if (first.kind == TOKEN_QUOTED || is_file)
+        return CKPT_OK;
+    CKPT_TRY(take_parameter(parser, &value->text, err));
+    return classify_word(value, err);
+}
+
 /* take_operands - adds the names after the verb to RULE. */
 static ckpt_status take_operands(struct parser *parser, struct rule *rule, ckpt_error *err)
 {
@@ -371,8 +462,10 @@ static ckpt_status take_keyword(struct parser *parser, struct rule *rule, uint32
     case ARGUMENT_TO: return take_number(parser, &rule->to, err);
     case ARGUMENT_DIMS:
     case ARGUMENT_SIZES: return take_numbers(parser, rule, err);
+    case ARGUMENT_VALUE: return take_value(parser, &rule->value, err);
     case ARGUMENT_WITH:
-    case ARGUMENT_VALUE: return take_name(parser, &rule->word, err);
+        CKPT_TRY(take_name(parser, &rule->word, err));
+        return take_parameter(parser, &rule->word, err);
     default: return CKPT_OK;
     }
 }
@@ -442,7 +535,7 @@ static const char *argument_name(uint32_t argument)
     case ARGUMENT_NUMBERS: return "the new order of the dimensions, as 0 2 1";
     case ARGUMENT_BRACKET: return "what is in brackets, as [2, -1]";
     case ARGUMENT_TO: return "to N";
-    case ARGUMENT_VALUE: return "= FILE or = FILE:NAME";
+    case ARGUMENT_VALUE: return "\"=\" between spaces, and a value";
     default: return "another name";
     }
 }

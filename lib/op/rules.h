@@ -29,7 +29,7 @@ enum rule_argument {
     ARGUMENT_WITH = 64,         /* with WORD */
     ARGUMENT_WORD = 128,        /* WORD */
     ARGUMENT_REPLACEMENT = 256, /* EXPRESSION => [ TEXT ] */
-    ARGUMENT_VALUE = 512        /* = WORD */
+    ARGUMENT_VALUE = 512        /* = VALUE, or = FILE:NAME */
 };
 
 /* Where something is in the text of the rules; both count from 1. */
@@ -48,6 +48,24 @@ struct rule_slice {
     bool has_start, has_stop, is_index, is_ellipsis;
 };
 
+/* What `=` is followed by. */
+enum rule_value_kind {
+    RULE_VALUE_FILE, /* a tensor of a file */
+    RULE_VALUE_TEXT,
+    RULE_VALUE_NONE,
+    RULE_VALUE_BOOL,
+    RULE_VALUE_INT,
+    RULE_VALUE_FLOAT
+};
+
+struct rule_value {
+    enum rule_value_kind kind;
+    struct rule_name text; /* as it was written, without quotes; the number of a parameter */
+    ckpt_str member;       /* FILE: the name of the tensor; .ptr NULL: TEXT may have it after a colon */
+    bool is_true;          /* BOOL */
+    double number;         /* FLOAT */
+};
+
 struct rule {
     enum rule_verb verb;
     bool is_optional; /* it may match nothing */
@@ -62,8 +80,9 @@ struct rule {
     size_t nnumbers, cap_numbers;
     struct rule_slice *slices; /* of the bracket; of a shape, indexes */
     size_t nslices, cap_slices;
-    struct rule_name word; /* of `with`, of `=`, or without one */
-    ckpt_str replacement;  /* "EXPRESSION=>TEXT" */
+    struct rule_name word; /* of `with`, or without one */
+    struct rule_value value;
+    ckpt_str replacement; /* "EXPRESSION=>TEXT" */
 };
 
 struct rules {

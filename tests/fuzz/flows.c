@@ -549,8 +549,10 @@ static void check_edited(ckpt_plan *p)
     ckpt_free(bytes);
 }
 
-/* fuzz_rules - edits the tensors "a" and "b.weight" by the bytes as rules, without `set`, which opens
- * files. */
+/* opens_files - returns true if RULES might read a device or standard input. */
+static bool opens_files(const char *rules) { return strstr(rules, "set") && strpbrk(rules, "/-"); }
+
+/* fuzz_rules - edits the tensors "a" and "b.weight" by the bytes as rules. */
 void fuzz_rules(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
@@ -563,7 +565,7 @@ void fuzz_rules(const uint8_t *data, size_t size)
     rules[size] = '\0';
     const ckpt_parameter n = {.name = {"n", 1}, .value = 2};
     const ckpt_edit_options opts = {.struct_size = sizeof opts, .parameters = &n, .nparameters = 1};
-    ckpt_status st = strstr(rules, "set") ? CKPT_EUSAGE : ckpt_open(files.shard, NULL, &file, &err);
+    ckpt_status st = opens_files(rules) ? CKPT_EUSAGE : ckpt_open(files.shard, NULL, &file, &err);
     if (file && st == CKPT_OK)
         st = ckpt_plan_new(file, &p, &err);
     if (p && st == CKPT_OK)

@@ -1,0 +1,81 @@
+/* element_text.c - see element_text.h. */
+#include "op/element_text.h"
+
+#include <math.h>
+
+#include "base/str.h"
+#include "codec/pickle_text.h"
+#include "core/convert.h"
+
+/* count_value_bits - returns how many bits an integer of INFO has. */
+static unsigned count_value_bits(const struct dtype_info *info)
+{
+    return info->klass == 'b' ? 1u : info->is_small ? info->value_bits : 8u * info->block_bytes;
+}
+
+/* set_integer - stores the integer TEXT in two's complement; a small one fills its byte. */
+static bool set_integer(ckpt_str text, const struct dtype_info *info, unsigned char *out)
+{
+    bool is_negative = str_take(&text, STR_LIT("-"));
+    uint64_t number, most = UINT64_MAX >> (64 - count_value_bits(info));
+    if (info->klass == 'i')
+        most = most / 2 + is_negative;
+    if (!str_uint(text, &number) || number > most || (is_negative && info->klass != 'i'))
+        return false;
+    uint64_t stored = is_negative && number ? ~(number - 1) : number;
+    for (uint32_t i = 0; i < info->block_bytes; i++)
+        out[i] = (unsigned char)(stored >> 8 * i);
+    return true;
+}
+
+/* set_exact - stores NUMBER as the byte of DTYPE that stands for it, if there is one. */
+static bool set_exact(double number, ckpt_dtype dtype, unsigned char *out)
+{
+    for (uint32_t code = 0; code < 256; code++) {
+        double value = (double)float_of_bits(f32_bits_of_byte(dtype, code));
+        bool is_it = isnan(number) ? isnan(value) : value == number && signbit(value) == signbit(number);
+        if (is_it) {
+            *out = (unsigned char)code;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* holds_inf, holds_nan - return true if DTYPE, a float, has such values. */
+static bool holds_inf(const struct dtype_info *info) { return !info->is_small || info->nan == NAN_IEEE; }
+static bool holds_nan(const struct dtype_info *info) { return !info->is_small || info->nan != NAN_NEVER; }
+
+/* set_float - stores NUMBER, rounded. Types to which there is no conversion hold it exactly, or not at
+ * all. */
+static bool set_float(double number, ckpt_dtype dtype, unsigned char *out)
+{
+    const struct dtype_info *info = dtype_info(dtype);
+    struct conversion conversion;
+    struct convert_tally tally = {0};
+    if ((isinf(number) && !holds_inf(info)) || (isnan(number) && !holds_nan(info)))
+        return false;
+    if (!conversion_init(&conversion, CKPT_DT_F64, dtype))
+        return info->is_small && set_exact(number, dtype, out);
+    convert_run(&conversion, &number, 1, out, &tally);
+    return !tally.overflowed;
+}
+
+bool element_of_text(ckpt_str text, ckpt_dtype dtype, unsigned char out[ELEMENT_MAX])
+{
+    const struct dtype_info *info = dtype_info(dtype);
+    double number;
+    memset(out, 0, ELEMENT_MAX);
+    if (info->klass == 'b' && (str_is(text, "true") || str_is(text, "false"))) {
+        *out = str_is(text, "true");
+        return true;
+    }
+    switch (info->klass) {
+    case 'b':
+    case 'i':
+    case 'u': return set_integer(text, info, out);
+    case 'f': return pickle_text_float(text, &number) && set_float(number, dtype, out);
+    case 'c': return pickle_text_float(text, &number) && set_float(number, (ckpt_dtype)info->number, out);
+    default: return str_is(text, "0"); /* packed bits, and bytes that are no numbers */
+    }
+}
