@@ -167,13 +167,18 @@ static bool equals_any_case(ckpt_str text, ckpt_str word)
     return text.len == word.len && str_ends_any_case(text, word);
 }
 
+bool pickle_text_is_float(ckpt_str line)
+{
+    ckpt_str text = pickle_text_trim(line);
+    if (text.len && (text.ptr[0] == '+' || text.ptr[0] == '-'))
+        text = str_skip(text, 1);
+    return str_matches_word(text, "inf infinity nan", equals_any_case) || is_decimal_float(text);
+}
+
 bool pickle_text_float(ckpt_str line, double *out)
 {
-    ckpt_str s = pickle_text_trim(line), unsigned_text = s;
-    if (unsigned_text.len && (unsigned_text.ptr[0] == '+' || unsigned_text.ptr[0] == '-'))
-        unsigned_text = str_skip(unsigned_text, 1);
-    bool is_word = str_matches_word(unsigned_text, "inf infinity nan", equals_any_case);
-    if (!is_word && !is_decimal_float(unsigned_text))
+    ckpt_str s = pickle_text_trim(line);
+    if (!pickle_text_is_float(line))
         return false;
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     char *copy = malloc(s.len + 1);

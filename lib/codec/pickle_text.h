@@ -19,7 +19,10 @@ size_t integer_trimmed_size(const unsigned char *at, size_t nbytes);
 /* integer_load - returns the value of the NBYTES <= 8 bytes at AT, a little-endian two's complement
  * integer. */
 int64_t integer_load(const unsigned char *at, size_t nbytes);
-/* pickle_text_float - parses a number as Python's float(line) does, in any locale. */
+/* pickle_text_is_float - returns true if Python's float(line) accepts LINE. */
+bool pickle_text_is_float(ckpt_str line);
+/* pickle_text_float - parses a number as Python's float(line) does, in any locale. False: it is none, or no
+ * memory. */
 bool pickle_text_float(ckpt_str line, double *out);
 /* pickle_text_decode - decodes the line of STRING, a Python 2 repr ('…' or "…" with escapes), to the
  * bytes that it encodes, or if UNICODE, a line of the raw-unicode-escape codec to UTF-8 (each surrogate by

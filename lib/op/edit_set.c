@@ -184,6 +184,7 @@ static ckpt_status find_source(struct editor *editor, ckpt_file **from, uint32_t
         add_value_hint(value->text.text, err);
     CKPT_TRY(st);
     *row = name.len ? file_find_tensor(*from, name) : 0;
+    CKPT_TRY_ALLOC(!name.len || (*from)->names, err); /* an index of them is made to find one */
     if (name.len && *row == CKPT_NO_TENSOR)
         return rule_fail(place, err, "%s has no tensor \"%.*s\"", path.ptr, STR_ARG(name));
     if (!name.len && (*from)->table.nrows != 1)

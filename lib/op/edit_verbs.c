@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/convert.h"
+#include "core/mean_source.h"
 #include "core/pieces.h"
 #include "core/row_source.h"
 #include "op/edit.h"
@@ -341,38 +343,137 @@ ckpt_status edit_slice(struct editor *editor, const struct edit_step *step, ckpt
 static ckpt_status set_fill(const struct editor *editor, uint32_t row, const struct rule_name *number,
                             ckpt_dtype dtype, unsigned char fill[ELEMENT_MAX], ckpt_error *err)
 {
-    return element_of_text(number->text, dtype, fill)
+    bool holds;
+    CKPT_TRY(element_of_text(number->text, dtype, fill, &holds, err));
+    return holds ? CKPT_OK
+                 : edit_fail(editor, row, err, "is {=%s}, which cannot hold {%.*s}", ckpt_dtype_name(dtype),
+                             STR_ARG(number->text));
+}
+
+/* check_same_after_cast - refuses the number FILL of tensor ROW if a cast that a rule before has made would
+ * round it again, to another number than that which the rule means. */
+static ckpt_status check_same_after_cast(const struct editor *editor, const struct operand *from,
+                                         const struct rule_name *number, const unsigned char *fill,
+                                         ckpt_error *err)
+{
+    struct conversion conversion;
+    struct convert_tally tally = {0};
+    unsigned char cast[ELEMENT_MAX] = {0}, want[ELEMENT_MAX];
+    ckpt_dtype dtype = plan_dtype(editor->p, from->row);
+    if (dtype == from->tensor.dtype)
+        return CKPT_OK;
+    CKPT_TRY(set_fill(editor, from->row, number, dtype, want, err));
+    if (conversion_init(&conversion, (ckpt_dtype)from->tensor.dtype, dtype))
+        convert_run(&conversion, fill, 1, cast, &tally);
+    return memcmp(cast, want, sizeof cast) == 0
                ? CKPT_OK
-               : edit_fail(editor, row, err, "is {=%s}, which cannot hold {%.*s}", ckpt_dtype_name(dtype),
-                           STR_ARG(number->text));
+               : edit_fail(editor, from->row, err,
+                           "was cast to %s before, which would round {%.*s} twice\n"
+                           "pad it before it is cast",
+                           ckpt_dtype_name(dtype), STR_ARG(number->text));
+}
+
+/* set_number_fill - sets FILL to the number with which the rule pads FROM. */
+static ckpt_status set_number_fill(const struct editor *editor, const struct operand *from,
+                                   unsigned char fill[ELEMENT_MAX], ckpt_error *err)
+{
+    static const struct rule_name zero = {.text = {"0", 1}};
+    ckpt_dtype dtype = (ckpt_dtype)from->tensor.dtype;
+    const struct rule_name *number = editor->rule->given & ARGUMENT_WITH ? &editor->rule->word : &zero;
+    ckpt_status st = set_fill(editor, from->row, number, dtype, fill, err);
+    if (number != &zero && dtype != plan_dtype(editor->p, from->row) && st == CKPT_EUSAGE)
+        error_add_hint(err, "it is cast to %s when it is written; pad it in a second run",
+                       ckpt_dtype_name(plan_dtype(editor->p, from->row)));
+    CKPT_THEN(st, check_same_after_cast(editor, from, number, fill, err));
+    return st;
+}
+
+/* describe_mean - sets *OUT to the mean of FROM along DIM. */
+static ckpt_status describe_mean(const struct editor *editor, const struct operand *from, uint32_t dim,
+                                 struct mean *out, ckpt_error *err)
+{
+    const ckpt_tensor *t = &from->tensor;
+    ckpt_dtype dtype = (ckpt_dtype)t->dtype;
+    *out = (struct mean){.src = from->src, .dtype = dtype, .outer = 1, .size = t->shape[dim], .inner = 1};
+    if (!dtype_is_float(dtype) || !computed_has_dtype(dtype))
+        return edit_fail(editor, from->row, err, "is {%s}; only {=floats} are padded with their mean",
+                         ckpt_tensor_dtype_name(t));
+    if (plan_dtype(editor->p, from->row) != dtype)
+        return edit_fail(editor, from->row, err, "was cast to %s by a rule before\npad it before it is cast",
+                         ckpt_dtype_name(plan_dtype(editor->p, from->row)));
+    if (!t->elements)
+        return edit_fail(editor, from->row, err, "has no elements, of which a mean could be computed");
+    for (uint32_t k = 0; k < t->ndim; k++)
+        *(k < dim ? &out->outer : &out->inner) *= k == dim ? 1 : t->shape[k];
+    if (out->outer * out->inner > MEAN_NUMBERS_MAX)
+        return edit_fail(editor, from->row, err,
+                         "has a mean of {%" PRIu64 " numbers}; {=%" PRIu64 "} are allowed",
+                         out->outer * out->inner, MEAN_NUMBERS_MAX);
+    return CKPT_OK;
+}
+
+/* The two pieces of a padded tensor: the old elements, and what is read for the new ones. */
+struct padding {
+    struct edit_shape shape;                                                    /* of the result */
+    uint64_t offset[EDIT_MAX_DIMS], size[EDIT_MAX_DIMS], stride[EDIT_MAX_DIMS]; /* of the new elements */
+    struct piece pieces[2];
+    size_t npieces;
+};
+
+/* add_mean - makes the new elements of PADDING the mean of FROM along DIM. */
+static ckpt_status add_mean(const struct editor *editor, const struct operand *from, uint32_t dim,
+                            struct padding *padding, ckpt_error *err)
+{
+    struct mean mean;
+    uint64_t stride = 1;
+    CKPT_TRY(describe_mean(editor, from, dim, &mean, err));
+    for (uint32_t k = padding->shape.ndim; COUNT_DOWN(k);) {
+        padding->offset[k] = k == dim ? mean.size : 0;
+        padding->size[k] = padding->shape.size[k] - padding->offset[k];
+        padding->stride[k] = k == dim ? 0 : stride; /* each new index has the same mean */
+        stride *= k == dim ? 1 : padding->size[k];
+    }
+    if (!padding->size[dim])
+        return CKPT_OK;
+    struct piece *piece = &padding->pieces[padding->npieces];
+    *piece = (struct piece){.offset = padding->offset, .size = padding->size, .stride = padding->stride};
+    piece->src = mean_source(editor->a, &mean);
+    padding->npieces += piece->src != NULL;
+    return piece->src ? CKPT_OK : fail_memory(err);
+}
+
+/* pad_operand - makes dimension DIM of FROM larger. */
+static ckpt_status pad_operand(const struct editor *editor, const struct operand *from, uint32_t dim,
+                               ckpt_error *err)
+{
+    bool is_mean = editor->rule->given & ARGUMENT_WITH && str_is(editor->rule->word.text, "mean");
+    unsigned char fill[ELEMENT_MAX];
+    struct strided old = view_all(from);
+    struct padding padding = {.shape = old.shape, .npieces = from->tensor.elements != 0};
+    padding.pieces[0] = (struct piece){.offset = origin, .size = old.shape.size, .src = from->src};
+    if (editor->rule->to < 0 || (uint64_t)editor->rule->to < old.shape.size[dim])
+        return edit_fail(editor, from->row, err, "is larger than {%" PRId64 "} in dimension %" PRIu32,
+                         editor->rule->to, dim);
+    padding.shape.size[dim] = (uint64_t)editor->rule->to;
+    CKPT_TRY(is_mean ? add_mean(editor, from, dim, &padding, err) : set_number_fill(editor, from, fill, err));
+    const struct result result = {.dtype = (ckpt_dtype)from->tensor.dtype,
+                                  .shape = &padding.shape,
+                                  .pieces = padding.pieces,
+                                  .npieces = padding.npieces,
+                                  .fill = is_mean ? NULL : fill};
+    ckpt_status st = result_put(editor, from->row, &result, err);
+    if (padding.npieces == 2)
+        source_unref(padding.pieces[1].src);
+    return st;
 }
 
 ckpt_status edit_pad(struct editor *editor, const struct edit_step *step, ckpt_error *err)
 {
     struct operand operand;
-    unsigned char fill[ELEMENT_MAX];
     uint32_t dim = 0;
-    const struct rule_name zero = {.text = STR_LIT("0")}, *number = &editor->rule->word;
-    number = editor->rule->given & ARGUMENT_WITH ? number : &zero;
     ckpt_status st = operand_open(editor, step->rows[0], &operand, err);
     CKPT_THEN(st, find_dim(editor, step->rows[0], editor->rule->dim, operand.tensor.ndim, &dim, err));
-    CKPT_THEN(st, set_fill(editor, operand.row, number, (ckpt_dtype)operand.tensor.dtype, fill, err));
-    if (st == CKPT_OK) {
-        struct strided old = view_all(&operand);
-        struct edit_shape shape = old.shape;
-        struct piece piece = {.offset = origin, .size = old.shape.size, .src = operand.src};
-        const struct result result = {.dtype = (ckpt_dtype)operand.tensor.dtype,
-                                      .shape = &shape,
-                                      .pieces = &piece,
-                                      .npieces = operand.tensor.elements != 0,
-                                      .fill = fill};
-        bool is_larger = editor->rule->to >= 0 && (uint64_t)editor->rule->to >= shape.size[dim];
-        shape.size[dim] = is_larger ? (uint64_t)editor->rule->to : shape.size[dim];
-        st = is_larger
-                 ? result_put(editor, operand.row, &result, err)
-                 : edit_fail(editor, operand.row, err, "is larger than {%" PRId64 "} in dimension %" PRIu32,
-                             editor->rule->to, dim);
-    }
+    CKPT_THEN(st, pad_operand(editor, &operand, dim, err));
     source_unref(operand.src);
     CKPT_THEN(st, edit_finish(editor, step, 0, str_of("", 0), step->rows[0], err));
     return st;

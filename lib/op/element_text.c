@@ -61,21 +61,21 @@ static bool set_float(double number, ckpt_dtype dtype, unsigned char *out)
     return !tally.overflowed;
 }
 
-bool element_of_text(ckpt_str text, ckpt_dtype dtype, unsigned char out[ELEMENT_MAX])
+ckpt_status element_of_text(ckpt_str text, ckpt_dtype dtype, unsigned char out[ELEMENT_MAX], bool *holds,
+                            ckpt_error *err)
 {
     const struct dtype_info *info = dtype_info(dtype);
+    bool is_float = info->klass == 'f' || info->klass == 'c', is_word = str_is(text, "true");
     double number;
     memset(out, 0, ELEMENT_MAX);
-    if (info->klass == 'b' && (str_is(text, "true") || str_is(text, "false"))) {
-        *out = str_is(text, "true");
-        return true;
+    *holds = true;
+    if (info->klass == 'b' && (is_word || str_is(text, "false"))) {
+        *out = is_word;
+    } else if (is_float && (*holds = pickle_text_is_float(text))) {
+        CKPT_TRY_ALLOC(pickle_text_float(text, &number), err);
+        *holds = set_float(number, (ckpt_dtype)info->number, out);
+    } else if (!is_float) { /* packed bits, and bytes that are no numbers, have only 0 */
+        *holds = strchr("biu", info->klass) ? set_integer(text, info, out) : str_is(text, "0");
     }
-    switch (info->klass) {
-    case 'b':
-    case 'i':
-    case 'u': return set_integer(text, info, out);
-    case 'f': return pickle_text_float(text, &number) && set_float(number, dtype, out);
-    case 'c': return pickle_text_float(text, &number) && set_float(number, (ckpt_dtype)info->number, out);
-    default: return str_is(text, "0"); /* packed bits, and bytes that are no numbers */
-    }
+    return CKPT_OK;
 }

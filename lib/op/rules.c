@@ -358,8 +358,10 @@ static ckpt_status classify_word(struct rule_value *value, ckpt_error *err)
         value->kind = RULE_VALUE_BOOL;
     else if (str_is(text, "none") || str_is(text, "None") || str_is(text, "null"))
         value->kind = RULE_VALUE_NONE;
-    else if (pickle_text_float(text, &value->number))
+    else if (pickle_text_is_float(text))
         value->kind = RULE_VALUE_FLOAT;
+    if (value->kind == RULE_VALUE_FLOAT)
+        CKPT_TRY_ALLOC(pickle_text_float(text, &value->number), err);
     bool is_word = text.len && str_digit(text.ptr[text.len - 1]) >= 10; /* as inf */
     if (value->kind == RULE_VALUE_FLOAT && isinf(value->number) && !is_word)
         return rule_fail(value->text.place, err, "{%.*s} is beyond {=the largest float}", STR_ARG(text));
@@ -531,10 +533,10 @@ static ckpt_status find_verb(struct parser *parser, struct rule *rule, ckpt_erro
 static const char *argument_name(uint32_t argument)
 {
     switch (argument) {
-    case ARGUMENT_DIM: return "dim N";
+    case ARGUMENT_DIM: return "`dim N`";
     case ARGUMENT_NUMBERS: return "the new order of the dimensions, as 0 2 1";
     case ARGUMENT_BRACKET: return "what is in brackets, as [2, -1]";
-    case ARGUMENT_TO: return "to N";
+    case ARGUMENT_TO: return "`to N`";
     case ARGUMENT_VALUE: return "\"=\" between spaces, and a value";
     default: return "another name";
     }

@@ -5,6 +5,7 @@
 MODELS state dicts are saved as .pt, .safetensors, a set of shards or a distributed checkpoint. Up to six random rules are
 applied to each, by ckpt and by the functions of torch of the same name, and the output is a .pt, .safetensors or a set.
 """
+import math
 import os
 import random
 import sys
@@ -142,15 +143,57 @@ def pad(rng, state):
     tensor = state["head.weight"]
     more = rng.randrange(4)
     number = rng.choice((0, 1)) if tensor.dtype == torch.bool else rng.choice((0, 1, 2, 100))
-    state["head.weight"] = torch.cat([tensor, torch.full((more, 3), number).to(tensor.dtype)])
+    if tensor.dtype.is_floating_point or tensor.dtype in (torch.int8, torch.int32, torch.int64):
+        number = rng.choice((number, -1, -128))
+    if tensor.dtype.is_floating_point:
+        number = rng.choice((number, 0.1, -3e-5, math.nan, math.inf if tensor.dtype != torch.float8_e4m3fn else 0))
+    state["head.weight"] = torch.cat([tensor, torch.full((more, tensor.shape[1]), number, dtype=tensor.dtype)])
     number = 0 if tensor.is_complex() else number
     if tensor.is_complex():
         state["head.weight"][tensor.shape[0]:] = 0
     return f"pad head.weight dim 0 to {tensor.shape[0] + more} with {number}"
 
 
-def reshape(rng, state):
+def pad_mean(rng, state):
     if "head.weight" not in state:
+        return None
+    tensor = state["head.weight"]
+    dim, more = rng.randrange(2), rng.randrange(1, 4)
+    if not tensor.dtype.is_floating_point or not tensor.numel():
+        return None
+    sums = torch.cumsum(tensor.double(), dim).select(dim, -1)
+    if tensor.isfinite().all() and not sums.isfinite().all():
+        return None
+    mean = round_once(sums / tensor.shape[dim], tensor.dtype).unsqueeze(dim)
+    state["head.weight"] = torch.cat([tensor] + more * [mean], dim)
+    return f"pad head.weight dim {dim} to {tensor.shape[dim] + more} with mean"
+
+
+def round_once(numbers, dtype):
+    """Returns NUMBERS, of float64, as DTYPE; torch rounds to float32 in between. Of the two neighbours, that with an
+    odd mantissa is no tie."""
+    if dtype in (torch.float64, torch.float32):
+        return numbers.to(dtype)
+    single = numbers.float()
+    bits = single.view(torch.int32)
+    toward_zero = torch.where((single.double().abs() > numbers.abs()) & single.isfinite(), bits - 1, bits)
+    inexact = (single.double() != numbers) & single.isfinite()
+    rounded = torch.where(inexact, toward_zero | 1, bits).view(torch.float32).to(dtype)
+    return torch.where(numbers.isnan(), torch.tensor(math.nan).to(dtype).float(), rounded.float()).to(dtype)
+
+
+def set_tensor(rng, state):
+    name = rng.choice(("scalar", "head.weight"))
+    if name not in state:
+        return None
+    tensor = state[name]
+    number = rng.choice(("0", "1") if tensor.dtype == torch.bool else ("0", "1", "7"))
+    state[name] = torch.full_like(tensor, int(number), memory_format=torch.contiguous_format)
+    return f"set {name} = {number}"
+
+
+def reshape(rng, state):
+    if "head.weight" not in state or state["head.weight"].shape[1] != 3:
         return None
     tensor = state["head.weight"]
     state["head.weight"] = tensor.reshape(3, -1).permute(1, 0).reshape(tensor.shape)
@@ -178,7 +221,8 @@ def rename(rng, state):
     return "rename ^h\\.0\\. => g.0."
 
 
-RULES = [concat, stack, unstack, split, split_equally, permute, transpose, slice_some, pad, reshape, tie, drop]
+RULES = [concat, stack, unstack, split, split_equally, permute, transpose, slice_some, pad, pad_mean, set_tensor,
+         reshape, tie, drop]
 
 
 def random_rules(rng, state):
@@ -220,12 +264,22 @@ def element_bytes(tensor):
     return bytes(tensor.clone(memory_format=torch.contiguous_format).untyped_storage().tolist())
 
 
+def are_same(left, right):
+    """Returns true if the elements are the same; any NaN is the same as another."""
+    if element_bytes(left) == element_bytes(right):
+        return True
+    if not left.dtype.is_floating_point:
+        return False
+    a, b = left.double(), right.double()
+    return bool(((a == b) & (a.signbit() == b.signbit()) | (a.isnan() & b.isnan())).all())
+
+
 def find_difference(want, got):
     if set(want) != set(got):
         return f"names {sorted(set(want) ^ set(got))}"
     for name, tensor in want.items():
         other = got[name]
-        if tensor.dtype != other.dtype or tensor.shape != other.shape or element_bytes(tensor) != element_bytes(other):
+        if tensor.dtype != other.dtype or tensor.shape != other.shape or not are_same(tensor, other):
             return f"{name} {tensor.dtype} {tuple(tensor.shape)} became {other.dtype} {tuple(other.shape)}"
     return None
 
