@@ -37,6 +37,7 @@ arm64     gcc-aarch64-linux-gnu,libc6-dev-arm64-cross - - - -
 musl      musl-tools  musl-gcc        -              musl           -
 cmake     cmake       cmake           -              cmake          -
 qemu      qemu-user-static qemu-user-static -        qemu-user-static -
+numpy     python3-numpy python3-numpy   py3-numpy      python-numpy   numpy
 venv      python3-venv python3        python3        python         python
 '
 
@@ -111,6 +112,7 @@ find_missing()
     [ -x /usr/sbin/nginx ] || command_wanted nginx nginx
     [ -x /usr/sbin/slurmctld ] || command_wanted slurmctld slurm
     command_wanted parallel parallel
+    python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null || wanted="$wanted numpy"
     echo 'int main(void) { return 0; }' | clang -fsanitize=address -o /dev/null -x c - 2>/dev/null ||
         wanted="$wanted clang"
 }

@@ -1,0 +1,109 @@
+"""The commands of `ckpt` as functions: the options of the command line, and its JSON as the result."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import Any, Callable, Optional, Union
+
+from ._library import Error
+
+Operand = Union[str, "os.PathLike[str]"]
+
+
+def binary() -> str:
+    """Returns the path of the program `ckpt`: $CKPT, the one that was installed with this package, or that in PATH."""
+    given = os.environ.get("CKPT")
+    if given:
+        return given
+    beside = os.path.join(os.path.dirname(sys.executable), "ckpt")
+    found = beside if os.access(beside, os.X_OK) else shutil.which("ckpt")
+    if found is None:
+        raise Error("the program ckpt is not installed", status="not-found", hint="put it into PATH, or set CKPT")
+    return found
+
+
+def _option_words(options: dict[str, Any]) -> list[str]:
+    """Options as words: max_shard_size="5GB" is --max-shard-size=5GB, True is a flag, a list repeats the option."""
+    words = []
+    for name, value in options.items():
+        option = "--" + name.rstrip("_").replace("_", "-")
+        if value is None or value is False:
+            continue
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            text = os.fspath(item) if isinstance(item, os.PathLike) else item
+            words.append(option if item is True else f"{option}={text}")
+    return words
+
+
+def _fail(reports: list[Any], errors: str, command: str, status: int) -> Error:
+    """The first error that the command reported."""
+    for report in reports:
+        if report.get("schema") == "ckpt.error.v1":
+            known = {key: report.get(key) for key in ("file", "offset", "hint", "found", "allowed")}
+            message = report["message"]
+            return Error(
+                f"{known['file']}: {message}" if known["file"] else message,
+                status=report["code"],
+                where=report.get("place"),
+                what=message,
+                **known,
+            )
+    return Error(errors.strip().removeprefix("ckpt: ") or f"ckpt {command} ended with exit code {status}")
+
+
+def run(command: str, *operands: Operand, **options: Any) -> Any:
+    """Runs `ckpt COMMAND --json`, and returns its report; a list of reports if there are several.
+
+    The exit code is that of the command line: after 2 an Error is raised, and 1 (files differ, a finding) is in the
+    report. Options are those of `ckpt COMMAND --help`, with `_` in place of `-`.
+
+    >>> run("hash", "no such file")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    libckpt.Error: ...no such file...
+    """
+    words = [binary(), command, "--json", *_option_words(options), "--", *[os.fspath(operand) for operand in operands]]
+    done = subprocess.run(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="surrogateescape",
+        check=False,
+    )
+    reports = _json_lines(done.stdout)
+    if done.returncode not in (0, 1):
+        raise _fail(_json_lines(done.stderr) + reports, done.stderr, command, done.returncode)
+    return reports[0] if len(reports) == 1 else reports
+
+
+def _json_lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.split("\n") if line.startswith("{")]
+
+
+def _function(command: str) -> Callable[..., Any]:
+    def call_command(*operands: Operand, **options: Any) -> Any:
+        return run(command, *operands, **options)
+
+    call_command.__name__ = call_command.__qualname__ = command
+    call_command.__doc__ = f"Runs `ckpt {command}`; see `run`, and `ckpt help {command}`."
+    return call_command
+
+
+strip = _function("strip")
+add = _function("add")
+rename = _function("rename")
+edit = _function("edit")
+convert = _function("convert")
+diff = _function("diff")
+verify = _function("verify")
+scan = _function("scan")
+stat = _function("stat")
+hash = _function("hash")  # noqa: A001 (the command's name)
+info = _function("info")
+doctor = _function("doctor")
+tree = _function("tree")
+mem = _function("mem")

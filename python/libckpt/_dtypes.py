@@ -1,0 +1,44 @@
+"""The dtypes of the library as those of NumPy and torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Names that NumPy has itself; the other ones are those of ml_dtypes.
+_NUMPY = frozenset(
+    "float64 float32 float16 int64 int32 int16 int8 uint64 uint32 uint16 uint8 bool complex64 complex128".split()
+)
+_ML_DTYPES = frozenset(
+    "bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu float8_e3m4 float8_e4m3 "
+    "float8_e4m3b11fnuz float4_e2m1fn float6_e2m3fn float6_e3m2fn int4 uint4 int2 uint2 int1 uint1".split()
+)
+
+
+def numpy_dtype(name: str) -> Any:
+    """Returns NumPy's dtype called NAME, as torch calls it; TypeError: there is none."""
+    import numpy
+
+    if name in _NUMPY:
+        return numpy.dtype(name)
+    if name not in _ML_DTYPES:
+        raise TypeError(f"NumPy has no dtype for {name}; File.raw gives the bytes")
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError(
+            f"NumPy has no dtype for {name}: pip install ml_dtypes, or take File.torch or File.raw"
+        ) from None
+    try:
+        return numpy.dtype(getattr(ml_dtypes, name))
+    except AttributeError:
+        raise TypeError(f"ml_dtypes {ml_dtypes.__version__} has no {name}; File.raw gives the bytes") from None
+
+
+def torch_dtype(name: str) -> Any:
+    """Returns torch's dtype called NAME; TypeError: this torch has none."""
+    import torch
+
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"torch {torch.__version__} has no dtype {name}; File.raw gives the bytes")
+    return dtype

@@ -1,0 +1,450 @@
+"""Tests of the Python package. CORPUS and the library come from the environment, see run.sh."""
+
+import ctypes
+import doctest
+import gc
+import hashlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+import libckpt
+from libckpt import _file, _library
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+try:
+    import torch
+except ImportError:
+    torch = None
+
+CORPUS = os.environ["CORPUS"]
+needs_numpy = unittest.skipIf(numpy is None, "no NumPy")
+needs_torch = unittest.skipIf(torch is None or numpy is None, "no torch")
+
+
+def truth(folder):
+    """What the library that wrote the files of the corpus reads from them, a dict for each file."""
+    with open(os.path.join(CORPUS, "truth", folder + ".jsonl"), encoding="utf-8") as lines:
+        for line in lines:
+            entry = json.loads(line)
+            if entry.get("verdict") == "ok" and "tensors" in entry:
+                yield entry
+
+
+def dense(entry):
+    return [tensor for tensor in entry["tensors"] if tensor.get("sha256") and tensor.get("kind", "dense") == "dense"]
+
+
+class Structs(unittest.TestCase):
+    def test_layout_is_that_of_the_compiler(self):
+        lines = ["#include <stdio.h>", "#include <stddef.h>", '#include "ckpt.h"', "int main(void) {"]
+        for name, struct in _library.STRUCTS.items():
+            lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+            for field in struct._fields_:
+                lines.append(f'printf("{name}.{field[0]} %zu\\n", offsetof({name}, {field[0]}));')
+        lines.append("return 0; }")
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = folder + "/layout.c", folder + "/layout"
+            with open(source, "w", encoding="utf-8") as out:
+                out.write("\n".join(lines))
+            compiler = os.environ.get("CC", "cc").split()
+            subprocess.run([*compiler, "-I", os.environ["INCLUDE"], source, "-o", program], check=True)
+            printed = subprocess.run([program], stdout=subprocess.PIPE, check=True, text=True).stdout
+        expected = dict(line.split() for line in printed.splitlines())
+        for name, struct in _library.STRUCTS.items():
+            self.assertEqual(ctypes.sizeof(struct), int(expected[name]), name)
+            for field in struct._fields_:
+                self.assertEqual(getattr(struct, field[0]).offset, int(expected[f"{name}.{field[0]}"]), (name, field))
+
+
+class Truth(unittest.TestCase):
+    def check(self, folder):
+        count = 0
+        for entry in truth(folder):
+            with libckpt.open(os.path.join(CORPUS, entry["file"])) as file:
+                names = [tensor["name"] for tensor in entry["tensors"]]
+                for tensor in dense(entry):
+                    if names.count(tensor["name"]) > 1:
+                        continue
+                    self.assertIn(tensor["name"], file)
+                    digest = hashlib.sha256(file.raw(tensor["name"])).hexdigest()
+                    self.assertEqual(digest, tensor["sha256"], (entry["file"], tensor["name"]))
+                    self.assertEqual(list(file.shape(tensor["name"])), tensor["shape"])
+                    self.assertEqual(file.dtype(tensor["name"]), tensor["dtype"].replace("torch.", ""))
+                    count += 1
+        self.assertGreater(count, 5)
+
+    def test_torch(self):
+        self.check("torch-t26")
+
+    def test_formats_in_pieces(self):
+        self.check("zarr")
+        self.check("keras")
+
+    def test_safetensors(self):
+        self.check("vectors-safetensors")
+
+    @needs_numpy
+    def test_arrays_have_these_bytes(self):
+        count = 0
+        for entry in truth("torch-t26"):
+            with libckpt.open(os.path.join(CORPUS, entry["file"])) as file:
+                for tensor in dense(entry):
+                    try:
+                        array = file[tensor["name"]]
+                    except TypeError:
+                        continue  # a dtype that NumPy does not have
+                    self.assertEqual(list(array.shape), tensor["shape"])
+                    self.assertEqual(array.tobytes(), bytes(file.raw(tensor["name"])))
+                    self.assertEqual(file.read(tensor["name"]).tobytes(), array.tobytes())
+                    count += 1
+        self.assertGreater(count, 100)
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def saved(self, name="a.safetensors", rows=64):
+        array = numpy.arange(rows * 16, dtype="float32").reshape(rows, 16)
+        libckpt.save({"w": array}, self.path(name))
+        return array
+
+    def test_errors(self):
+        with self.assertRaises(libckpt.Error) as caught:
+            libckpt.open(self.path("none.pt"))
+        self.assertEqual((caught.exception.status, caught.exception.errno), ("not-found", 2))
+        with open(self.path("short.safetensors"), "wb") as out:
+            out.write(b"\x08\0\0\0\0\0\0\0{}")
+        with self.assertRaises(libckpt.Error) as caught:
+            libckpt.open(self.path("short.safetensors"))
+        self.assertEqual(caught.exception.status, "truncated")
+        self.assertIn("short.safetensors", str(caught.exception))
+        with self.assertRaises(libckpt.Error) as caught:
+            libckpt.verify(self.path("none.pt"))
+        self.assertIn("none.pt", str(caught.exception))
+        self.assertRaises(libckpt.Error, libckpt.run, "no-such-command")
+        self.assertRaises(TypeError, libckpt.open, 5)
+
+    @needs_numpy
+    def test_round_trip(self):
+        content = {
+            "a": {"x": numpy.arange(6, dtype="int64").reshape(2, 3), "empty": numpy.zeros((0, 3))},
+            "strided": numpy.arange(12.0).reshape(3, 4).T[::2],
+            "big": numpy.arange(3, dtype=">i4"),
+            "scalar": numpy.float16(1.5),
+            "flag": numpy.array([True, False]),
+            "complex": numpy.array([1 + 2j], dtype="complex64"),
+            "epoch": 3, "lr": 0.1, "name": "net é", "none": None, "on": True, "least": -(2**63),
+        }  # fmt: skip
+        libckpt.save(content, self.path("a.pt"))
+        with libckpt.open(self.path("a.pt")) as file:
+            for name, array in {
+                "a.x": content["a"]["x"], "a.empty": content["a"]["empty"], "strided": content["strided"],
+                "big": content["big"], "scalar": content["scalar"], "flag": content["flag"],
+                "complex": content["complex"],
+            }.items():  # fmt: skip
+                numpy.testing.assert_array_equal(file[name], array)
+                self.assertEqual(file[name].dtype, numpy.asarray(array).dtype.newbyteorder("="))
+            self.assertEqual(
+                file.others,
+                {name: content[name] for name in ("epoch", "lr", "name", "none", "on", "least")},
+            )
+
+    @needs_numpy
+    def test_save_refuses(self):
+        array = numpy.zeros(2)
+        for content, error in (
+            ({1: array}, TypeError), ({"a": [array]}, TypeError), ({"a": object()}, TypeError),
+            ({"a": numpy.array(["x"])}, TypeError), ({"a": numpy.array([object()])}, TypeError),
+            ({"a": 2**63}, OverflowError), ({"a": "\0"}, ValueError), ({"a\0b": array}, ValueError),
+        ):  # fmt: skip
+            with self.assertRaises(error):
+                libckpt.save(content, self.path("a.pt"))
+            self.assertFalse(os.path.exists(self.path("a.pt")))
+        with self.assertRaises(libckpt.Error) as caught:
+            libckpt.save({"a": array, "n": 1}, self.path("a.safetensors"))
+        self.assertEqual(caught.exception.status, "lossy")
+        libckpt.save({"a": array, "n": 1}, self.path("a.safetensors"), strict=False)
+        with self.assertRaises(libckpt.Error) as caught:
+            libckpt.save({"a": array}, self.path("a.safetensors"))
+        self.assertEqual(caught.exception.status, "exists")
+        libckpt.save({"a": array}, self.path("a.safetensors"), force=True, metadata={"k": "v"})
+
+    @needs_numpy
+    def test_ties(self):
+        array = numpy.ones(1000)
+        libckpt.save({"a": array, "b": {"c": array}}, self.path("a.pt"))
+        self.assertLess(os.path.getsize(self.path("a.pt")), 12000)
+        with libckpt.open(self.path("a.pt")) as file:
+            self.assertEqual(file.info["aliases"], 1)
+            numpy.testing.assert_array_equal(file["b.c"], array)
+
+    @needs_numpy
+    def test_arrays_outlive_the_file(self):
+        array = self.saved()
+        file = libckpt.open(self.path("a.safetensors"))
+        part = file["w"][3, 2:5]
+        self.assertFalse(part.flags.writeable)
+        self.assertRaises(ValueError, part.__setitem__, 0, 1)
+        file.close()
+        del file
+        gc.collect()
+        numpy.testing.assert_array_equal(part, array[3, 2:5])
+        self.assertIn("a.safetensors", maps())
+        del part
+        gc.collect()
+        self.assertNotIn("a.safetensors", maps())
+
+    @needs_numpy
+    def test_closed(self):
+        self.saved()
+        with libckpt.open(self.path("a.safetensors")) as file:
+            pass
+        self.assertRaises(ValueError, file.__getitem__, "w")
+        self.assertIn("closed", repr(file))
+        file.close()
+
+    @needs_numpy
+    def test_mapping(self):
+        self.saved()
+        with libckpt.open(self.path("a.safetensors")) as file:
+            self.assertEqual((list(file), len(file)), (["w"], 1))
+            self.assertEqual(("w" in file, "x" in file, 5 in file), (True, False, False))
+            self.assertRaises(KeyError, file.__getitem__, "x")
+            self.assertIsNone(file.get("x"))
+            self.assertEqual([array.shape for array in file.values()], [(64, 16)])
+            self.assertEqual(file.table()["name"], ["w"])
+            self.assertEqual(file.notices, [])
+
+    @needs_numpy
+    def test_slices(self):
+        array = self.saved("a.safetensors")
+        libckpt.save({"w": array}, self.path("plain.npz"))
+        libckpt.run("convert", self.path("plain.npz"), output=self.path("deflated.npz"), compress=True)
+        for name in ("a.safetensors", "deflated.npz"):
+            with libckpt.open(self.path(name)) as file:
+                lazy = file.slice("w")
+                self.assertEqual((lazy.shape, lazy.dtype), ((64, 16), "float32"))
+                for key in (0, -1, slice(3, 7), slice(None, None, 3), (slice(2, 4), slice(1, 9, 2)), (5, 3), ...,
+                            (slice(60, 99), 0), slice(5, 2), [1, 3], (..., 2)):  # fmt: skip
+                    numpy.testing.assert_array_equal(lazy[key], array[key], str(key))
+                self.assertRaises(IndexError, lazy.__getitem__, 64)
+                self.assertRaises(IndexError, lazy.__getitem__, -65)
+
+    @needs_numpy
+    def test_root_and_keep(self):
+        libckpt.save({"state": {"a": numpy.zeros(1), "b": numpy.ones(1)}, "x": numpy.zeros(1)}, self.path("a.pt"))
+        with libckpt.open(self.path("a.pt"), root="state") as file:
+            self.assertEqual(list(file), ["a", "b"])
+        with libckpt.open(self.path("a.pt"), keep=["*b"]) as file:
+            self.assertEqual(list(file), ["state.b"])
+        with self.assertRaises(libckpt.Error) as caught:
+            libckpt.open(self.path("a.pt"), root="none")
+        self.assertEqual(caught.exception.status, "not-found")
+
+    @needs_numpy
+    def test_progress(self):
+        self.saved(rows=100000)
+        steps = []
+
+        def note(done, total):
+            steps.append((done, total))
+
+        libckpt.save({"w": numpy.zeros(3_000_000)}, self.path("b.pt"), progress=note)
+        self.assertEqual(steps[-1][0], steps[-1][1])
+
+        def stop(_done, _total):
+            raise RuntimeError("enough")
+
+        with self.assertRaisesRegex(RuntimeError, "enough"):
+            libckpt.save({"w": numpy.zeros(3_000_000)}, self.path("c.pt"), progress=stop)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), ["a.safetensors", "b.pt"])
+
+    @needs_numpy
+    def test_interrupt(self):
+        def interrupt(_done, _total):
+            os.kill(os.getpid(), signal.SIGINT)
+
+        with self.assertRaises(KeyboardInterrupt):
+            libckpt.save({"w": numpy.zeros(30_000_000)}, self.path("c.pt"), progress=interrupt)
+        self.assertEqual(os.listdir(self.folder.name), [])
+
+    @needs_numpy
+    def test_threads_read_one_file(self):
+        array = self.saved(rows=1000)
+        wrong = []
+        with libckpt.open(self.path("a.safetensors")) as file:
+            def read():
+                for _ in range(50):
+                    if file.read("w").tobytes() != array.tobytes():
+                        wrong.append(1)
+
+            threads = [threading.Thread(target=read) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(wrong, [])
+
+    @needs_numpy
+    def test_one_tensor_of_a_big_file_takes_no_memory(self):
+        libckpt.save({f"w{i}": numpy.zeros(4_000_000) for i in range(8)}, self.path("big.safetensors"))
+        with libckpt.open(self.path("big.safetensors")) as file:  # what the first use imports is not counted
+            file["w0"][:1].sum()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with libckpt.open(self.path("big.safetensors")) as file:
+            self.assertEqual(file["w5"][2_000_000], 0)
+        self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 1024)
+
+    def test_names_that_are_not_utf8(self):
+        for text in ("é", "\ud800", "a\udcffb"):
+            self.assertEqual(_library.decode(_library.encode(text)), text)
+
+    @needs_numpy
+    def test_commands(self):
+        libckpt.save({"net.w": numpy.zeros(2)}, self.path("a.pt"))
+        report = libckpt.strip("net.", self.path("a.pt"), output=self.path("b.pt"))
+        self.assertEqual(report["schema"], "ckpt.edit.v1")
+        with libckpt.open(self.path("b.pt")) as file:
+            self.assertEqual(list(file), ["w"])
+        self.assertFalse(libckpt.diff(self.path("a.pt"), self.path("b.pt"))["equal"])
+        self.assertEqual(len(libckpt.verify(self.path("a.pt"), self.path("b.pt"))), 2)
+        libckpt.convert(self.path("a.pt"), output=self.path("c.safetensors"), cast=["float16"], quiet=True)
+        with libckpt.open(self.path("c.safetensors")) as file:
+            self.assertEqual(file.dtype("net.w"), "float16")
+
+    @unittest.skipIf(ml_dtypes is None or numpy is None, "no ml_dtypes")
+    def test_ml_dtypes(self):
+        array = numpy.array([1.5, -2.0], dtype=ml_dtypes.bfloat16)
+        libckpt.save({"w": array, "f": array.astype(ml_dtypes.float8_e4m3fn)}, self.path("a.safetensors"))
+        with libckpt.open(self.path("a.safetensors")) as file:
+            self.assertEqual(file["w"].dtype, array.dtype)
+            self.assertEqual(file["w"].tolist(), [1.5, -2.0])
+            self.assertEqual(file["f"].tolist(), [1.5, -2.0])
+
+    @unittest.skipIf(ml_dtypes is not None or numpy is None, "ml_dtypes is there")
+    def test_dtypes_without_ml_dtypes(self):
+        path, name = next(
+            (entry["file"], tensor["name"])
+            for entry in truth("torch-t26") for tensor in dense(entry) if tensor["dtype"] == "bfloat16"
+        )  # fmt: skip
+        with libckpt.open(os.path.join(CORPUS, path)) as file:
+            with self.assertRaisesRegex(TypeError, "pip install ml_dtypes"):
+                file[name]
+            self.assertGreater(len(file.raw(name)), 0)
+
+
+@needs_torch
+class Torch(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def test_state_dict(self):
+        from libckpt.torch import load_file, load_state_dict
+
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.BatchNorm1d(4)).to(torch.bfloat16)
+        torch.save({"epoch": 1, "state_dict": model.state_dict()}, self.path("a.pt"))
+        other = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.BatchNorm1d(4)).to(torch.bfloat16)
+        load_state_dict(other, self.path("a.pt"))
+        for name, tensor in model.state_dict().items():
+            self.assertTrue(torch.equal(other.state_dict()[name], tensor), name)
+        with self.assertRaisesRegex(RuntimeError, "Missing key"):
+            load_state_dict(torch.nn.Linear(8, 4), self.path("a.pt"))
+        loaded = load_file(self.path("a.pt"))
+        loaded["0.weight"].zero_()  # a change stays in this process
+        self.assertFalse(torch.equal(load_file(self.path("a.pt"))["0.weight"], loaded["0.weight"]))
+        self.assertTrue(torch.equal(torch.load(self.path("a.pt"))["state_dict"]["0.weight"], model[0].weight))
+
+    def test_the_map_outlives_the_file(self):
+        torch.save({"w": torch.arange(5000)}, self.path("a.pt"))
+        with libckpt.open(self.path("a.pt")) as file:
+            tensor = file.torch("w")
+        os.unlink(self.path("a.pt"))
+        gc.collect()
+        self.assertTrue(torch.equal(tensor, torch.arange(5000)))
+
+    def test_a_replaced_file_is_not_mapped(self):
+        torch.save({"w": torch.arange(5000)}, self.path("a.pt"))
+        torch.save({"w": torch.arange(5000) + 1}, self.path("b.pt"))
+        with libckpt.open(self.path("a.pt")) as file:
+            os.rename(self.path("b.pt"), self.path("a.pt"))
+            with self.assertRaises(libckpt.Error) as caught:
+                file.torch("w")
+            self.assertEqual(caught.exception.status, "changed")
+
+    def test_corpus(self):
+        count = 0
+        for folder in ("torch-t26", "vectors-safetensors"):
+            for entry in truth(folder):
+                with libckpt.open(os.path.join(CORPUS, entry["file"])) as file:
+                    for tensor in dense(entry):
+                        try:
+                            loaded = file.torch(tensor["name"])
+                        except TypeError:
+                            continue
+                        self.assertEqual(list(loaded.shape), tensor["shape"])
+                        if loaded.numel() and loaded.dtype != torch.complex32:
+                            data = loaded.contiguous().flatten().view(torch.uint8).numpy().tobytes()
+                            self.assertEqual(data, bytes(file.raw(tensor["name"])))
+                        count += 1
+        self.assertGreater(count, 100)
+
+    def test_save(self):
+        shared = torch.ones(3)
+        content = {
+            "w": torch.arange(6.0).reshape(2, 3).t(), "bf": torch.ones(2, dtype=torch.bfloat16),
+            "p": torch.nn.Parameter(shared), "conj": torch.tensor([1 + 2j]).conj(), "zero": torch.tensor(3),
+        }  # fmt: skip
+        libckpt.save(content, self.path("a.pt"))
+        loaded = torch.load(self.path("a.pt"))
+        for name, tensor in content.items():
+            self.assertTrue(torch.equal(loaded[name], tensor.detach().resolve_conj()), name)
+            self.assertEqual(loaded[name].dtype, tensor.dtype)
+        self.assertRaises(TypeError, libckpt.save, {"s": torch.ones(2).to_sparse()}, self.path("b.pt"))
+
+
+def maps():
+    with open("/proc/self/maps", encoding="utf-8") as lines:
+        return lines.read()
+
+
+def load_tests(_loader, tests, _pattern):
+    if numpy is not None:
+        tests.addTests(doctest.DocTestSuite(_file))
+        tests.addTests(doctest.DocTestSuite(sys.modules["libckpt._save"]))
+    tests.addTests(doctest.DocTestSuite(sys.modules["libckpt._commands"]))
+    return tests
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=0)
+    result = program.result
+    failed = len(result.failures) + len(result.errors)
+    for test, reason in result.skipped:
+        print(f"python skipped: {test}: {reason}")
+    passed = result.testsRun - failed - len(result.skipped)
+    print(f"python: {passed} passed, {failed} failed, {len(result.skipped)} skipped")
+    sys.exit(1 if failed else 0)
