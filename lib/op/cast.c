@@ -78,6 +78,13 @@ static bool is_counter(const struct plan_entry *entry, const ckpt_tensor *tensor
     return tensor->has_shape && tensor->ndim == 0 && str_is(str_after_last(entry->name, '.'), "step");
 }
 
+bool cast_skips_counter(const ckpt_plan *p, uint32_t row, ckpt_str name)
+{
+    const struct plan_entry entry = {row, name};
+    const ckpt_tensor t = table_tensor(&p->file->table, row);
+    return is_counter(&entry, &t);
+}
+
 /* The tensors that a cast by a pattern, or of the weights, leaves unchanged. */
 struct skipped {
     const struct plan_entry *first; /* the first of N tensors that cannot become the dtype */

@@ -6,6 +6,9 @@
 /* plan_cast_rows - casts the SELECTED tensors, an array by tensor, to DTYPE, as ckpt_plan_cast does those
  * that a pattern matches. */
 ckpt_status plan_cast_rows(ckpt_plan *p, const bool *selected, ckpt_dtype dtype, ckpt_error *err);
+/* cast_skips_counter - returns true if ROW, called NAME, is an optimizer's step counter, which only a cast
+ * by its full name changes. */
+bool cast_skips_counter(const ckpt_plan *p, uint32_t row, ckpt_str name);
 /* cast_notice_skipped - adds a notice about the tensors outside the weights that a cast of the weights
  * skipped. To be called before P is written. */
 void cast_notice_skipped(ckpt_plan *p);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "core/row_source.h"
-#include "op/cast.h"
 #include "op/root.h"
 
 /* ------------------------------------------------------------------------------ errors */
@@ -590,31 +589,11 @@ bool edit_is_pattern(const struct name_pattern *pattern)
     return is_pattern;
 }
 
-/* is_full_name - returns true if the rule names one tensor: only such a cast is of integers, too. */
-static bool is_full_name(const struct editor *editor)
-{
-    return !edit_is_pattern(editor->pattern) && !editor->rule->continues;
-}
-
 static ckpt_status run_cast(struct editor *editor, ckpt_error *err)
 {
     bool *selected;
-    const struct rule_name *word = &editor->rule->word;
-    ckpt_dtype dtype = ckpt_dtype_parse(word->text);
-    if (dtype == CKPT_DT_NONE)
-        return rule_fail(word->place, err, "{\"%.*s\"} is not {=a dtype}, as bf16 or float32",
-                         STR_ARG(word->text));
     CKPT_TRY(select_rows(editor, &selected, err));
-    editor->made = editor->operands;
-    for (size_t i = 0; editor->p->casts.to && i < editor->operands.nlist; i++)
-        if (editor->p->casts.to[editor->operands.list[i].row])
-            return edit_fail(editor, editor->operands.list[i].row, err,
-                             "was cast by a rule before; one cast is made");
-    ckpt_str name = arena_str(editor->scratch, editor->pattern->text);
-    CKPT_TRY_ALLOC(name.ptr, err);
-    ckpt_status st = is_full_name(editor) ? ckpt_plan_cast(editor->p, name.ptr, dtype, err)
-                                          : plan_cast_rows(editor->p, selected, dtype, err);
-    return place_if_failed(st, editor->rule->place, err);
+    return edit_cast(editor, selected, err);
 }
 
 /* note_renames - adds the tensors whose names the rule has changed to the report. */

@@ -69,6 +69,8 @@ edit_verb edit_transpose, edit_permute, edit_reshape, edit_slice, edit_pad, edit
  * values. */
 ckpt_status edit_tie(struct editor *editor, ckpt_error *err);
 ckpt_status edit_set(struct editor *editor, ckpt_error *err);
+/* edit_cast - casts the SELECTED operands, an array by tensor, which it changes. */
+ckpt_status edit_cast(struct editor *editor, bool *selected, ckpt_error *err);
 /* edit_replace_values - sets the values that are not tensors and that EDITOR->pattern matches to that of the
  * rule. CKPT_EUSAGE: one is a container, or in an object that has several names. */
 ckpt_status edit_replace_values(struct editor *editor, ckpt_error *err);

@@ -73,7 +73,11 @@ static ckpt_status note_depth(const struct editor *editor, uint32_t row, ckpt_er
     uint32_t depth = map_get_num(editor->depth_of, row);
     depth = depth == MAP_NONE ? 1 : depth + 1;
     if (depth > DEPTH_MAX)
-        return edit_fail(editor, row, err, "was changed by more than {=%u rules}", DEPTH_MAX);
+        return edit_fail(
+            editor, row, err,
+            "was changed by more than {=%u rules}\nwrite what the rules so far make, and apply the "
+            "others to that",
+            DEPTH_MAX);
     return map_set_num(editor->depth_of, row, depth) ? CKPT_OK : fail_memory(err);
 }
 

@@ -579,7 +579,9 @@ static ckpt_status take_after_verb(struct parser *parser, struct rule *rule, boo
         CKPT_TRY(take_replacement(parser, rule, err));
     else if (!rule->continues)
         CKPT_TRY(take_operands(parser, rule, err));
-    if (rule->verb == RULE_TIE && rule->nnames == 2) { /* as many write it: with a comma */
+    bool has_comma = rule->verb == RULE_TIE && rule->nnames == 2; /* as many write it */
+    rule->continues |= follows && rule->verb == RULE_CAST && rule->nnames == 1 && ends_rule(&parser->next);
+    if (has_comma || (rule->nnames && rule->continues)) { /* the last name is the word */
         rule->word = rule->names[--rule->nnames];
         rule->given |= ARGUMENT_WORD;
     }
