@@ -106,6 +106,7 @@ struct ckpt_plan {
     bool keep_called;                          /* ckpt_plan_keep was called */
     bool allow_none;                           /* a glob, prefix or rule may match nothing */
     ckpt_str rules;             /* by op/edit: all rules and parameters that were applied, or empty */
+    map *rule_depth;            /* by op/edit: row -> how many rules have changed it; NULL: none */
     bool renaming;              /* an operation renames; if no name changes, safetensors are copied */
     struct plan_entry *entries; /* made by plan_update_entries, in document order */
     size_t nentries;

@@ -718,11 +718,10 @@ ckpt_status edit_rules(ckpt_plan *p, ckpt_str text, const ckpt_edit_options *opt
     struct rules rules;
     CKPT_TRY(note_rules(p, text, opts, err));
     CKPT_TRY(rules_parse(text, opts->parameters, opts->nparameters, p->a, &rules, err));
-    editor.depth_of = map_new(0);
-    ckpt_status st = editor.depth_of ? run_rules(&editor, &rules, err) : fail_memory(err);
+    p->rule_depth = p->rule_depth ? p->rule_depth : map_new(0);
+    ckpt_status st = p->rule_depth ? run_rules(&editor, &rules, err) : fail_memory(err);
     name_pattern_free(&pattern);
     map_free(editor.row_of);
-    map_free(editor.depth_of);
     map_free(editor.taken);
     free(editor.name_of);
     return st;

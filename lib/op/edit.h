@@ -37,7 +37,6 @@ struct editor {
     struct name_template *targets; /* as many as the rule has */
     map *row_of;                   /* name -> row, before this rule */
     ckpt_str *name_of;             /* row -> name, before this rule; freed by free() */
-    map *depth_of;                 /* row -> how many rules have changed it */
     map *taken;                    /* names of containers and values, which no tensor can get; or NULL */
     uint32_t tied_to;              /* the tensor that share_with_tie shares */
     const void *job;               /* what the verb needs besides the step: see op/edit_set.c */

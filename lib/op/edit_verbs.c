@@ -70,7 +70,7 @@ struct result {
 /* note_depth - counts that a rule changes ROW. */
 static ckpt_status note_depth(const struct editor *editor, uint32_t row, ckpt_error *err)
 {
-    uint32_t depth = map_get_num(editor->depth_of, row);
+    uint32_t depth = map_get_num(editor->p->rule_depth, row);
     depth = depth == MAP_NONE ? 1 : depth + 1;
     if (depth > DEPTH_MAX)
         return edit_fail(
@@ -78,7 +78,7 @@ static ckpt_status note_depth(const struct editor *editor, uint32_t row, ckpt_er
             "was changed by more than {=%u rules}\nwrite what the rules so far make, and apply the "
             "others to that",
             DEPTH_MAX);
-    return map_set_num(editor->depth_of, row, depth) ? CKPT_OK : fail_memory(err);
+    return map_set_num(editor->p->rule_depth, row, depth) ? CKPT_OK : fail_memory(err);
 }
 
 /* result_put - makes ROW what RESULT describes. */

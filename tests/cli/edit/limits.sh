@@ -16,6 +16,8 @@ try -e 'drop? /(.)?(.)?(.)?(.)?(.)?(.)?(.)?(.)?(.)?(.)?/'
 try -e 'drop [a-z]'
 yes 'transpose cube dims 0 1' | head -n 70 >deep.txt
 try --rules deep.txt
+yes 'transpose cube dims 0 1' | head -n 40 >half.txt
+try --rules half.txt --rules half.txt
 ckpt convert -q layers.safetensors layers.npz
 ckpt edit layers.npz -n --json -e 'drop s' | tr '{' '\n' | head -n 2
 printf '\357\273\277drop s # with a mark\r\ncast \\\r\n  cube f32\r\n' >windows.txt
