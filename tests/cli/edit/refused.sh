@@ -59,6 +59,7 @@ stack h.{i}.q dim 5 -> x
 stack e.{e}.w
 stack h.0.{e} -> x
 stack *.{e}.w dim 0 -> {e}
+unstack cube
 unstack cube -> x
 unstack s -> s.{i}
 unstack cube -> c.{i}.{j}
