@@ -361,12 +361,13 @@ static ckpt_status add_to(struct editor *editor, const struct containers *tree, 
 {
     uint32_t index;
     char type[128];
+    ckpt_str shown = parent.len ? parent : STR_LIT("the root");
     CKPT_TRY(find_container(tree, parent, &index, err));
     if (index == NO_CONTAINER)
         return rule_fail(editor->rule->names[0].place, err,
                          "there is no \"%.*s\", and no dict \"%.*s\" to which it could be added\n"
                          "`ckpt show` and `ckpt ls` list the names that there are",
-                         STR_ARG(name), STR_ARG(parent));
+                         STR_ARG(name), STR_ARG(shown));
     const ckpt_value *node = tree->list[index].node;
     const ckpt_value *old = mapping_get(node, arena_str(editor->scratch, key).ptr);
     if (old)
@@ -374,7 +375,7 @@ static ckpt_status add_to(struct editor *editor, const struct containers *tree, 
     if (!tree->list[index].is_mapping || view_of(node).kind != VIEW_PAIRS || view_ordered_dict_argument(node))
         return rule_fail(editor->rule->names[0].place, err,
                          "there is no \"%.*s\", and \"%.*s\" is of type {%s}; values are added to {=a dict}",
-                         STR_ARG(name), STR_ARG(parent), ckpt_value_type_name(node, type, sizeof type));
+                         STR_ARG(name), STR_ARG(shown), ckpt_value_type_name(node, type, sizeof type));
     if (is_shared(tree, index))
         return fail_value(editor, name, "would be added to a dict that the file has under several names",
                           err);

@@ -605,7 +605,8 @@ ckpt_status edit_unstack(struct editor *editor, const struct edit_step *step, ck
     struct operand operand;
     uint32_t dim = 0, row = step->rows[0];
     if (!editor->rule->ntargets)
-        return rule_fail(editor->rule->place, err, "`unstack` needs a name with a variable in braces, after ->");
+        return rule_fail(editor->rule->place, err,
+                         "`unstack` needs a name with a variable in braces, after ->");
     ckpt_status st = operand_open(editor, row, &operand, err);
     CKPT_THEN(st, find_dim(editor, row, editor->rule->dim, operand.tensor.ndim, &dim, err));
     if (st == CKPT_OK && !operand.tensor.shape[dim])

@@ -24,6 +24,7 @@ done <<'END'
 set optimizer = 0
 set optimzer.lr = 1
 set optimizer.param_groups.0 = 1
+set nothing.at.all = 1
 set scheduler.base_lrs.1 = 1
 set epoch = four
 set epoch = [1]
