@@ -162,6 +162,7 @@ static ckpt_status read_block(struct copy_range *range, struct block *block, ckp
     if (s->swap_width > 1 && block->n > s->swap_width)
         block->n -= block->n % s->swap_width;
     uint64_t at = s->off + range->pos;
+    range->worker->window.block_end = s->off + range->end;
     ckpt_status st = window_read(&range->worker->window, s->src, at, block->in, block->n, err);
     CKPT_TRY(name_storage_if_failed(range->pool, s, st, err));
     if (needs_crc(range))
@@ -325,8 +326,8 @@ static ckpt_status copy_row(struct copy_range *range, const struct parallel_chun
     struct table *t = &range->pool->job->file->table;
     struct stream_options o = range->pool->job->read_options;
     o.window = &range->worker->window;
-    ckpt_status st = chunk ? stream_open_range(t, range->item.row, chunk->first, chunk->count, &range->stream,
-                                               err)
+    ckpt_status st = chunk ? stream_open_range(t, range->item.row, chunk->first, chunk->count, o.window,
+                                               &range->stream, err)
                            : stream_open(t, range->item.row, &o, &range->stream, err);
     CKPT_TRY(prefix_where_if_failed(st, range->item.name, err));
     st = copy_range(range, err);
@@ -499,6 +500,9 @@ ckpt_status copy_items(const struct copy_job *job, ckpt_error *err)
     struct copy_pool p = {.job = job, .nworkers = pool_threads(job->options->threads)};
     p.workers = calloc(p.nworkers, sizeof *p.workers);
     ckpt_status st = p.workers ? pick_items(&p, err) : fail_memory(err);
+    size_t share = PARALLEL_BLOCK_BYTES / p.nworkers;
+    for (unsigned i = 0; p.workers && i < p.nworkers; i++)
+        p.workers[i].window.max_block = share < PARALLEL_LARGE_BLOCK ? PARALLEL_LARGE_BLOCK : share;
     CKPT_THEN(st, run_pool(&p, err));
     for (unsigned i = 0; p.workers && i < p.nworkers; i++) {
         buffered_close(&p.workers[i].out);

@@ -9,7 +9,6 @@
 
 #define ANNOUNCED_BYTES    ((uint64_t)48 << 20) /* that are announced to a server at a time */
 #define MIN_PARALLEL_BYTES (8u << 20)           /* for fewer bytes a thread costs more than it saves */
-#define MAX_BLOCK_BYTES    (48u << 20)          /* that all threads together keep of sources with blocks */
 
 /* An item that is a group of its own and is processed in chunks. */
 struct chunked_item {
@@ -393,20 +392,20 @@ static bool can_read_storages_parallel(const struct parallel_state *state)
     return true;
 }
 
-/* find_block_size - returns the largest block_size of the sources of all items; 1: none has one. */
-static uint32_t find_block_size(const struct parallel_state *state)
+/* find_block_size - returns how many bytes a thread keeps of a source with blocks, at most; at least 1. */
+static uint64_t find_block_size(const struct parallel_state *state)
 {
-    uint32_t largest = 1;
+    uint64_t most = 1;
     for (size_t i = 0; i < state->job->n; i++) {
         struct parallel_item x = get_item(state, i);
-        uint32_t number = x.storage ? 0 : table_storage_of(&x.file->table, x.row);
-        const struct storage *s = x.storage                   ? x.storage
-                                  : number == CKPT_NO_STORAGE ? NULL
-                                                              : &x.file->table.storages[number];
-        if (s && s->src && s->src->block_size > largest)
-            largest = s->src->block_size;
+        uint32_t number = x.storage ? CKPT_NO_STORAGE : table_storage_of(&x.file->table, x.row);
+        const struct storage *s = number == CKPT_NO_STORAGE ? x.storage : &x.file->table.storages[number];
+        uint64_t size = s && s->src ? s->src->block_size : 0;
+        if (size && s->src->larger_is_better && size < PARALLEL_LARGE_BLOCK)
+            size = s->src->size < PARALLEL_LARGE_BLOCK ? s->src->size : PARALLEL_LARGE_BLOCK;
+        most = size > most ? size : most;
     }
-    return largest;
+    return most;
 }
 
 static unsigned choose_threads(const struct parallel_state *state)
@@ -417,8 +416,8 @@ static unsigned choose_threads(const struct parallel_state *state)
     if (n == 1 || state->total_bytes < MIN_PARALLEL_BYTES || !can_read_parallel(x.file, locate) ||
         !can_read_parallel(x.other, locate) || !can_read_storages_parallel(state))
         return 1;
-    unsigned most = MAX_BLOCK_BYTES / find_block_size(state);
-    return n < most ? n : most ? most : 1;
+    uint64_t most = PARALLEL_BLOCK_BYTES / find_block_size(state);
+    return n < most ? n : most ? (unsigned)most : 1;
 }
 
 /* report_ready_items - reports the items that are ready, in order. */

@@ -21,6 +21,10 @@ struct parallel_context;
 /* The size of a chunk of a large tensor. Chunk boundaries depend only on the tensor, so that joined results
  * are the same for any number of threads. */
 #define PARALLEL_CHUNK_BYTES (64u << 20)
+/* What all threads together may keep of sources with a block_size, which limits their number, and what one
+ * should if larger blocks are better. */
+#define PARALLEL_BLOCK_BYTES (48u << 20)
+#define PARALLEL_LARGE_BLOCK (8u << 20)
 
 /* A chunk of an item whose elements are contiguous (in both tensors). */
 struct parallel_chunk {

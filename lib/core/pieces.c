@@ -22,10 +22,8 @@
 #include "core/box_index.h"
 #include "core/gather.h"
 
-#define BLOCK ((uint64_t)2 << 20) /* for 64 columns, 32 KiB of each; larger blocks are no faster */
-#define SCATTERED_BLOCK                                                                                      \
-    ((uint64_t)12 << 20) /* for a matrix of 16,384 rows that is transposed, 768 B of each */
-#define MIN_RUN 1024u    /* bytes from which more in a read are not much faster */
+#define BLOCK   ((uint64_t)2 << 20) /* for 64 columns, 32 KiB of each; larger blocks are no faster */
+#define MIN_RUN 1024u               /* bytes from which a longer run is not read much faster */
 #define NO_DIM  UINT32_MAX
 
 #define BAND_COLUMNS   128u
@@ -63,13 +61,6 @@ struct assembled {
 };
 
 /* ------------------------------------------------------------------------ reading */
-
-/* get_block - returns how many bytes of the tensor should be read at a time. */
-static uint64_t get_block(const struct assembled *assembled)
-{
-    bool is_scattered = assembled->box_strides && assembled->dim_steps[assembled->ndim - 1] < MIN_RUN;
-    return is_scattered ? SCATTERED_BLOCK : BLOCK;
-}
 
 /* next_box - sets BOX to the largest box of the tensor that begins at byte FIRST and has at most COUNT
  * contiguous bytes; returns how many. */
@@ -356,8 +347,8 @@ static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t nb
         fill_output(s, off, out, nbytes);
     while (nbytes && st == CKPT_OK) {
         uint64_t box[2 * BOX_DIMS];
-        uint64_t block = get_block(s);
-        size_t max_bytes = s->ndim > 1 && nbytes > block ? (size_t)block : nbytes;
+        bool is_limited = s->ndim > 1 && !s->as_source.larger_is_better && nbytes > BLOCK;
+        size_t max_bytes = is_limited ? (size_t)BLOCK : nbytes;
         size_t done = (size_t)next_box(s, off, max_bytes, box);
         st = copy_box(s, box, &r, out, done, err);
         off += done;
@@ -852,10 +843,9 @@ static uint32_t compute_read_block(const struct assembled *assembled)
     uint32_t k = 0;
     if (assembled->ndim == 1)
         return 0;
-    uint64_t block = get_block(assembled);
-    while (assembled->step_bytes[k] > block)
+    while (assembled->step_bytes[k] > BLOCK)
         k++;
-    uint64_t rows = block - block % assembled->step_bytes[k];
+    uint64_t rows = BLOCK - BLOCK % assembled->step_bytes[k];
     return (uint32_t)(rows < assembled->as_source.size ? rows : assembled->as_source.size);
 }
 
@@ -886,7 +876,9 @@ static ckpt_status assemble_pieces(struct pieces_builder *builder, struct assemb
         !box_index_init(&assembled->index, builder->a, assembled->ndim, assembled->index.box[0],
                         assembled->index.count[0]))
         return fail_memory(builder->err);
-    assembled->as_source.block_size = compute_read_block(assembled) & 0x3fffffff;
+    assembled->as_source.larger_is_better = assembled->box_strides &&
+                                            assembled->dim_steps[assembled->ndim - 1] < MIN_RUN;
+    assembled->as_source.block_size = compute_read_block(assembled) & SOURCE_BLOCK_MAX;
     return CKPT_OK;
 }
 

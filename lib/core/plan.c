@@ -41,7 +41,7 @@ void ckpt_plan_free(ckpt_plan *plan)
     if (!plan)
         return;
     map_free(plan->edits.index_of);
-    map_free(plan->rule_depth);
+    map_free(plan->view_of);
     map_free(plan->renames.index_of);
     arena_free(plan->a);
     file_release(plan->file);

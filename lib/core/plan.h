@@ -85,6 +85,12 @@ struct plan_report {
     size_t nsanitized, cap_sanitized;
 };
 
+/* How the tensors that rules have made are read, in op/edit_verbs.c. */
+struct edit_views {
+    const struct edit_view **list;
+    size_t nlist, cap_list;
+};
+
 struct ckpt_plan {
     arena *a;
     ckpt_file *file;
@@ -105,8 +111,9 @@ struct ckpt_plan {
     bool description_dropped;                  /* by plan_drop_description */
     bool keep_called;                          /* ckpt_plan_keep was called */
     bool allow_none;                           /* a glob, prefix or rule may match nothing */
-    ckpt_str rules;             /* by op/edit: all rules and parameters that were applied, or empty */
-    map *rule_depth;            /* by op/edit: row -> how many rules have changed it; NULL: none */
+    ckpt_str rules; /* by op/edit: all rules and parameters that were applied, or empty */
+    map *view_of;   /* by op/edit: storage that a rule has made -> its number in VIEWS, or NULL */
+    struct edit_views views;
     bool renaming;              /* an operation renames; if no name changes, safetensors are copied */
     struct plan_entry *entries; /* made by plan_update_entries, in document order */
     size_t nentries;

@@ -12,6 +12,7 @@ struct row_source {
     source as_source;
     ckpt_file *file;
     ckpt_tensor tensor;   /* as it was: the table may describe it in another way now */
+    uint64_t elements;    /* of a source of row_elements: its only dimension */
     uint32_t width;       /* bytes of an element */
     pthread_mutex_t lock; /* of the comparison of its checksum: threads that come later wait for it */
 };
@@ -79,14 +80,14 @@ ckpt_status row_source_check(const ckpt_file *f, uint32_t row, ckpt_error *err)
                 ckpt_kind_name((ckpt_kind)t.kind), ckpt_tensor_dtype_name(&t), why);
 }
 
-source *row_source(ckpt_file *f, uint32_t row)
+static struct row_source *make_row_source(ckpt_file *f, const ckpt_tensor *tensor)
 {
     static const struct source_ops ops = {.read_at = read_row, .close = close_row};
     struct row_source *rows = calloc(1, sizeof *rows);
     if (!rows)
         return NULL;
     rows->file = f;
-    rows->tensor = table_tensor(&f->table, row);
+    rows->tensor = *tensor;
     rows->width = dtype_info((ckpt_dtype)rows->tensor.dtype)->block_bytes;
     const source *stored = f->table.storages[rows->tensor.storage].src;
     rows->as_source = (source){.ops = &ops,
@@ -96,5 +97,43 @@ source *row_source(ckpt_file *f, uint32_t row)
                                .serializes_reads = stored && stored->serializes_reads,
                                .is_remote = stored && stored->is_remote};
     pthread_mutex_init(&rows->lock, NULL);
+    return rows;
+}
+
+source *row_source(ckpt_file *f, uint32_t row)
+{
+    const ckpt_tensor tensor = table_tensor(&f->table, row);
+    struct row_source *rows = make_row_source(f, &tensor);
+    return rows ? &rows->as_source : NULL;
+}
+
+/* make_elements - returns a source of the COUNT elements from the first of TENSOR on, as they follow each
+ * other in its storage. */
+static source *make_elements(ckpt_file *f, const ckpt_tensor *tensor, uint64_t count)
+{
+    struct row_source *rows = make_row_source(f, tensor);
+    if (!rows)
+        return NULL;
+    ckpt_tensor *t = &rows->tensor;
+    rows->elements = t->elements = count;
+    t->shape = &rows->elements;
+    t->stride = NULL;
+    t->ndim = 1;
+    rows->as_source.size = t->nbytes = count * rows->width; /* the storage has them */
     return &rows->as_source;
+}
+
+source *row_elements(ckpt_file *f, uint32_t row, uint64_t *at)
+{
+    const ckpt_tensor t = table_tensor(&f->table, row);
+    uint64_t end;
+    *at = 0;
+    if (!t.elements || !f->table.storages[t.storage].src || !tensor_view_end(&t, &end))
+        return source_mem("", 0, CKPT_NO_OFFSET);
+    const struct storage *storage = &f->table.storages[t.storage];
+    bool needs_check = storage->has_crc && !storage->crc_checked;
+    if (needs_check || storage->swap_width > 1 || t.conj || t.neg)
+        return make_elements(f, &t, end - t.storage_offset);
+    *at = storage->off + t.storage_offset * dtype_info((ckpt_dtype)t.dtype)->block_bytes;
+    return source_ref(storage->src);
 }

@@ -11,3 +11,7 @@ ckpt_status row_source_check(const ckpt_file *f, uint32_t row, ckpt_error *err);
 /* row_source - returns the source of tensor ROW of F, which must outlive it, as the table describes ROW now.
  * NULL: no memory. */
 source *row_source(ckpt_file *f, uint32_t row);
+/* row_elements - returns a source of the elements that tensor ROW of F is a view of: its first element is at
+ * byte *AT, and its strides lead to the others. Without a checksum to compare, and if they are little-endian,
+ * that is the source of its storage. NULL: no memory. */
+source *row_elements(ckpt_file *f, uint32_t row, uint64_t *at);

@@ -714,7 +714,7 @@ static void choose_box_size(struct scaled *scaled)
     scaled->box = (size_t)(scaled->box_rows ? scaled->box_rows * scaled->r.cols : box);
     uint64_t bytes = scaled->box * scaled->width;
     scaled->as_source.block_size =
-        (uint32_t)(bytes < scaled->as_source.size ? bytes : scaled->as_source.size) & 0x3fffffff;
+        (uint32_t)(bytes < scaled->as_source.size ? bytes : scaled->as_source.size) & SOURCE_BLOCK_MAX;
 }
 
 ckpt_status scaled_source(ckpt_file *file, const struct scaled_recipe *recipe, source **out, ckpt_error *err)

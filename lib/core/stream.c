@@ -224,16 +224,19 @@ static void choose_window(struct stream *this_stream)
     this_stream->row.window = this_stream->opts.window ? this_stream->opts.window
                               : has_blocks             ? &this_stream->own_window
                                                        : NULL;
+    const struct gather *gather = &this_stream->row.gather;
+    if (this_stream->row.window)
+        this_stream->row.window->block_end = gather->data_offset + this_stream->end_unit * gather->width;
 }
 
 static ckpt_status begin_stream(struct stream *this_stream, struct table *table, uint32_t row,
                                 ckpt_error *err)
 {
     CKPT_TRY(open_row_reader(&this_stream->row, table, row, err));
-    choose_window(this_stream);
-    CKPT_TRY(stream_check_limit(table, &this_stream->row.tensor, err));
     const struct row_reader *r = &this_stream->row;
     this_stream->end_unit = r->total_units;
+    choose_window(this_stream);
+    CKPT_TRY(stream_check_limit(table, &r->tensor, err));
     this_stream->computes_crc = has_unchecked_crc(r->storage) && covers_storage(r);
     CKPT_TRY(table_check_source(table, err));
     if (!this_stream->computes_crc)
@@ -282,8 +285,8 @@ bool stream_can_split(struct table *table, uint32_t row)
     return can_split;
 }
 
-ckpt_status stream_open_range(struct table *table, uint32_t row, uint64_t first, uint64_t count, stream **out,
-                              ckpt_error *err)
+ckpt_status stream_open_range(struct table *table, uint32_t row, uint64_t first, uint64_t count,
+                              struct window *window, stream **out, ckpt_error *err)
 {
     stream *s = calloc(1, sizeof *s);
     CKPT_TRY_ALLOC(s, err);
@@ -296,10 +299,11 @@ ckpt_status stream_open_range(struct table *table, uint32_t row, uint64_t first,
         return st;
     }
     s->is_range = true;
-    choose_window(s);
     s->computes_crc = has_unchecked_crc(s->row.storage);
     s->next_unit = first;
     s->end_unit = first + count;
+    s->opts.window = window;
+    choose_window(s);
     source_advise_sequential(s->row.gather.src);
     *out = s;
     return CKPT_OK;

@@ -22,10 +22,11 @@ struct stream_options {
  * the tensor is read, if that covers the storage; else by this function, which reads all of the storage. */
 ckpt_status stream_open(struct table *table, uint32_t row, const struct stream_options *options, stream **out,
                         ckpt_error *err);
-/* stream_open_range - opens elements [FIRST, FIRST + COUNT) of a tensor for which stream_can_split is true.
+/* stream_open_range - opens elements [FIRST, FIRST + COUNT) of a tensor for which stream_can_split is true;
+ * WINDOW as in stream_options.
  * The CRC of the storage is left to the caller: stream_crc returns the CRC of the range. */
-ckpt_status stream_open_range(struct table *table, uint32_t row, uint64_t first, uint64_t count, stream **out,
-                              ckpt_error *err);
+ckpt_status stream_open_range(struct table *table, uint32_t row, uint64_t first, uint64_t count,
+                              struct window *window, stream **out, ckpt_error *err);
 /* stream_can_split - returns true if several threads can read ranges of tensor ROW: its elements are one
  * contiguous run and, if the CRC of the storage is not checked yet, cover the storage. */
 bool stream_can_split(struct table *table, uint32_t row);

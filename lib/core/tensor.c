@@ -179,7 +179,7 @@ ckpt_status tensor_stream_range(ckpt_file *f, uint32_t index, uint64_t first, ui
                                 ckpt_error *err)
 {
     stream *s = NULL;
-    ckpt_status st = stream_open_range(&f->table, index, first, count, &s, err);
+    ckpt_status st = stream_open_range(&f->table, index, first, count, NULL, &s, err);
     CKPT_THEN(st, pass_chunks(s, table_tensor(&f->table, index).nbytes, take, user, err));
     if (st == CKPT_OK)
         *crc = stream_crc(s);

@@ -60,6 +60,8 @@ struct source_ops {
     void (*prefetch)(source *s, const char *const *paths, size_t count);
 };
 
+#define SOURCE_BLOCK_MAX 0x1fffffffu
+
 struct source {
     const struct source_ops *ops;
     uint64_t size;
@@ -68,8 +70,9 @@ struct source {
     _Atomic uint64_t position;
     int refs;
     uint32_t serializes_reads : 1; /* a read locks it: several threads are no faster than one */
-    uint32_t block_size : 30; /* if not 0: reads of this many bytes, at multiples of it, are much cheaper */
-    uint32_t is_remote : 1;   /* a read may take a request to a server: nothing is read on suspicion */
+    uint32_t block_size : 29; /* if not 0: reads of this many bytes, at multiples of it, are much cheaper */
+    uint32_t larger_is_better : 1; /* reads of several blocks are cheaper still */
+    uint32_t is_remote : 1;        /* a read may take a request to a server: nothing is read on suspicion */
 };
 
 /* source_read - reads NBYTES bytes at OFF; CKPT_ETRUNCATED if they are not all there. */

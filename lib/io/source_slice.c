@@ -73,8 +73,14 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
     }
     struct slice_source *sl = malloc(sizeof *sl);
     CKPT_TRY_ALLOC(sl, err);
-    sl->source = (source){&slice_ops,       size, base, 1, parent->serializes_reads, parent->block_size,
-                          parent->is_remote};
+    sl->source = (source){.ops = &slice_ops,
+                          .size = size,
+                          .position = base,
+                          .refs = 1,
+                          .serializes_reads = parent->serializes_reads,
+                          .block_size = parent->block_size,
+                          .larger_is_better = parent->larger_is_better,
+                          .is_remote = parent->is_remote};
     sl->parent = source_ref(parent);
     sl->off = off;
     *out = &sl->source;

@@ -72,6 +72,15 @@ static void switch_file(struct window *window, int fd)
     window->backoff = window->backoff_left = 0;
 }
 
+/* find_block_end - returns where the block of SRC with byte OFF ends, or where the caller stops in it. */
+static uint64_t find_block_end(const struct window *window, const source *src, uint64_t off)
+{
+    uint64_t blocks = src->larger_is_better ? window->max_block / src->block_size : 1;
+    uint64_t size = src->block_size * (blocks ? blocks : 1), left = size - off % size;
+    uint64_t end = left < src->size - off ? off + left : src->size;
+    return window->block_end > off && window->block_end < end ? window->block_end : end;
+}
+
 /* load_block - reads the NBYTES bytes of SRC from AT to the end of their block into the buffer for blocks. */
 static ckpt_status load_block(struct window *window, source *src, uint64_t at, size_t nbytes, ckpt_error *err)
 {
@@ -79,8 +88,9 @@ static ckpt_status load_block(struct window *window, source *src, uint64_t at, s
     if (window->block_cap < nbytes) {
         free(window->block);
         window->block_cap = 0;
-        CKPT_TRY_ALLOC(window->block = malloc(src->block_size), err);
-        window->block_cap = src->block_size;
+        size_t size = nbytes > src->block_size ? nbytes : src->block_size;
+        CKPT_TRY_ALLOC(window->block = malloc(size), err);
+        window->block_cap = size;
     }
     CKPT_TRY(source_read(src, at, window->block, nbytes, err));
     window->block_source = src;
@@ -96,9 +106,7 @@ static ckpt_status read_by_blocks(struct window *window, source *src, uint64_t o
     while (nbytes) {
         bool is_in_block = window->block_source == src && off >= window->block_pos &&
                            off - window->block_pos < window->block_len;
-        size_t to_block_end = src->block_size - (size_t)(off % src->block_size), nread;
-        if (to_block_end > src->size - off)
-            to_block_end = (size_t)(src->size - off);
+        size_t to_block_end = (size_t)(find_block_end(window, src, off) - off), nread;
         if (!is_in_block && nbytes >= to_block_end) { /* the caller wants all of it: read it without a copy */
             nread = to_block_end;
             CKPT_TRY(source_read(src, off, out, nread, err));

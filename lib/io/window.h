@@ -18,6 +18,8 @@ struct window {
     const source *block_source; /* the source of the bytes in BLOCK */
     uint64_t block_pos;
     size_t block_len, block_cap;
+    size_t max_block;   /* bytes that BLOCK may take for a source with larger_is_better; 0: one block */
+    uint64_t block_end; /* where in its source the caller will stop, to read no more; 0: unknown */
 };
 
 /* window_read - does what source_read does, but reads a small piece close to the last one together with the

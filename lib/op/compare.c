@@ -64,7 +64,8 @@ static ckpt_status open_row(struct compared_row *compared_row, ckpt_file *file, 
     if (!compared_row->buf)
         st = fail_memory(err);
     else if (chunk)
-        st = stream_open_range(&file->table, row, chunk->first, chunk->count, &compared_row->stream, err);
+        st = stream_open_range(&file->table, row, chunk->first, chunk->count, NULL, &compared_row->stream,
+                               err);
     else
         st = stream_open(&file->table, row, &o, &compared_row->stream, err);
     return name_file_if_failed(st, file->path, err);

@@ -51,6 +51,14 @@ ckpt_status edit_index_names(struct editor *editor, ckpt_error *err)
     return CKPT_OK;
 }
 
+void edit_forget_operands(struct editor *editor)
+{
+    if (editor->made.list != editor->operands.list)
+        free(editor->made.list);
+    free(editor->operands.list);
+    editor->operands = editor->made = (struct edit_operands){.nlist = 0};
+}
+
 ckpt_str edit_find_key(const ckpt_plan *p, uint32_t row)
 {
     const struct row r = table_row(&p->file->table, row);
@@ -112,7 +120,7 @@ ckpt_status edit_note_made(struct editor *editor, const struct edit_step *step, 
     struct edit_operand made = *step->first;
     made.row = row;
     made.name = name;
-    return ARENA_PUSH(editor->scratch, &editor->made, list, &made) ? CKPT_OK : fail_memory(err);
+    return ARENA_PUSH(NULL, &editor->made, list, &made) ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status edit_finish(struct editor *editor, const struct edit_step *step, size_t index, ckpt_str extra,
@@ -171,7 +179,7 @@ static ckpt_status add_operand(struct editor *editor, const struct plan_entry *e
                                          .name = entry->name,
                                          .mapping_len = key.ptr ? entry->name.len - key.len : SIZE_MAX,
                                          .match = *match};
-    return ARENA_PUSH(editor->scratch, &editor->operands, list, &operand) ? CKPT_OK : fail_memory(err);
+    return ARENA_PUSH(NULL, &editor->operands, list, &operand) ? CKPT_OK : fail_memory(err);
 }
 
 /* count_common - returns how many components of NAME are components of PATTERN, too. */
@@ -279,18 +287,20 @@ static ckpt_status begin_rule(struct editor *editor, ckpt_error *err)
     const struct rule *rule = editor->rule;
     CKPT_TRY(place_if_failed(edit_index_names(editor, err), rule->place, err));
     if (rule->continues) {
+        if (editor->operands.list != editor->made.list)
+            free(editor->operands.list);
         editor->operands = editor->made;
-        if (!editor->made.nlist && !editor->made_nothing)
+        editor->made = (struct edit_operands){.nlist = 0};
+        if (!editor->operands.nlist && !editor->made_nothing)
             return rule_fail(rule->place, err,
                              "the rule before it made no tensor; name those that this is about");
     } else {
-        editor->operands = (struct edit_operands){.nlist = 0};
+        edit_forget_operands(editor);
         name_pattern_free(editor->pattern);
         CKPT_TRY(compile_pattern(&rule->names[0], editor->pattern, err));
         if (rule->verb != RULE_SET)
             CKPT_TRY(select_some(editor, &rule->names[0], editor->pattern, err));
     }
-    editor->made = (struct edit_operands){.nlist = 0};
     editor->napplied = editor->nvalues = 0;
     CKPT_TRY(edit_compile_templates(editor, rule->targets, rule->ntargets, &editor->targets, err));
     return check_extras(editor, err);
@@ -608,7 +618,7 @@ static ckpt_status note_renames(struct editor *editor, ckpt_error *err)
             continue;
         CKPT_TRY(note_tensor(editor, operand.row, old, false, err));
         CKPT_TRY(note_tensor(editor, operand.row, operand.name, true, err));
-        CKPT_TRY_ALLOC(ARENA_PUSH(editor->scratch, &editor->operands, list, &operand), err);
+        CKPT_TRY_ALLOC(ARENA_PUSH(NULL, &editor->operands, list, &operand), err);
         editor->napplied++;
     }
     return CKPT_OK;
@@ -618,7 +628,7 @@ static ckpt_status run_rename(struct editor *editor, ckpt_error *err)
 {
     bool allowed_none = editor->p->allow_none;
     CKPT_TRY(edit_index_names(editor, err));
-    editor->operands = editor->made = (struct edit_operands){.nlist = 0};
+    edit_forget_operands(editor);
     editor->napplied = editor->nvalues = 0;
     editor->p->allow_none = allowed_none || editor->rule->is_optional;
     ckpt_status st = ckpt_plan_rename_regex(editor->p, editor->rule->replacement.ptr, err);
@@ -718,8 +728,9 @@ ckpt_status edit_rules(ckpt_plan *p, ckpt_str text, const ckpt_edit_options *opt
     struct rules rules;
     CKPT_TRY(note_rules(p, text, opts, err));
     CKPT_TRY(rules_parse(text, opts->parameters, opts->nparameters, p->a, &rules, err));
-    p->rule_depth = p->rule_depth ? p->rule_depth : map_new(0);
-    ckpt_status st = p->rule_depth ? run_rules(&editor, &rules, err) : fail_memory(err);
+    p->view_of = p->view_of ? p->view_of : map_new(0);
+    ckpt_status st = p->view_of ? run_rules(&editor, &rules, err) : fail_memory(err);
+    edit_forget_operands(&editor);
     name_pattern_free(&pattern);
     map_free(editor.row_of);
     map_free(editor.taken);

@@ -17,7 +17,7 @@ struct edit_operand {
 };
 
 struct edit_operands {
-    struct edit_operand *list;
+    struct edit_operand *list; /* freed by free() */
     size_t nlist, cap_list;
 };
 
@@ -98,6 +98,8 @@ ckpt_status edit_finish(struct editor *editor, const struct edit_step *step, siz
  * gives it its own. */
 ckpt_status edit_add(struct editor *editor, const struct edit_step *step, size_t index, ckpt_str extra,
                      uint32_t *row, ckpt_error *err);
+/* edit_forget_operands - empties EDITOR->operands and EDITOR->made, which may be one list. */
+void edit_forget_operands(struct editor *editor);
 /* edit_index_names - makes EDITOR->row_of; CKPT_EEXIST: two tensors have one name. */
 ckpt_status edit_index_names(struct editor *editor, ckpt_error *err);
 /* edit_compile_templates - makes *OUT, COUNT templates of NAMES for matches of EDITOR->pattern. */

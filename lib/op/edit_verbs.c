@@ -13,33 +13,79 @@
 
 static const uint64_t origin[EDIT_MAX_DIMS + 1], one = 1;
 
-/* An operand as its elements are read: row-major. */
-struct operand {
-    uint32_t row;
-    ckpt_tensor tensor;
-    uint32_t width; /* bytes of an element */
+/* A view of the elements of a source: dimension K has SIZE[K] indexes, STRIDE[K] elements apart, from element
+ * FIRST on. */
+struct strided {
+    struct edit_shape shape;
     uint64_t stride[EDIT_MAX_DIMS];
-    source *src; /* owned */
+    uint64_t first;
 };
 
-/* operand_open - the caller calls source_unref for OUT->src, also after an error. */
+/* How a tensor that a rule has made is read. */
+struct edit_view {
+    source *base; /* what it is a view of, which its storage keeps; NULL: it has several pieces */
+    uint64_t at;  /* byte of BASE where its first element is */
+    uint32_t depth, base_depth; /* how many sources read each other, from its own or from BASE on */
+    uint64_t stride[];          /* in elements of BASE */
+};
+
+/* A tensor as a verb finds it. */
+struct operand {
+    uint32_t row;
+    uint32_t width; /* bytes of an element */
+    ckpt_tensor tensor;
+    struct strided view; /* all of the tensor, as elements of SRC from byte AT on */
+    source *src;         /* owned */
+    uint64_t at;
+    uint32_t depth; /* of SRC, as in struct edit_view */
+};
+
+/* view_all - makes the view of OPERAND all of its tensor; STRIDE: NULL is row-major. */
+static void view_all(struct operand *operand, const uint64_t *stride)
+{
+    uint64_t run = 1;
+    operand->view.shape.ndim = operand->tensor.ndim;
+    for (uint32_t k = operand->tensor.ndim; COUNT_DOWN(k);) {
+        uint64_t size = operand->tensor.shape[k];
+        operand->view.shape.size[k] = size;
+        operand->view.stride[k] = stride ? stride[k] : run;
+        run = size ? run * size : run;
+    }
+}
+
+static const struct edit_view *find_view(const struct editor *editor, uint32_t storage)
+{
+    uint32_t number = map_get_num(editor->p->view_of, storage);
+    return number == MAP_NONE ? NULL : editor->p->views.list[number];
+}
+
+/* own_depth - returns how many sources reading the elements of OPERAND in row-major order takes. */
+static uint32_t own_depth(const struct editor *editor, const struct operand *operand)
+{
+    const struct edit_view *made = find_view(editor, operand->tensor.storage);
+    return made ? made->depth : 0;
+}
+
+/* operand_open - opens tensor ROW. What a rule made a view is opened as such: a view of it is one of what it
+ * is a view of. The caller calls source_unref for OUT->src, also after an error. */
 static ckpt_status operand_open(const struct editor *editor, uint32_t row, struct operand *out,
                                 ckpt_error *err)
 {
-    *out = (struct operand){.row = row, .tensor = table_tensor(&editor->p->file->table, row)};
-    uint64_t stride = 1;
-    CKPT_TRY(place_if_failed(row_source_check(editor->p->file, row, err), editor->rule->place, err));
+    ckpt_file *f = editor->p->file;
+    *out = (struct operand){.row = row, .tensor = table_tensor(&f->table, row)};
+    CKPT_TRY(place_if_failed(row_source_check(f, row, err), editor->rule->place, err));
     if (out->tensor.ndim > EDIT_MAX_DIMS)
         return edit_fail(editor, row, err, "has more than {=%u dimensions}", EDIT_MAX_DIMS);
     if (dtype_info(plan_dtype(editor->p, row))->block_elems != 1)
         return edit_fail(editor, row, err, "was cast to %s\ncast it when it has its shape",
                          ckpt_dtype_name(plan_dtype(editor->p, row)));
-    for (uint32_t k = out->tensor.ndim; COUNT_DOWN(k);) {
-        out->stride[k] = stride;
-        stride = out->tensor.shape[k] ? stride * out->tensor.shape[k] : stride;
-    }
+    const struct edit_view *made = find_view(editor, out->tensor.storage);
+    bool is_view = made && made->base;
     out->width = dtype_info((ckpt_dtype)out->tensor.dtype)->block_bytes;
-    out->src = row_source(editor->p->file, row);
+    out->depth = is_view ? made->base_depth : made ? made->depth : 0;
+    out->at = is_view ? made->at : 0;
+    out->src = is_view ? source_ref(made->base) : row_elements(f, row, &out->at);
+    view_all(out, is_view ? made->stride : out->tensor.stride);
     return out->src ? CKPT_OK : fail_memory(err);
 }
 
@@ -63,26 +109,35 @@ struct result {
     struct piece *pieces;
     size_t npieces;
     const void *fill; /* the element where no piece is; NULL: the pieces cover all */
+    uint32_t depth;   /* the largest of the operands */
 };
 
 #define DEPTH_MAX 64u /* each source reads the one before it by a call */
 
-/* note_depth - counts that a rule changes ROW. */
-static ckpt_status note_depth(const struct editor *editor, uint32_t row, ckpt_error *err)
+/* note_view - notes how ROW is read, which was made as RESULT; if that has one piece, as a view of it. */
+static ckpt_status note_view(struct editor *editor, uint32_t row, const struct result *result,
+                             ckpt_error *err)
 {
-    uint32_t depth = map_get_num(editor->p->rule_depth, row);
-    depth = depth == MAP_NONE ? 1 : depth + 1;
-    if (depth > DEPTH_MAX)
-        return edit_fail(
-            editor, row, err,
-            "was changed by more than {=%u rules}\nwrite what the rules so far make, and apply the "
-            "others to that",
-            DEPTH_MAX);
-    return map_set_num(editor->p->rule_depth, row, depth) ? CKPT_OK : fail_memory(err);
+    const struct piece *piece = result->pieces;
+    bool is_view = result->npieces == 1 && !result->fill && piece->stride &&
+                   table_elements_of(&editor->p->file->table, row);
+    uint32_t ndim = is_view ? result->shape->ndim : 0;
+    struct edit_view *made = arena_alloc(editor->scratch, sizeof *made + ndim * sizeof *made->stride);
+    CKPT_TRY_ALLOC(made, err);
+    *made = (struct edit_view){.depth = result->depth + 1, .base_depth = result->depth};
+    if (is_view) {
+        made->base = piece->src;
+        made->at = piece->at;
+        memcpy(made->stride, piece->stride, ndim * sizeof *made->stride);
+    }
+    bool ok = ARENA_PUSH(editor->scratch, &editor->p->views, list, &made) &&
+              map_set_num(editor->p->view_of, table_storage_of(&editor->p->file->table, row),
+                          (uint32_t)editor->p->views.nlist - 1);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* result_put - makes ROW what RESULT describes. */
-static ckpt_status result_put(const struct editor *editor, uint32_t row, const struct result *result,
+static ckpt_status result_put(struct editor *editor, uint32_t row, const struct result *result,
                               ckpt_error *err)
 {
     uint32_t ndim = result->shape->ndim;
@@ -99,30 +154,18 @@ static ckpt_status result_put(const struct editor *editor, uint32_t row, const s
                                .piece = result->pieces,
                                .n = result->npieces,
                                .fill = result->fill};
-    CKPT_TRY(note_depth(editor, row, err));
+    if (result->depth == DEPTH_MAX)
+        return edit_fail(
+            editor, row, err,
+            "was joined, padded or reshaped by more than {=%u rules}\nwrite what the rules so far make, and apply the others to that",
+            DEPTH_MAX);
     CKPT_TRY(pieces_source(editor->a, &all, &new.src, &new.at, err));
-    return place_if_failed(row_replace(editor->p->file, row, &new, err), editor->rule->place, err);
+    CKPT_TRY(place_if_failed(row_replace(editor->p->file, row, &new, err), editor->rule->place, err));
+    return note_view(editor, row, result, err);
 }
 
-/* A view of an operand: dimension K has SIZE[K] indexes, STRIDE[K] elements apart, from element FIRST on. */
-struct strided {
-    struct edit_shape shape;
-    uint64_t stride[EDIT_MAX_DIMS];
-    uint64_t first;
-};
-
-static struct strided view_all(const struct operand *operand)
-{
-    struct strided view = {.shape.ndim = operand->tensor.ndim};
-    for (uint32_t k = 0; k < view.shape.ndim; k++) {
-        view.shape.size[k] = operand->tensor.shape[k];
-        view.stride[k] = operand->stride[k];
-    }
-    return view;
-}
-
-/* put_view - makes ROW the view VIEW of OPERAND. */
-static ckpt_status put_view(const struct editor *editor, uint32_t row, const struct operand *operand,
+/* put_view - makes ROW the view VIEW of the source of OPERAND. */
+static ckpt_status put_view(struct editor *editor, uint32_t row, const struct operand *operand,
                             const struct strided *view, ckpt_error *err)
 {
     bool is_scalar = !view->shape.ndim;
@@ -130,9 +173,12 @@ static ckpt_status put_view(const struct editor *editor, uint32_t row, const str
                           .size = is_scalar ? &one : view->shape.size,
                           .stride = is_scalar ? &one : view->stride,
                           .src = operand->src,
-                          .at = view->first * operand->width};
-    const struct result result = {
-        .dtype = (ckpt_dtype)operand->tensor.dtype, .shape = &view->shape, .pieces = &piece, .npieces = 1};
+                          .at = operand->at + view->first * operand->width};
+    const struct result result = {.dtype = (ckpt_dtype)operand->tensor.dtype,
+                                  .shape = &view->shape,
+                                  .pieces = &piece,
+                                  .npieces = 1,
+                                  .depth = operand->depth};
     return result_put(editor, row, &result, err);
 }
 
@@ -146,7 +192,7 @@ static ckpt_status replace_by_view(struct editor *editor, const struct edit_step
     struct operand operand;
     ckpt_status st = operand_open(editor, step->rows[0], &operand, err);
     if (st == CKPT_OK) {
-        struct strided view = view_all(&operand);
+        struct strided view = operand.view;
         st = make_view(editor, &operand, &view, err);
         CKPT_THEN(st, put_view(editor, operand.row, &operand, &view, err));
     }
@@ -261,18 +307,70 @@ static ckpt_status read_shape(const struct editor *editor, const struct operand 
                      from->tensor.elements);
 }
 
+/* split_dims - sets the strides of the dimensions of TO before *END, as many as have COUNT elements, STRIDE
+ * elements apart; *END becomes the first of them. False: no dimensions have just COUNT. */
+static bool split_dims(struct strided *to, uint32_t *end, uint64_t count, uint64_t stride)
+{
+    uint64_t have = 1;
+    while (*end && (have < count || to->shape.size[*end - 1] == 1)) {
+        to->stride[--*end] = stride * have;
+        have *= to->shape.size[*end];
+    }
+    return have == count;
+}
+
+/* reshape_view - sets the strides of TO, whose shape has as many elements as FROM, to those of the elements
+ * of FROM in row-major order. False: no strides do that. */
+static bool reshape_view(const struct strided *from, struct strided *to)
+{
+    uint32_t end = to->shape.ndim;
+    uint64_t count = 1, stride = 1; /* of the dimensions of FROM that are one run so far */
+    to->first = from->first;
+    for (uint32_t k = from->shape.ndim; COUNT_DOWN(k);) {
+        uint64_t size = from->shape.size[k];
+        if (size == 1)
+            continue;
+        if (count > 1 && from->stride[k] != stride * count) {
+            if (!split_dims(to, &end, count, stride))
+                return false;
+            count = 1;
+        }
+        stride = count == 1 ? from->stride[k] : stride;
+        count *= size;
+    }
+    return split_dims(to, &end, count, stride) && end == 0;
+}
+
+/* put_reshaped - gives the elements of OPERAND, in row-major order, the shape SHAPE. If that is no view of
+ * its source, it is one of the source that reads them in this order. */
+static ckpt_status put_reshaped(struct editor *editor, const struct operand *operand,
+                                const struct edit_shape *shape, ckpt_error *err)
+{
+    struct operand ordered;
+    struct strided view = {.shape = *shape};
+    uint32_t row = operand->row;
+    if (!operand->tensor.elements || reshape_view(&operand->view, &view))
+        return put_view(editor, row, operand, &view, err);
+    if (!find_view(editor, operand->tensor.storage))
+        CKPT_TRY(put_view(editor, row, operand, &operand->view, err));
+    ordered = *operand;
+    ordered.depth = find_view(editor, table_storage_of(&editor->p->file->table, row))->depth;
+    ordered.src = row_elements(editor->p->file, row, &ordered.at);
+    CKPT_TRY_ALLOC(ordered.src, err);
+    view_all(&ordered, NULL);
+    (void)reshape_view(&ordered.view, &view); /* which is one run */
+    ckpt_status st = put_view(editor, row, &ordered, &view, err);
+    source_unref(ordered.src);
+    return st;
+}
+
 ckpt_status edit_reshape(struct editor *editor, const struct edit_step *step, ckpt_error *err)
 {
     struct operand operand;
     struct edit_shape shape;
     ckpt_status st = operand_open(editor, step->rows[0], &operand, err);
     CKPT_THEN(st, read_shape(editor, &operand, &shape, err));
-    if (st == CKPT_OK) {
-        struct piece piece = {.offset = origin, .size = shape.ndim ? shape.size : &one, .src = operand.src};
-        const struct result result = {
-            .dtype = (ckpt_dtype)operand.tensor.dtype, .shape = &shape, .pieces = &piece, .npieces = 1};
-        st = result_put(editor, operand.row, &result, err);
-    }
+    CKPT_THEN(st, put_reshaped(editor, &operand, &shape, err));
     source_unref(operand.src);
     CKPT_THEN(st, edit_finish(editor, step, 0, str_of("", 0), operand.row, err));
     return st;
@@ -293,7 +391,7 @@ static uint64_t clamp(int64_t index, uint64_t size)
 static ckpt_status slice_dim(const struct editor *editor, const struct operand *from, uint32_t dim,
                              const struct rule_slice *slice, struct strided *view, ckpt_error *err)
 {
-    uint64_t size = from->tensor.shape[dim], stride = from->stride[dim], step = (uint64_t)slice->step;
+    uint64_t size = from->tensor.shape[dim], stride = from->view.stride[dim], step = (uint64_t)slice->step;
     uint64_t start = slice->has_start || slice->is_index ? clamp(slice->start, size) : 0;
     uint64_t stop = slice->has_stop ? clamp(slice->stop, size) : size;
     uint64_t count = start < stop ? (stop - start - 1) / step + 1 : 0;
@@ -398,7 +496,7 @@ static ckpt_status describe_mean(const struct editor *editor, const struct opera
 {
     const ckpt_tensor *t = &from->tensor;
     ckpt_dtype dtype = (ckpt_dtype)t->dtype;
-    *out = (struct mean){.src = from->src, .dtype = dtype, .outer = 1, .size = t->shape[dim], .inner = 1};
+    *out = (struct mean){.dtype = dtype, .outer = 1, .size = t->shape[dim], .inner = 1};
     if (!dtype_is_float(dtype) || !computed_has_dtype(dtype))
         return edit_fail(editor, from->row, err, "is {%s}; only {=floats} are padded with their mean",
                          ckpt_tensor_dtype_name(t));
@@ -441,21 +539,23 @@ static ckpt_status add_mean(const struct editor *editor, const struct operand *f
         return CKPT_OK;
     struct piece *piece = &padding->pieces[padding->npieces];
     *piece = (struct piece){.offset = padding->offset, .size = padding->size, .stride = padding->stride};
-    piece->src = mean_source(editor->a, &mean);
+    mean.src = row_source(editor->p->file, from->row);
+    piece->src = mean.src ? mean_source(editor->a, &mean) : NULL;
+    source_unref(mean.src);
     padding->npieces += piece->src != NULL;
     return piece->src ? CKPT_OK : fail_memory(err);
 }
 
 /* pad_operand - makes dimension DIM of FROM larger. */
-static ckpt_status pad_operand(const struct editor *editor, const struct operand *from, uint32_t dim,
+static ckpt_status pad_operand(struct editor *editor, const struct operand *from, uint32_t dim,
                                ckpt_error *err)
 {
     bool is_mean = editor->rule->given & ARGUMENT_WITH && str_is(editor->rule->word.text, "mean");
     unsigned char fill[ELEMENT_MAX];
-    struct strided old = view_all(from);
-    struct padding padding = {.shape = old.shape, .npieces = from->tensor.elements != 0};
-    padding.pieces[0] = (struct piece){.offset = origin, .size = old.shape.size, .src = from->src};
-    if (editor->rule->to < 0 || (uint64_t)editor->rule->to < old.shape.size[dim])
+    const struct strided *old = &from->view;
+    struct padding padding = {.shape = old->shape, .npieces = from->tensor.elements != 0};
+    padding.pieces[0] = (struct piece){origin, old->shape.size, old->stride, from->src, from->at};
+    if (editor->rule->to < 0 || (uint64_t)editor->rule->to < old->shape.size[dim])
         return edit_fail(editor, from->row, err, "is larger than {%" PRId64 "} in dimension %" PRIu32,
                          editor->rule->to, dim);
     padding.shape.size[dim] = (uint64_t)editor->rule->to;
@@ -464,7 +564,8 @@ static ckpt_status pad_operand(const struct editor *editor, const struct operand
                                   .shape = &padding.shape,
                                   .pieces = padding.pieces,
                                   .npieces = padding.npieces,
-                                  .fill = is_mean ? NULL : fill};
+                                  .fill = is_mean ? NULL : fill,
+                                  .depth = is_mean ? own_depth(editor, from) : from->depth};
     ckpt_status st = result_put(editor, from->row, &result, err);
     if (padding.npieces == 2)
         source_unref(padding.pieces[1].src);
@@ -493,7 +594,7 @@ ckpt_status edit_fill(struct editor *editor, const struct edit_step *step, ckpt_
     ckpt_status st = operand_open(editor, step->rows[0], &operand, err);
     CKPT_THEN(st, set_fill(editor, operand.row, &editor->rule->value.text, dtype, fill, err));
     if (st == CKPT_OK) {
-        struct edit_shape shape = view_all(&operand).shape;
+        struct edit_shape shape = operand.view.shape;
         const struct result result = {.dtype = dtype, .shape = &shape, .fill = fill};
         if (editor->p->casts.to)
             editor->p->casts.to[operand.row] = 0;
@@ -534,11 +635,11 @@ static ckpt_status find_sizes(const struct editor *editor, uint32_t row, uint64_
 
 /* put_slice - makes ROW indexes [START, START + COUNT) of dimension DIM of OPERAND; without that dimension if
  * DROPS_DIM. */
-static ckpt_status put_slice(const struct editor *editor, uint32_t row, const struct operand *operand,
-                             uint32_t dim, uint64_t start, uint64_t count, bool drops_dim, ckpt_error *err)
+static ckpt_status put_slice(struct editor *editor, uint32_t row, const struct operand *operand, uint32_t dim,
+                             uint64_t start, uint64_t count, bool drops_dim, ckpt_error *err)
 {
-    struct strided view = view_all(operand);
-    view.first = count && operand->tensor.elements ? start * operand->stride[dim] : 0;
+    struct strided view = operand->view;
+    view.first = count && operand->tensor.elements ? start * view.stride[dim] : 0;
     view.shape.size[dim] = count;
     if (drops_dim) {
         view.shape.ndim--;
@@ -630,7 +731,8 @@ struct joining {
     bool is_new;
     struct edit_shape shape; /* of the result */
     struct piece *pieces;
-    uint64_t *places; /* offsets and sizes of the pieces */
+    uint64_t *places; /* offsets, sizes and strides of the pieces */
+    uint32_t depth;   /* the largest of the operands */
 };
 
 static bool is_same_cast(const ckpt_plan *p, uint32_t left, uint32_t right)
@@ -674,14 +776,17 @@ static ckpt_status add_piece(struct joining *joining, size_t index, ckpt_error *
 {
     uint32_t ndim = joining->shape.ndim;
     const struct operand *operand = &joining->operands[index];
-    uint64_t *offset = joining->places + index * 2 * ndim, *size = offset + ndim;
+    uint64_t *offset = joining->places + index * 3 * ndim, *size = offset + ndim, *stride = size + ndim;
     uint64_t *length = &joining->shape.size[joining->dim];
     memcpy(size, joining->shape.size, ndim * sizeof *size);
     offset[joining->dim] = *length;
     size[joining->dim] = joining->is_new ? 1 : operand->tensor.shape[joining->dim];
     if (!checked_add(*length, size[joining->dim], length))
         return edit_fail(joining->editor, operand->row, err, "makes the sum of the sizes exceed {=2^64}");
-    joining->pieces[index] = (struct piece){.offset = offset, .size = size, .src = operand->src};
+    for (uint32_t k = 0; k < operand->tensor.ndim; k++) /* that of a new dimension is 0 */
+        stride[k + (joining->is_new && k >= joining->dim)] = operand->view.stride[k];
+    joining->pieces[index] = (struct piece){offset, size, stride, operand->src, operand->at};
+    joining->depth = operand->depth > joining->depth ? operand->depth : joining->depth;
     return CKPT_OK;
 }
 
@@ -693,7 +798,7 @@ static ckpt_status join_opened(struct joining *joining, ckpt_error *err)
     if (ndim > EDIT_MAX_DIMS)
         return edit_fail(joining->editor, joining->operands[0].row, err, "has too many dimensions");
     set_joined_shape(joining);
-    joining->places = calloc(joining->n, 2u * ndim * sizeof *joining->places);
+    joining->places = calloc(joining->n, 3u * ndim * sizeof *joining->places);
     joining->pieces = calloc(joining->n, sizeof *joining->pieces);
     CKPT_TRY_ALLOC(joining->places && joining->pieces, err);
     for (size_t i = 0; i < joining->n; i++) {
@@ -703,7 +808,8 @@ static ckpt_status join_opened(struct joining *joining, ckpt_error *err)
     const struct result result = {.dtype = (ckpt_dtype)joining->operands[0].tensor.dtype,
                                   .shape = &joining->shape,
                                   .pieces = joining->pieces,
-                                  .npieces = joining->n};
+                                  .npieces = joining->n,
+                                  .depth = joining->depth};
     return result_put(joining->editor, joining->operands[0].row, &result, err);
 }
 

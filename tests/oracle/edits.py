@@ -2,14 +2,17 @@
 
     edits.py CKPT
 
-MODELS state dicts are saved as .pt, .safetensors, a set of shards or a distributed checkpoint. Up to six random rules are
-applied to each, by ckpt and by the functions of torch of the same name, and the output is a .pt, .safetensors or a set.
+MODELS state dicts are saved as .pt, .safetensors, a set of shards, a distributed checkpoint or big-endian arrays of NumPy.
+Up to six random rules are applied to each, by ckpt and by the functions of torch of the same name, and the output is a .pt
+or .safetensors. One in 15 has a tensor of MB, which is larger than what is read at a time.
 """
+import json
 import math
 import os
 import random
 import sys
 
+import numpy
 import torch
 import torch.distributed.checkpoint as dcp
 from safetensors.torch import load_file, save_file
@@ -26,7 +29,9 @@ def random_tensor(rng, shape, dtype):
     for size in shape:
         count *= size
     width = torch.empty(0, dtype=dtype).element_size()
-    data = bytearray(rng.getrandbits(8) % (2 if dtype == torch.bool else 256) for _ in range(count * width))
+    data = bytearray(rng.randbytes(count * width))
+    if dtype == torch.bool:
+        data = bytearray(byte % 2 for byte in data)
     flat = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
     return flat.reshape(shape)
 
@@ -55,6 +60,9 @@ def random_state(rng):
         state[f"h.{i}.cube"] = random_tensor(rng, [rng.choice((1, 2, 4, 6)) for _ in range(3)], rng.choice(DTYPES))
     state["head.weight"] = random_tensor(rng, (rng.randrange(1, 9), 3), rng.choice(DTYPES))
     state["scalar"] = random_tensor(rng, (), rng.choice(DTYPES))
+    if rng.randrange(15) == 0:
+        shape = rng.choice(((1021, 1301), (2, 70001, 5), (97, 130, 71), (3000, 64, 12), (5, 1 << 18)))
+        state["big"] = random_tensor(rng, shape, rng.choice(DTYPES))
     return {name: stored_anyhow(rng, tensor) for name, tensor in state.items()}
 
 
@@ -200,6 +208,37 @@ def reshape(rng, state):
     return f"reshape head.weight [3, -1] ; permute 1 0 ; reshape [{tensor.shape[0]}, 3]"
 
 
+def change_big(rng, state):
+    """Applies several views to one large tensor."""
+    if "big" not in state:
+        return None
+    tensor, rules = state["big"], []
+    for _ in range(rng.randrange(1, 7)):
+        kind, shape = rng.randrange(4), tensor.shape
+        if kind == 0:
+            order = rng.sample(range(tensor.ndim), tensor.ndim)
+            rules.append("permute " + " ".join(map(str, order)))
+            tensor = tensor.permute(order)
+        elif kind == 1 and tensor.ndim < 5:
+            factors = [f for f in range(1, 100) if shape[-1] % f == 0]
+            new = [*shape[:-1], rng.choice(factors), -1]
+            rules.append(f"reshape {new}")
+            tensor = tensor.reshape(new)
+        elif kind == 2 and tensor.ndim > 1:
+            new = [*shape[1:-1], -1]
+            rules.append(f"reshape {new}")
+            tensor = tensor.reshape(new)
+        else:
+            start, step = rng.randrange(3), rng.randrange(1, 3)
+            rules.append(f"slice [..., {start}::{step}]")
+            tensor = tensor[..., start::step]
+            if not tensor.numel():
+                return None
+    state["big"] = tensor
+    rules[0] = rules[0].replace(" ", " big ", 1)
+    return " ; ".join(rules)
+
+
 def tie(rng, state):
     if "scalar" not in state:
         return None
@@ -222,7 +261,7 @@ def rename(rng, state):
 
 
 RULES = [concat, stack, unstack, split, split_equally, permute, transpose, slice_some, pad, pad_mean, set_tensor,
-         reshape, tie, drop]
+         reshape, change_big, tie, drop]
 
 
 def random_rules(rng, state):
@@ -236,9 +275,28 @@ def random_rules(rng, state):
     return rules
 
 
+def save_set(rng, state, folder):
+    """Saves STATE in shards, and returns the path of their index."""
+    count = rng.randrange(2, 4)
+    files = [f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
+    weight_map = {name: rng.choice(files) for name in state}
+    for file in files:
+        save_file({k: v.clone().contiguous() for k, v in state.items() if weight_map[k] == file}, os.path.join(folder, file))
+    path = os.path.join(folder, "model.safetensors.index.json")
+    with open(path, "w") as index:
+        json.dump({"metadata": {}, "weight_map": weight_map}, index)
+    return path
+
+
+def save_big_endian(state, path):
+    arrays = {k: v.numpy() for k, v in state.items()}
+    numpy.savez(path, **{k: a.astype(a.dtype.newbyteorder(">")) for k, a in arrays.items()})
+
+
 def save(rng, state, folder):
     """Saves STATE in a random format, and returns the path."""
-    kind = rng.choice(("pt", "pt", "safetensors", "set", "dcp", "nested"))
+    has_numpy = all(v.dtype not in (torch.bfloat16, torch.float8_e4m3fn) for v in state.values())
+    kind = rng.choice(("pt", "pt", "safetensors", "set", "dcp", "nested", *(("npz", "npz") if has_numpy else ())))
     path = os.path.join(folder, f"in.{kind}")
     if kind == "pt":
         torch.save(state, path)
@@ -248,8 +306,11 @@ def save(rng, state, folder):
     elif kind == "dcp":
         path = os.path.join(folder, f"dcp{rng.random()}")
         dcp.save({k: v.contiguous() for k, v in state.items()}, checkpoint_id=path, no_dist=True)
+    elif kind == "set":
+        path = save_set(rng, state, folder)
+    elif kind == "npz":
+        save_big_endian(state, path)
     else:
-        path = os.path.join(folder, "in.safetensors")
         save_file({k: v.clone().contiguous() for k, v in state.items()}, path)
     return path
 
@@ -261,7 +322,8 @@ def load(path):
 
 
 def element_bytes(tensor):
-    return bytes(tensor.clone(memory_format=torch.contiguous_format).untyped_storage().tolist())
+    flat = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.reshape(-1))
+    return flat.view(torch.uint8).numpy().tobytes()
 
 
 def are_same(left, right):

@@ -572,7 +572,7 @@ static void a_transposed_matrix_is_read_in_few_reads(void)
     uint64_t shape[2] = {2048, 16384}, stride[2] = {1, 16384}, offset[2] = {0};
     struct piece piece = {.offset = offset, .size = shape, .stride = stride, .src = &zeros.base};
     struct pieces p = {.shape = shape, .ndim = 2, .width = 4, .piece = &piece, .n = 1};
-    struct window w = {.bytes = NULL};
+    struct window w = {.max_block = 8u << 20};
     arena *a = arena_new(1u << 20);
     unsigned char *out = malloc(256 * 1024);
     source *src;

@@ -14,10 +14,13 @@ try -e 'pad cube dim 0 to 3 with 1e999'
 try -e 'pad cube dim 0 to $n' -D n=99999999999999999999
 try -e 'drop? /(.)?(.)?(.)?(.)?(.)?(.)?(.)?(.)?(.)?(.)?/'
 try -e 'drop [a-z]'
-yes 'transpose cube dims 0 1' | head -n 70 >deep.txt
+yes 'pad cube dim 0 to 2' | head -n 70 >deep.txt
 try --rules deep.txt
-yes 'transpose cube dims 0 1' | head -n 40 >half.txt
+yes 'pad cube dim 0 to 2' | head -n 40 >half.txt
 try --rules half.txt --rules half.txt
+# views of views are one view, however many there are
+yes 'transpose cube dims 0 1' | head -n 1000 >views.txt
+try --rules views.txt && ckpt diff layers.safetensors out.safetensors
 ckpt convert -q layers.safetensors layers.npz
 ckpt edit layers.npz -n --json -e 'drop s' | tr '{' '\n' | head -n 2
 printf '\357\273\277drop s # with a mark\r\ncast \\\r\n  cube f32\r\n' >windows.txt
