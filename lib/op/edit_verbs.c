@@ -157,7 +157,8 @@ static ckpt_status result_put(struct editor *editor, uint32_t row, const struct 
     if (result->depth == DEPTH_MAX)
         return edit_fail(
             editor, row, err,
-            "was joined, padded or reshaped by more than {=%u rules}\nwrite what the rules so far make, and apply the others to that",
+            "was joined, padded or reshaped by more than {=%u rules}\nwrite what the rules so far make, and "
+            "apply the others to that",
             DEPTH_MAX);
     CKPT_TRY(pieces_source(editor->a, &all, &new.src, &new.at, err));
     CKPT_TRY(place_if_failed(row_replace(editor->p->file, row, &new, err), editor->rule->place, err));
