@@ -269,7 +269,7 @@ static ckpt_status open_for_edit(ckpt_plan *p, const char *path, ckpt_file **out
 {
     CKPT_TRY(ckpt_open(path, &p->file->limits, out, err));
     (*out)->ignore_crc = p->file->ignore_crc;
-    if (!ARENA_PUSH(p->file->a, p->file, parts, out)) {
+    if (!ARENA_PUSH(p->file->a, p->file, others, out)) {
         ckpt_close(*out);
         return fail_memory(err);
     }

@@ -75,6 +75,8 @@ void file_free(ckpt_file *f)
         f->container_free(f->container);
     for (size_t i = 0; i < f->nparts; i++)
         file_free(f->parts[i]);
+    for (size_t i = 0; i < f->nothers; i++) /* these have no others */
+        file_free(f->others[i]);
     map_free(f->names);
     map_free(f->storages.by_key);
     map_free(f->storages.by_node);
@@ -152,6 +154,8 @@ ckpt_status file_check_unchanged(ckpt_file *f, ckpt_error *err)
     for (size_t i = 0; st == CKPT_OK && i < f->nparts; i++)
         if (f->parts[i]->src)
             st = name_file_if_failed(source_check_unchanged(f->parts[i]->src, err), f->parts[i]->path, err);
+    for (size_t i = 0; st == CKPT_OK && i < f->nothers; i++) /* these have no others */
+        st = name_file_if_failed(file_check_unchanged(f->others[i], err), f->others[i]->path, err);
     return st;
 }
 

@@ -143,6 +143,7 @@ struct ckpt_file {
     bool has_typed_keys; /* the keys 1 and '1' of a mapping are different keys */
     struct loading loading;
     bool dots_are_literal; /* names are keys as they stand (safetensors): '.' does not nest */
+    bool rows_changed;     /* op/row_change changed rows: the output is no copy of the file */
     bool narrowed;         /* reduced to some of its tensors by ckpt_file_narrow; it cannot be written */
     struct name_list name_list;
     uint64_t unaccounted; /* bytes in the records of storages that no tensor has */
@@ -171,6 +172,8 @@ struct ckpt_file {
                                void *user, ckpt_error *err);
     ckpt_file **parts; /* shards or embedded checkpoints, which are closed with the file */
     size_t nparts, cap_parts;
+    ckpt_file **others; /* files of which tensors are made (edit, average), which are closed with the file */
+    size_t nothers, cap_others;
     map *names; /* joined name -> number of the tensor, made on first use */
     struct storage_index storages;
     void *container; /* what the format keeps, such as its archive */
@@ -210,7 +213,8 @@ static inline bool file_row_is_tie(const ckpt_file *f, uint32_t row)
 }
 /* file_explain_full_arena - returns ST; but CKPT_ELIMIT if ST is CKPT_ENOMEM because F's arena is full. */
 ckpt_status file_explain_full_arena(const ckpt_file *f, ckpt_status st, ckpt_error *err);
-/* file_check_unchanged - calls source_check_unchanged for F and all its shards; returns the first error. */
+/* file_check_unchanged - calls source_check_unchanged for F, its shards and the other files that it needs;
+ * returns the first error. */
 ckpt_status file_check_unchanged(ckpt_file *f, ckpt_error *err);
 /* file_status_after_read - returns ST, the status of reading from F when it was already open; but
  * CKPT_ECHANGED if F has changed since it was opened and ST is CKPT_OK or a status about F's content. */

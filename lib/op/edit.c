@@ -153,28 +153,13 @@ static bool moves_elements(const struct rule *rule)
     return rule->verb != RULE_DROP && rule->verb != RULE_KEEP && rule->verb != RULE_CAST;
 }
 
-/* check_place - refuses ROW if its mapping is in several places, which a change would reach, too. */
-static ckpt_status check_place(struct editor *editor, uint32_t row, ckpt_error *err)
-{
-    ckpt_plan *p = editor->p;
-    uint32_t depth = table_npath_of(&p->file->table, row);
-    if (!moves_elements(editor->rule))
-        return CKPT_OK;
-    CKPT_TRY(plan_index_entry_rows(p, err));
-    const struct step *steps = table_steps_of(&p->file->table, row);
-    if (!steps || !depth || !steps[depth - 1].node ||
-        !plan_shares_entry(p, steps[depth - 1].node, steps[depth - 1].index))
-        return CKPT_OK;
-    return edit_fail(editor, row, err,
-                     "is in a mapping that the file has under several names\n--root NAME writes one of them");
-}
-
 /* add_operand - adds ENTRY, of whose name MATCH is a match, to the operands. */
 static ckpt_status add_operand(struct editor *editor, const struct plan_entry *entry,
                                const struct name_match *match, ckpt_error *err)
 {
     ckpt_str key = edit_find_key(editor->p, entry->row);
-    CKPT_TRY(check_place(editor, entry->row, err));
+    if (moves_elements(editor->rule))
+        CKPT_TRY(place_if_failed(row_check_place(editor->p, entry->row, err), editor->rule->place, err));
     const struct edit_operand operand = {.row = entry->row,
                                          .name = entry->name,
                                          .mapping_len = key.ptr ? entry->name.len - key.len : SIZE_MAX,
@@ -663,15 +648,6 @@ static ckpt_status run_verb(struct editor *editor, ckpt_error *err)
     }
 }
 
-/* update_aliases - finds again which tensors are the same. */
-static ckpt_status update_aliases(const ckpt_plan *p, ckpt_error *err)
-{
-    struct table *t = &p->file->table;
-    for (size_t i = 0; i < t->nrows; i++)
-        table_set_alias(t, i, CKPT_NO_TENSOR);
-    return table_finish(t, err);
-}
-
 static ckpt_status note_rule(struct editor *editor, ckpt_error *err)
 {
     const struct rule *rule = editor->rule;
@@ -695,7 +671,7 @@ static ckpt_status run_rule(struct editor *editor, ckpt_error *err)
     }
     editor->p->entries_stale = true;
     editor->made_nothing = !editor->operands.nlist && (editor->made_nothing || editor->rule->is_optional);
-    CKPT_TRY(update_aliases(editor->p, err));
+    CKPT_TRY(rows_find_ties(editor->p->file, err));
     return note_rule(editor, err);
 }
 

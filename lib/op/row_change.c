@@ -65,6 +65,7 @@ ckpt_status row_replace(ckpt_file *f, uint32_t row, const struct new_tensor *new
 {
     struct row changed = table_row(&f->table, row);
     ckpt_tensor *t = &changed.t;
+    f->rows_changed = true;
     CKPT_TRY(add_storage(f, t, new, &t->storage, err));
     t->dtype = (uint16_t)new->dtype;
     t->kind = CKPT_DENSE;
@@ -88,6 +89,7 @@ ckpt_status row_share(ckpt_file *f, uint32_t row, uint32_t of, ckpt_error *err)
 {
     struct row shared = table_row(&f->table, row);
     const ckpt_tensor own = shared.t;
+    f->rows_changed = true;
     shared.t = table_tensor(&f->table, of);
     shared.t.name = own.name;
     shared.t.path = own.path;
@@ -118,6 +120,7 @@ ckpt_status row_add(ckpt_plan *p, uint32_t like, ckpt_str key, uint32_t *row, ck
     ckpt_path_elem *path;
     struct step *steps;
     uint32_t depth = added.t.npath, ignored;
+    f->rows_changed = true;
     const ckpt_value *mapping = added.steps && depth ? added.steps[depth - 1].node : NULL;
     if (!mapping || !value_pairs(mapping, &ignored))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "\"%.*s\" is in no mapping that can be extended",
@@ -141,4 +144,25 @@ ckpt_status row_add(ckpt_plan *p, uint32_t like, ckpt_str key, uint32_t *row, ck
     if (p->renames.old_names)
         p->renames.old_names[*row] = table_name(&f->table, *row);
     return CKPT_OK;
+}
+
+ckpt_status row_check_place(ckpt_plan *p, uint32_t row, ckpt_error *err)
+{
+    const uint32_t depth = table_npath_of(&p->file->table, row);
+    CKPT_TRY(plan_index_entry_rows(p, err));
+    const struct step *steps = table_steps_of(&p->file->table, row);
+    if (!steps || !depth || !steps[depth - 1].node ||
+        !plan_shares_entry(p, steps[depth - 1].node, steps[depth - 1].index))
+        return CKPT_OK;
+    return fail(
+        err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+        "\"%.*s\" is in a mapping that the file has under several names\n--root NAME writes one of them",
+        STR_ARG(table_name(&p->file->table, row)));
+}
+
+ckpt_status rows_find_ties(ckpt_file *f, ckpt_error *err)
+{
+    for (size_t i = 0; i < f->table.nrows; i++)
+        table_set_alias(&f->table, i, CKPT_NO_TENSOR);
+    return table_finish(&f->table, err);
 }

@@ -20,6 +20,10 @@ struct new_tensor {
 ckpt_status row_replace(ckpt_file *f, uint32_t row, const struct new_tensor *new, ckpt_error *err);
 /* row_share - makes ROW another name of the tensor OF. */
 ckpt_status row_share(ckpt_file *f, uint32_t row, uint32_t of, ckpt_error *err);
+/* row_check_place - refuses ROW if its mapping is in several places, which a change would reach, too. */
+ckpt_status row_check_place(ckpt_plan *p, uint32_t row, ckpt_error *err);
+/* rows_find_ties - finds again which tensors of F are the same, after rows were changed. */
+ckpt_status rows_find_ties(ckpt_file *f, ckpt_error *err);
 /* row_add - adds to the mapping that has row LIKE, as its last entry under the text KEY, a tensor that
  * shares the elements of LIKE; *ROW is its number. KEY must be in the arena of the file, and new in the
  * mapping. P is the only plan of the file. CKPT_EUNSUPPORTED: LIKE is in no mapping with text keys. */

@@ -324,11 +324,12 @@ static ckpt_status read_graph(struct dcp_renamer *renamer, bool *can_rename)
     return CKPT_OK;
 }
 
-/* keeps_all_tensors - returns true if P writes all tensors of a distributed checkpoint without a cast. */
+/* keeps_all_tensors - returns true if P writes all tensors of a distributed checkpoint as they are. */
 static bool keeps_all_tensors(const ckpt_plan *p)
 {
     return p->file->format->write == dcp_write && p->root == p->file->root && !p->root_depth &&
-           !p->casts.to && !p->file->losses.n && plan_count_entries(p) == p->file->table.nrows;
+           !p->casts.to && !p->file->rows_changed && !p->file->losses.n &&
+           plan_count_entries(p) == p->file->table.nrows;
 }
 
 static ckpt_status write_renamed(struct dcp_renamer *renamer, bool *done)

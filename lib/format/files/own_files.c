@@ -48,6 +48,8 @@ static ckpt_status visit_files(const struct visitor *visitor, const ckpt_file *f
         CKPT_TRY(visit_path(visitor, f->read_paths[i], err));
     for (size_t i = 0; depth < MAX_PARTS_DEPTH && i < f->nparts; i++)
         CKPT_TRY(visit_files(visitor, f->parts[i], depth + 1, err));
+    for (size_t i = 0; depth < MAX_PARTS_DEPTH && i < f->nothers; i++)
+        CKPT_TRY(visit_files(visitor, f->others[i], depth + 1, err));
     return CKPT_OK;
 }
 

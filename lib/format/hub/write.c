@@ -617,8 +617,9 @@ static ckpt_status write_layout(struct shard_set *set, ckpt_error *err)
 static const struct kind *get_kind(const ckpt_plan *p, const struct format **format)
 {
     const ckpt_file *f = p->file;
-    if (*format == f->format && f->nparts) /* in the format of the shards */
-        *format = f->loading.by ? format_by_name("torch-zip") : f->parts[0]->format;
+    const struct format *shard = f->nparts ? f->parts[0]->format : NULL; /* those of DCP have none */
+    if (*format == f->format && shard)
+        *format = f->loading.by ? format_by_name("torch-zip") : shard;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp((*format)->name, kinds[i].format) == 0)
             return &kinds[i];

@@ -229,7 +229,8 @@ static ckpt_status make_header(struct flat_writer *writer, ckpt_error *err)
 static bool is_byte_copy(const ckpt_plan *p)
 {
     return p->renaming && !p->renames.n && !p->edits.n && !p->casts.to && !p->root_depth && p->file->src &&
-           p->file->format->write == safetensors_write && p->nentries == p->file->table.nrows;
+           !p->file->rows_changed && p->file->format->write == safetensors_write &&
+           p->nentries == p->file->table.nrows;
 }
 
 static ckpt_status lay_out(struct flat_writer *writer, ckpt_error *err)

@@ -1,0 +1,12 @@
+# A checkpoint whose tensors a rule changes is no copy of its file, although its names stay as they are.
+. "$TESTS/edit_input.sh"
+make_layers
+add_tensor cube 2,2,2 abcdefgh
+write_tensors other.safetensors
+ckpt convert -q --to dcp layers.safetensors dcp
+ckpt edit -q dcp --to dcp -o out.dcp -e 'set cube = other.safetensors:cube' -e 'transpose h.0.q'
+ckpt convert -q out.dcp out.safetensors && letters out.safetensors | grep 'cube\|h.0.q'
+ckpt edit -q layers.safetensors -f -o out.safetensors -e 'rename? zzz => y' -e 'permute cube 2 1 0'
+letters out.safetensors | grep cube
+# a distributed checkpoint becomes a set of shards
+ckpt convert -q --max-shard-size 100 dcp shards/ && ckpt diff dcp shards
