@@ -76,10 +76,15 @@ ckpt_status edit_select(ckpt_plan *p, ckpt_error *err)
     return s;
 }
 
-ckpt_status edit_narrow_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
+bool edit_narrows_if_flat(const ckpt_file *f)
 {
     bool flat = writing.max_shard || output_names_index() || ckpt_write_format_is_flat(output_format(f));
-    return flat && !writing.root ? ckpt_plan_root(p, "auto", err) : CKPT_OK;
+    return flat && !writing.root;
+}
+
+ckpt_status edit_narrow_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
+{
+    return edit_narrows_if_flat(f) ? ckpt_plan_root(p, "auto", err) : CKPT_OK;
 }
 
 static bool has_same_reason(const ckpt_dropped *left, const ckpt_dropped *right)

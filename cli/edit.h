@@ -95,6 +95,8 @@ bool edit_recover(const char *input, ckpt_recovered *what);
 /* edit_narrow_if_flat - narrows P to the weights if --root is not given and the output holds one mapping of
  * tensors only: a flat format, or a set of shards with an index. */
 ckpt_status edit_narrow_if_flat(const ckpt_file *f, ckpt_plan *p, ckpt_error *err);
+/* edit_narrows_if_flat - returns true if it narrows a plan of F. */
+bool edit_narrows_if_flat(const ckpt_file *f);
 /* edit_write - writes P to --output and reports what was dropped, aliased or noticed. The caller sets
  * result->struct_size. Returns EXIT_OK or EXIT_TROUBLE. */
 int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *result);

@@ -11,6 +11,7 @@
 #include "format/salvage.h"
 #include "format/verify.h"
 #include "op/cast.h"
+#include "op/average.h"
 #include "op/edit.h"
 #include "op/part_record.h"
 #include "op/parts.h"
@@ -264,8 +265,8 @@ ckpt_status ckpt_plan_sanitize(ckpt_plan *plan, const char *format, ckpt_error *
                                plan->file->path, err);
 }
 
-/* open_for_edit - opens PATH, which a rule names, as *OUT; the file of P closes it. */
-static ckpt_status open_for_edit(ckpt_plan *p, const char *path, ckpt_file **out, ckpt_error *err)
+/* open_for_plan - opens PATH, of which tensors of P are made, as *OUT; the file of P closes it. */
+static ckpt_status open_for_plan(ckpt_plan *p, const char *path, ckpt_file **out, ckpt_error *err)
 {
     CKPT_TRY(ckpt_open(path, &p->file->limits, out, err));
     (*out)->ignore_crc = p->file->ignore_crc;
@@ -285,7 +286,7 @@ ckpt_status ckpt_plan_edit(ckpt_plan *plan, const char *rules, const ckpt_edit_o
     ckpt_str text = rules ? str_c(rules) : str_of(NULL, 0);
     if (!rules)
         CKPT_TRY(source_read_whole_file(o.file, RULES_TEXT_MAX, plan->a, &text, err));
-    ckpt_status st = edit_rules(plan, text, &o, open_for_edit, err);
+    ckpt_status st = edit_rules(plan, text, &o, open_for_plan, err);
     if (st != CKPT_OK && o.file)
         error_add_file(err, strcmp(o.file, "-") == 0 ? "standard input" : o.file);
     return name_file_if_failed(st, plan->file->path, err);
@@ -299,6 +300,29 @@ const ckpt_edit_step *ckpt_plan_edit_step_at(const ckpt_plan *plan, size_t index
 const ckpt_edited *ckpt_plan_edited_at(const ckpt_plan *plan, size_t index)
 {
     return plan && index < plan->report.nedited ? &plan->report.edited[index] : NULL;
+}
+
+ckpt_status ckpt_plan_average(ckpt_plan *plan, const ckpt_average_options *opts, ckpt_error *err)
+{
+    CKPT_OWN_ERROR(err);
+    ckpt_average_options o;
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
+    CKPT_REQUIRE(err, plan && o.paths && has_no_null(o.paths, o.npaths));
+    CKPT_REQUIRE(err, o.method <= CKPT_AVERAGE_SLERP && o.normalize <= CKPT_NORMALIZE_NO);
+    CKPT_TRY(mean_check_options(&o, err));
+    return name_file_if_failed(plan_average(plan, &o, open_for_plan, err), plan->file->path, err);
+}
+
+const ckpt_averaged *ckpt_plan_averaged(const ckpt_plan *plan) { return plan ? plan->report.averaged : NULL; }
+
+const ckpt_mismatch *ckpt_plan_mismatch_at(const ckpt_plan *plan, size_t index)
+{
+    return plan && index < plan->report.nmismatches ? &plan->report.mismatches[index] : NULL;
+}
+
+const ckpt_str *ckpt_plan_overflow_at(const ckpt_plan *plan, size_t index)
+{
+    return plan && index < plan->report.noverflowed ? &plan->report.overflowed[index] : NULL;
 }
 
 static ckpt_status write_one_file(ckpt_plan *p, const struct format *format, const struct write_job *job,
@@ -418,6 +442,7 @@ static ckpt_status write_with_options(ckpt_plan *p, const struct write_job *give
     if (!o.parts && !o.force && job->path && strcmp(job->path, "-") != 0)
         CKPT_TRY(part_works_refuse(job->path, p->a, err));
     CKPT_TRY(o.parts ? write_part(p, f, job, err) : write_plan(p, f, job, err));
+    plan_list_overflowed(p);
     result.format = f->name;
     result.outputs = p->report.outputs;
     result.noutputs = p->report.noutputs;

@@ -1002,6 +1002,69 @@ typedef struct {
 CKPT_API const ckpt_edit_step *ckpt_plan_edit_step_at(const ckpt_plan *plan, size_t index);
 CKPT_API const ckpt_edited *ckpt_plan_edited_at(const ckpt_plan *plan, size_t index);
 
+typedef enum {
+    CKPT_AVERAGE_LINEAR, /* the sum of w x, divided by that of w; or base + the sum of w (x - base) */
+    CKPT_AVERAGE_TIES,   /* with a base: of each difference the largest elements, where their signs agree */
+    CKPT_AVERAGE_SLERP   /* of two files: on the arc between both */
+} ckpt_average_method;
+typedef enum {
+    CKPT_NORMALIZE_USUAL, /* linear without a base, and ties */
+    CKPT_NORMALIZE_YES,   /* divide weighted sums by the sum of the weights */
+    CKPT_NORMALIZE_NO
+} ckpt_normalize;
+/* How ckpt_plan_average makes a tensor of those of several files; ckpt-average(1) has the formulas. */
+typedef struct {
+    uint32_t struct_size;
+    uint32_t method;          /* ckpt_average_method */
+    uint32_t normalize;       /* ckpt_normalize */
+    uint32_t others_equal;    /* what is not averaged must be equal in all files */
+    const char *const *paths; /* of the files, in the order in which their numbers are summed up */
+    size_t npaths;
+    size_t own;              /* index of the path of the plan's file, which is not opened again */
+    const char *base;        /* path of the base, from which the files differ; NULL: none */
+    const char *root;        /* the part of the other files that is used, as in ckpt_plan_root; NULL: all */
+    const double *weights;   /* by file; NULL: equal */
+    const double *densities; /* of ties, by file: which share of its differences is kept; NULL: all */
+    const double *lambda;    /* the factor of the sum of differences; NULL: 1 */
+    const double *t;         /* of slerp, 0 is the first file, 1 the second; NULL: 0.5 */
+} ckpt_average_options;
+/* ckpt_plan_average - makes each tensor of floats and complex numbers of PLAN the average of those with its
+ * name in all files. All is computed in float64, in the order of the files, and rounded once to the tensor's
+ * dtype. Integers, bools, step counters, scalars of numpy and all that is no tensor stay as they are in
+ * PLAN's file. Numbers are computed when PLAN is written; those that overflow are in a notice of the write,
+ * and the names of their tensors in ckpt_plan_overflow_at. Tensors that are tied in every file stay tied.
+ * Changes the file of PLAN, which must have no other plan. Other files are opened with the limits of PLAN's
+ * file. CKPT_ELOSSY: names, shapes, dtypes or, with others_equal, values differ; ckpt_plan_mismatch_at lists
+ * where. CKPT_EUNSUPPORTED: a tensor is quantized, sparse or of a dtype that has no average. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_average(ckpt_plan *plan, const ckpt_average_options *opts,
+                                                       ckpt_error *err);
+/* What ckpt_plan_average did. */
+typedef struct {
+    uint64_t averaged; /* tensors that are averages */
+    uint64_t taken;    /* tensors that are as in the plan's file */
+} ckpt_averaged;
+/* ckpt_plan_averaged - returns what ckpt_plan_average did; NULL: it was not called, or failed. */
+CKPT_API const ckpt_averaged *ckpt_plan_averaged(const ckpt_plan *plan);
+typedef enum {
+    CKPT_MISMATCH_MISSING, /* the file lacks the tensor */
+    CKPT_MISMATCH_EXTRA,   /* the plan's file lacks it */
+    CKPT_MISMATCH_FORM,    /* dtypes or shapes differ */
+    CKPT_MISMATCH_VALUE    /* values differ that had to be equal */
+} ckpt_mismatch_kind;
+/* A difference because of which files have no average. */
+typedef struct {
+    uint32_t what; /* ckpt_mismatch_kind */
+    uint32_t reserved;
+    ckpt_str name;
+    const char *path, *own_path; /* of the file that differs, and of the plan's file */
+    ckpt_str form, own_form;     /* "float32 [3, 4]", in each of them; empty unless these differ */
+} ckpt_mismatch;
+/* ckpt_plan_mismatch_at - returns difference INDEX of the files of ckpt_plan_average; NULL past the end. */
+CKPT_API const ckpt_mismatch *ckpt_plan_mismatch_at(const ckpt_plan *plan, size_t index);
+/* ckpt_plan_overflow_at - returns the name of number INDEX of the computed tensors with numbers beyond the
+ * largest of their dtypes in the last write of PLAN; NULL past the end. */
+CKPT_API const ckpt_str *ckpt_plan_overflow_at(const ckpt_plan *plan, size_t index);
+
 /* ckpt_plan_cast - casts tensors to DTYPE as they are written, rounded to nearest, ties to even. If several
  * calls cast a tensor, the last one counts. With a GLOB, casts the floating tensors whose name, or the name
  * of a container around them, matches it. If GLOB is NULL, casts the floating tensors of the mappings that

@@ -35,6 +35,9 @@ print_json()
     ckpt scan --sha256 "$train"
     ckpt convert "$top/tests/corpus/torch/t26/tied.pt" tied.safetensors
     ckpt meta tied.safetensors a=b -o noted.safetensors
+    "$CKPT" edit -q tied.safetensors -e 'reshape a [3, 4]' -o cut.safetensors
+    ckpt average tied.safetensors cut.safetensors -o none.safetensors
+    ckpt average tied.safetensors --base tied.safetensors --part 0/2 -n -o none.safetensors
     ckpt info noted.safetensors
     ckpt info "$top/tests/corpus/tensorflow/obj/fit.index" "$top/tests/corpus/keras/tfk/opt_sgd.keras"
     ckpt info "$top/tests/corpus/megatron/tp2_pp2" "$top/tests/corpus/deepspeed/zero3_fp32"

@@ -1,7 +1,6 @@
 /* computed_source.c - see computed_source.h. */
 #include "core/computed_source.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/store.h"
@@ -35,13 +34,12 @@ bool computed_count(ckpt_dtype dt, uint64_t elements, uint64_t *numbers)
     return checked_mul(elements, numbers_per_element(dt), numbers);
 }
 
-/* to_stored - makes the COUNT doubles at IN what convert_run takes: little-endian, each NaN the same. */
-static void to_stored(double *in, size_t count)
+/* to_little_endian - makes the COUNT doubles at IN what convert_run takes. */
+static void to_little_endian(double *in, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t bits;
-        double number = isnan(in[i]) ? (double)NAN : in[i];
-        memcpy(&bits, &number, sizeof bits);
+        memcpy(&bits, &in[i], sizeof bits);
         store_u64le((unsigned char *)&in[i], bits);
     }
 }
@@ -53,7 +51,8 @@ static ckpt_status compute_block(const struct computed_source *src, const struct
 {
     struct convert_tally tally = {0};
     CKPT_TRY(src->how.compute(&src->how, first, count, space->numbers, space->scratch, err));
-    to_stored(space->numbers, count);
+    to_little_endian(space->numbers, count);
+    src->rounding.kernels->unify_nan((unsigned char *)space->numbers, count);
     convert_run(&src->rounding, space->numbers, count, out, &tally);
     if (tally.overflowed && src->how.is_overflow)
         atomic_store_explicit(src->how.is_overflow, true, memory_order_relaxed);
@@ -103,11 +102,19 @@ static ckpt_status read_computed(source *from, uint64_t off, void *to, size_t nb
     return st;
 }
 
+/* release - drops what HOW refers to. */
+static void release(const struct computed *how)
+{
+    for (size_t i = 0; i < how->ninputs; i++)
+        source_unref(how->inputs[i]);
+    if (how->close)
+        how->close(how->user);
+}
+
 static void close_computed(source *from)
 {
     struct computed_source *src = (struct computed_source *)(void *)from;
-    for (size_t i = 0; i < src->how.ninputs; i++)
-        source_unref(src->inputs[i]);
+    release(&src->how);
     free(src);
 }
 
@@ -116,8 +123,7 @@ source *computed_source(const struct computed *how)
     static const struct source_ops ops = {.read_at = read_computed, .close = close_computed};
     struct computed_source *src = calloc(1, sizeof *src + how->ninputs * sizeof(source *));
     if (!src) {
-        for (size_t i = 0; i < how->ninputs; i++)
-            source_unref(how->inputs[i]);
+        release(how);
         return NULL;
     }
     src->how = *how;

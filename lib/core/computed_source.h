@@ -23,9 +23,10 @@ struct computed {
      * for any type. Several threads call it at the same time. */
     ckpt_status (*compute)(const struct computed *how, uint64_t first, size_t count, double *out,
                            void *scratch, ckpt_error *err);
-    const void *user;      /* for compute; outlives the source */
-    source *const *inputs; /* NINPUTS of them, mostly of row_source.h, for compute */
-    size_t ninputs;        /* at least one */
+    void *user;                /* for compute; outlives the source */
+    void (*close)(void *user); /* frees USER when the source is closed, or cannot be made; may be NULL */
+    source *const *inputs;     /* NINPUTS of them, mostly of row_source.h, for compute */
+    size_t ninputs;            /* at least one */
     /* is_overflow - becomes true if a finite number overflows DTYPE; outlives the source. May be NULL. */
     atomic_bool *is_overflow;
 };

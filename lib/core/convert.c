@@ -178,6 +178,13 @@ static void f64_to_odd_f32(const unsigned char *in, size_t count, unsigned char 
         store_u32le(out + 4 * i, odd_float_from_double(load_u64le(in + 8 * i)));
 }
 
+static void unify_nan(unsigned char *doubles, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((load_u64le(doubles + 8 * i) & ~(1ull << 63)) > 0x7ff0000000000000ull)
+            store_u64le(doubles + 8 * i, 0x7ff8000000000000ull);
+}
+
 static uint64_t count_in_range(const unsigned char *in, size_t count, uint32_t low, uint32_t high)
 {
     uint64_t found = 0;
@@ -188,8 +195,9 @@ static uint64_t count_in_range(const unsigned char *in, size_t count, uint32_t l
     return found;
 }
 
-const struct convert_kernels convert_scalar = {f32_to_f16,  f32_to_bf16, f32_to_f8,      f16_to_f32,
-                                               bf16_to_f32, f64_to_f32,  f64_to_odd_f32, count_in_range};
+const struct convert_kernels convert_scalar = {f32_to_f16,     f32_to_bf16, f32_to_f8,
+                                               f16_to_f32,     bf16_to_f32, f64_to_f32,
+                                               f64_to_odd_f32, unify_nan,   count_in_range};
 
 /* f32_to_q8_0 - converts COUNT floats, whole blocks. If a scale is NaN or infinite, or its inverse is, the
  * numbers of the block become 0. Returns how many floats are in finite blocks whose float16 scale is Inf. */

@@ -27,6 +27,7 @@ struct convert_kernels {
     void (*f64_to_f32)(const unsigned char *in, size_t n, unsigned char *out);
     /* of the two floats around a double that is none, that with an odd mantissa */
     void (*f64_to_odd_f32)(const unsigned char *in, size_t n, unsigned char *out);
+    void (*unify_nan)(unsigned char *doubles, size_t n); /* makes each NaN the same, see computed_source.h */
     /* returns the number of floats with LOW <= bits without sign < HIGH */
     uint64_t (*count_in_range)(const unsigned char *in, size_t n, uint32_t low, uint32_t high);
 };

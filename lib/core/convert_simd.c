@@ -168,6 +168,18 @@ AVX static void f64_to_odd_f32(const unsigned char *in, size_t count, unsigned c
     convert_scalar.f64_to_odd_f32(in + 8 * i, count - i, out + 4 * i);
 }
 
+AVX static void unify_nan(unsigned char *doubles, size_t count)
+{
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        __m256d x = _mm256_castsi256_pd(load_256(doubles + 8 * i)),
+                y = _mm256_castsi256_pd(load_256(doubles + 8 * i + 32));
+        if (_mm256_movemask_pd(_mm256_cmp_pd(x, y, _CMP_UNORD_Q))) /* there is a NaN */
+            convert_scalar.unify_nan(doubles + 8 * i, 8);
+    }
+    convert_scalar.unify_nan(doubles + 8 * i, count - i);
+}
+
 /* Signed comparisons are right: HIGH is at most INF32 + 1. Lanes cannot overflow: COUNT is at most 2^32. */
 AVX static uint64_t count_in_range(const unsigned char *in, size_t count, uint32_t low, uint32_t high)
 {
@@ -187,8 +199,9 @@ AVX static uint64_t count_in_range(const unsigned char *in, size_t count, uint32
     return found;
 }
 
-static const struct convert_kernels convert_avx2 = {f32_to_f16,  f32_to_bf16, f32_to_f8,      f16_to_f32,
-                                                    bf16_to_f32, f64_to_f32,  f64_to_odd_f32, count_in_range};
+static const struct convert_kernels convert_avx2 = {f32_to_f16,     f32_to_bf16, f32_to_f8,
+                                                    f16_to_f32,     bf16_to_f32, f64_to_f32,
+                                                    f64_to_odd_f32, unify_nan,   count_in_range};
 
 const struct convert_kernels *convert_best_kernels(void)
 {

@@ -79,6 +79,10 @@ void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double 
         decode_blocks(dt, in, elems, out);
         return;
     }
+    size_t done = number_decode_fast((ckpt_dtype)d->number, in, n, out);
+    in += done * dtype_info((ckpt_dtype)d->number)->block_bytes;
+    out += done;
+    n -= done;
     switch ((ckpt_dtype)d->number) {
     case CKPT_DT_F64: DECODE_EACH(8, load_f64(p)) break;
     case CKPT_DT_F32: DECODE_EACH(4, load_f32(p)) break;

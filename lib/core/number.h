@@ -11,8 +11,11 @@ bool number_is_complex(ckpt_dtype dt);
 bool number_is_wide(ckpt_dtype dt);
 /* number_decode - decodes ELEMS elements at IN, which is little-endian and holds complete blocks
  * (dtype.def), to ELEMS * numbers_per_element(dt) doubles at OUT. Exact but for 64-bit integers above 2^53.
- * Quantised types give their stored integers; ggml's blocks are dequantized. */
+ * Quantised types give their stored integers; ggml's blocks are dequantized. IN may be the end of OUT. */
 void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out);
+/* number_decode_fast - decodes as many of COUNT numbers as the CPU can do at once, the first ones, and
+ * returns how many: for number_decode, which decodes the others. */
+size_t number_decode_fast(ckpt_dtype dt, const unsigned char *in, size_t count, double *out);
 /* number_decode_low - sets the ELEMS numbers at OUT to what number_decode() rounds off: the element is
  * exactly the sum of both numbers. DT is wide. */
 void number_decode_low(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out);

@@ -740,8 +740,64 @@ ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t e
     return ARENA_PUSH(p->a, &p->report, casts, &cast) ? CKPT_OK : fail_memory(err);
 }
 
+struct plan_computed *plan_add_computed(ckpt_plan *p, ckpt_str name, ckpt_dtype dtype)
+{
+    struct plan_report *report = &p->report;
+    struct plan_computed *computed = ARENA_NEW(p->file->a, struct plan_computed);
+    ckpt_str *overflowed = arena_grow(p->a, report->overflowed, 0, &report->cap_overflowed,
+                                      report->ncomputed + 1, sizeof *overflowed);
+    if (!computed || !overflowed || !ARENA_PUSH(p->a, report, computed, &computed))
+        return NULL;
+    report->overflowed = overflowed; /* there is room for all: listing them cannot fail after writing */
+    computed->name = name;
+    computed->dtype = dtype;
+    atomic_init(&computed->is_overflow, false);
+    return computed;
+}
+
+/* computed_overflow_name - returns what a number beyond the largest of DT became. */
+static const char *computed_overflow_name(ckpt_dtype dt)
+{
+    return convert_overflow_name((ckpt_dtype)dtype_info(dt)->number);
+}
+
+void plan_list_overflowed(ckpt_plan *p)
+{
+    char others[48] = "";
+    const struct plan_computed *first = NULL;
+    p->report.noverflowed = 0;
+    for (size_t i = 0; i < p->report.ncomputed; i++) {
+        const struct plan_computed *computed = p->report.computed[i];
+        if (!atomic_load_explicit(&computed->is_overflow, memory_order_relaxed))
+            continue;
+        first = first ? first : computed;
+        p->report.overflowed[p->report.noverflowed++] = computed->name;
+    }
+    if (p->report.noverflowed > 1)
+        (void)snprintf(others, sizeof others, ", as in %zu more", p->report.noverflowed - 1);
+    if (first)
+        plan_notice(p, "\"%.*s\" has numbers beyond the largest %s, which became %s%s", STR_ARG(first->name),
+                    ckpt_dtype_name(first->dtype), computed_overflow_name(first->dtype), others);
+}
+
+/* check_computed - returns CKPT_ELOSSY if a computed tensor overflowed. */
+static ckpt_status check_computed(const ckpt_plan *p, ckpt_error *err)
+{
+    for (size_t i = 0; i < p->report.ncomputed; i++) {
+        const struct plan_computed *computed = p->report.computed[i];
+        if (atomic_load_explicit(&computed->is_overflow, memory_order_relaxed))
+            return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                        "\"%.*s\": numbers overflow %s (would become %s); nothing written\n"
+                        "without --strict, such numbers are written, and a notice names the tensors",
+                        STR_ARG(computed->name), ckpt_dtype_name(computed->dtype),
+                        computed_overflow_name(computed->dtype));
+    }
+    return CKPT_OK;
+}
+
 ckpt_status plan_check_lossless(const ckpt_plan *p, size_t first, ckpt_error *err)
 {
+    CKPT_TRY(check_computed(p, err));
     const ckpt_cast *cast = NULL;
     size_t others = 0;
     char text_of_others[48] = "";

@@ -2,6 +2,8 @@
  * change plans, writers read them. */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "core/file.h"
 #include "core/output_layout.h"
 #include "core/stream.h"
@@ -66,6 +68,13 @@ struct plan_pair {
     bool tie;                /* the pair records that KEY and TEXT name the same tensor */
 };
 
+/* A tensor whose numbers are computed when they are written (core/computed_source.h). */
+struct plan_computed {
+    ckpt_str name;
+    ckpt_dtype dtype;
+    atomic_bool is_overflow; /* a number was beyond the largest of DTYPE */
+};
+
 /* What a plan did, for its user. */
 struct plan_report {
     struct notices notices;
@@ -83,6 +92,13 @@ struct plan_report {
     size_t nedited, cap_edited;
     ckpt_sanitized *sanitized; /* made by op/sanitize */
     size_t nsanitized, cap_sanitized;
+    const ckpt_averaged *averaged; /* this and MISMATCHES are made by op/average */
+    ckpt_mismatch *mismatches;
+    size_t nmismatches, cap_mismatches;
+    struct plan_computed **computed;
+    size_t ncomputed, cap_computed;
+    ckpt_str *overflowed; /* the names of those that overflowed, in the last write */
+    size_t noverflowed, cap_overflowed;
 };
 
 /* How the tensors that rules have made are read, in op/edit_verbs.c. */
@@ -226,7 +242,14 @@ bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out);
 /* plan_note_cast - records, for the report, that NAME, which is ROW, got another dtype. */
 ckpt_status plan_note_cast(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t elements, uint64_t overflowed,
                            ckpt_error *err);
-/* plan_check_lossless - returns CKPT_ELOSSY if values overflowed in casts recorded from number FIRST on. */
+/* plan_add_computed - records that tensor NAME, which outlives P, is computed, and rounded to DTYPE. The
+ * result lives as long as the file of P; NULL: no memory. */
+struct plan_computed *plan_add_computed(ckpt_plan *p, ckpt_str name, ckpt_dtype dtype);
+/* plan_list_overflowed - lists the computed tensors that overflowed, and adds a notice about them. To be
+ * called after P was written. */
+void plan_list_overflowed(ckpt_plan *p);
+/* plan_check_lossless - returns CKPT_ELOSSY if values overflowed in computed tensors, or in casts recorded
+ * from number FIRST on. */
 ckpt_status plan_check_lossless(const ckpt_plan *p, size_t first, ckpt_error *err);
 /* plan_fail_cast_conflict - returns the error that LEFT and RIGHT, which share bytes, would get different
  * dtypes. */

@@ -72,8 +72,7 @@ static ckpt_status check_target(ckpt_dtype dtype, ckpt_error *err)
                 dtype ? ckpt_dtype_name(dtype) : "an unknown type");
 }
 
-/* is_counter - returns true if TENSOR is an optimizer's step counter, which is a float in some optimizers. */
-static bool is_counter(const struct plan_entry *entry, const ckpt_tensor *tensor)
+bool is_step_counter(const struct plan_entry *entry, const ckpt_tensor *tensor)
 {
     return tensor->has_shape && tensor->ndim == 0 && str_is(str_after_last(entry->name, '.'), "step");
 }
@@ -82,7 +81,7 @@ bool cast_skips_counter(const ckpt_plan *p, uint32_t row, ckpt_str name)
 {
     const struct plan_entry entry = {row, name};
     const ckpt_tensor t = table_tensor(&p->file->table, row);
-    return is_counter(&entry, &t);
+    return is_step_counter(&entry, &t);
 }
 
 /* The tensors that a cast by a pattern, or of the weights, leaves unchanged. */
@@ -153,7 +152,7 @@ static void cast_or_skip(ckpt_plan *p, const struct plan_entry *entry, ckpt_dtyp
     skipped->scales += t.dtype == CKPT_DT_F8_E8M0;
     if (!dtype_is_float((ckpt_dtype)t.dtype)) /* cast only by its full name */
         return;
-    if (is_counter(entry, &t)) {
+    if (is_step_counter(entry, &t)) {
         skipped->counters++;
     } else if (is_vector_for_blocks(&t, dtype)) {
         skipped->vectors++;
@@ -295,7 +294,7 @@ void cast_notice_skipped(ckpt_plan *p)
         bool is_handled = is_quantized || p->casts.is_weights[e->row] || p->casts.to[e->row] ||
                           t.dtype == p->casts.weights_dtype;
         if (is_handled || !dtype_is_float((ckpt_dtype)t.dtype) || t.part_of != CKPT_NO_TENSOR ||
-            is_counter(e, &t))
+            is_step_counter(e, &t))
             continue;
         add_first_component(&components, e->name);
         n++;

@@ -3,6 +3,9 @@
 
 #include "core/plan.h"
 
+/* is_step_counter - returns true if TENSOR, which is ENTRY, is an optimizer's step counter, which is a float
+ * in some optimizers. */
+bool is_step_counter(const struct plan_entry *entry, const ckpt_tensor *tensor);
 /* plan_cast_rows - casts the SELECTED tensors, an array by tensor, to DTYPE, as ckpt_plan_cast does those
  * that a pattern matches. */
 ckpt_status plan_cast_rows(ckpt_plan *p, const bool *selected, ckpt_dtype dtype, ckpt_error *err);

@@ -377,6 +377,22 @@ check_memory_of_commands()
     check_memory 'rename --in-place' 291 4 "$ckpt" rename --in-place -s '^module=>m' "$st"
 }
 
+# check_average - averages three files of 64 MB, of which each byte is read once
+check_average()
+{
+    one=$tmp/one.safetensors
+    make_file -n 20 -b 64M "$one" || { skip "average: $(cat "$tmp/reason")"; return; }
+    cp "$one" "$tmp/two.safetensors"
+    cp "$one" "$tmp/three.safetensors"
+    measure 'average of three files' "$ckpt" average -j 1 --no-sync "$one" "$tmp/two.safetensors" \
+        "$tmp/three.safetensors" -o "$tmp/out.safetensors" || return
+    bytes=$(wc -c <"$one")
+    check_limit 'average of three files: peak KiB' "$kib" $((8192 + 3 * 20 + 1024))
+    [ -z "$tracing" ] || check_limit 'average of three files: bytes read' "$in" $((3 * bytes + 262144))
+    [ -z "$tracing" ] || check_limit 'average of three files: system calls' "$calls" $((3 * bytes / 16384 + 1000))
+    rm -f "$tmp"/out* "$one" "$tmp/two.safetensors" "$tmp/three.safetensors"
+}
+
 # check_mem_plan - checks the cost of a plan for 200 blocks
 check_mem_plan()
 {
@@ -409,6 +425,7 @@ check_long_headers
 check_chunks
 check_scan
 check_mem_plan
+check_average
 make_file -n 291 -b 2G --sparse -p module. "$tmp/big.pt" || exit 2
 make_file -n 291 -b 2G --sparse -p module. "$tmp/big.safetensors" || exit 2
 check_rewrite

@@ -37,6 +37,18 @@ elif job == "dcp":
     dcp_to_torch_save(path, path2)
 elif job == "cast":
     torch.save({name: tensor.to(torch.bfloat16) for name, tensor in load(path).items()}, path2)
+elif job == "average":
+    from safetensors.torch import save_file
+
+    models = [load(file) for file in sys.argv[2:-1]]
+    try:
+        from mergekit.merge_methods import merge_state_dicts
+
+        merged = merge_state_dicts(models, "linear", parameters={"weight": 1.0})
+    except ImportError:
+        merged = {name: sum(model[name].double() for model in models).div(len(models)).to(models[0][name].dtype)
+                  for name in models[0]}
+    save_file(merged, sys.argv[-1])
 elif job == "diff":
     other = load(path2)
     print(sum(not torch.equal(tensor, other[name]) for name, tensor in load(path).items()))

@@ -294,6 +294,28 @@ bench_conversion()
     bench_folders
 }
 
+# bench_averages - averages three files, which are read once
+bench_averages()
+{
+    for n in 2 3; do [ -s "$dir/$bytes.$n.safetensors" ] || cp "$st" "$dir/$bytes.$n.safetensors"; done
+    for n in 1 2 3; do
+        half=$dir/$bytes.bf16.$n.safetensors
+        [ -s "$half" ] || "$ckpt" convert -q --no-sync --cast bf16 "$st" "$half"
+    done
+    set -- "$st" "$dir/$bytes.2.safetensors" "$dir/$bytes.3.safetensors"
+    prepare_write 2
+    set_peer average "$@" "$dir/out.py.safetensors"
+    print_row "average, three $size .safetensors, -j 2" 1.6 "cat $*" \
+        "$ckpt" average -j 2 --no-sync "$@" -o "$dir/out.safetensors"
+    set -- "$dir/$bytes.bf16.1.safetensors" "$dir/$bytes.bf16.2.safetensors" "$dir/$bytes.bf16.3.safetensors"
+    prepare_write 2
+    print_row "average, three bf16 .safetensors of half of $size, -j 2" - "cat $*" \
+        "$ckpt" average -j 2 --no-sync "$@" -o "$dir/out.safetensors"
+    prepare_write 2
+    print_row "average --method ties of them, -j 2" - "cat $*" \
+        "$ckpt" average -j 2 --no-sync --method ties --density 0.3 --base "$@" -o "$dir/out.safetensors"
+}
+
 # prepare_folder_write [THREADS] - as prepare_write, for a row whose yardstick `cp -r` writes $dir/copy
 prepare_folder_write() { prepare_write "${1:-1}" && prepare="rm -rf $dir/out* $dir/copy*"; }
 
@@ -373,6 +395,7 @@ echo '|---|---|---|---|---|---|---|'
 bench_listing
 bench_renaming
 bench_conversion
+bench_averages
 bench_plans
 bench_reading
 exit $status

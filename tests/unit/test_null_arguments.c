@@ -172,6 +172,9 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(plan_dequantize, NULL, ckpt_plan_dequantize(NULL, err))                                             \
     CALL(plan_cast_out_of_range, NULL, ckpt_plan_cast(valid.plan, NULL, (ckpt_dtype)OUT_OF_RANGE, err))      \
     CALL(plan_cast_none, NULL, ckpt_plan_cast(valid.plan, "*", CKPT_DT_NONE, err))                           \
+    CALL(plan_average, NULL, ckpt_plan_average(NULL, &average_options, err))                                 \
+    CALL(plan_average_options, NULL, ckpt_plan_average(valid.plan, NULL, err))                               \
+    CALL(plan_average_out_of_range, NULL, ckpt_plan_average(valid.plan, &average_out_of_range, err))         \
     CALL(plan_sanitize, NULL, ckpt_plan_sanitize(NULL, NULL, err))                                           \
     CALL(plan_write, &written, ckpt_plan_write(NULL, "/nonexistent/o", NULL, &written, err))                 \
     CALL(plan_write_path, &written, ckpt_plan_write(valid.plan, NULL, NULL, &written, err))                  \
@@ -303,6 +306,14 @@ static const ckpt_table_json_options null_rows = {.struct_size = sizeof null_row
                                      out_of_range_rows = {.struct_size = sizeof null_rows,
                                                           .rows = &out_of_range_row,
                                                           .nrows = 1};
+static const char *const average_paths[] = {"/dev/null", "/dev/null"};
+static const ckpt_average_options average_options = {.struct_size = sizeof average_options,
+                                                     .paths = average_paths,
+                                                     .npaths = 2},
+                                  average_out_of_range = {.struct_size = sizeof average_options,
+                                                          .method = OUT_OF_RANGE,
+                                                          .paths = average_paths,
+                                                          .npaths = 2};
 static const ckpt_write_options out_of_range_ties = {
     .struct_size = sizeof out_of_range_ties, .dry_run = 1, .ties = OUT_OF_RANGE};
 static const ckpt_limits no_size = {.struct_size = 0};
@@ -461,6 +472,8 @@ static void getters_accept_a_null_plan(void)
     CU_ASSERT(!ckpt_plan_sanitized_at(NULL, 0) && !ckpt_plan_rename_at(NULL, 0) && !ckpt_plan_prefix(NULL));
     CU_ASSERT(!ckpt_plan_mapping_at(NULL, 0) && !ckpt_plan_notice_at(NULL, 0) && !ckpt_plan_cast_at(NULL, 0));
     CU_ASSERT(!ckpt_plan_dequantized_at(NULL, 0));
+    CU_ASSERT(!ckpt_plan_averaged(NULL) && !ckpt_plan_mismatch_at(NULL, 0) &&
+              !ckpt_plan_overflow_at(NULL, 0));
     CU_ASSERT(!ckpt_plan_dropped_at(NULL, 0) && !ckpt_plan_alias_at(NULL, 0));
     ckpt_plan_free(NULL);
     ckpt_plan_allow_none(NULL, true);
