@@ -10,7 +10,7 @@
 struct computed_source {
     source as_source;
     struct computed how;
-    struct conversion rounding; /* to the dtype of a number */
+    size_t width; /* bytes of a number */
     source *inputs[];
 };
 
@@ -18,6 +18,7 @@ struct computed_source {
 struct workspace {
     double *numbers;
     void *scratch;
+    struct conversion rounding; /* not in the source, because it is large, and files have many tensors */
 };
 
 static ckpt_dtype number_dtype(ckpt_dtype dt) { return (ckpt_dtype)dtype_info(dt)->number; }
@@ -52,8 +53,8 @@ static ckpt_status compute_block(const struct computed_source *src, const struct
     struct convert_tally tally = {0};
     CKPT_TRY(src->how.compute(&src->how, first, count, space->numbers, space->scratch, err));
     to_little_endian(space->numbers, count);
-    src->rounding.kernels->unify_nan((unsigned char *)space->numbers, count);
-    convert_run(&src->rounding, space->numbers, count, out, &tally);
+    space->rounding.kernels->unify_nan((unsigned char *)space->numbers, count);
+    convert_run(&space->rounding, space->numbers, count, out, &tally);
     if (tally.overflowed && src->how.is_overflow)
         atomic_store_explicit(src->how.is_overflow, true, memory_order_relaxed);
     return CKPT_OK;
@@ -74,7 +75,7 @@ static ckpt_status compute_part(const struct computed_source *src, const struct 
 static ckpt_status compute_range(const struct computed_source *src, const struct workspace *space,
                                  uint64_t off, unsigned char *out, size_t nbytes, ckpt_error *err)
 {
-    size_t width = src->rounding.out_width, done;
+    size_t width = src->width, done;
     for (; nbytes; nbytes -= done, off += done, out += done) {
         uint64_t first = off / width;
         size_t skip = (size_t)(off % width), room = src->how.at_once - (size_t)(first % src->how.at_once);
@@ -95,6 +96,8 @@ static ckpt_status read_computed(source *from, uint64_t off, void *to, size_t nb
     const struct computed_source *src = (const struct computed_source *)(const void *)from;
     struct workspace space = {.numbers = malloc(src->how.at_once * sizeof(double)),
                               .scratch = malloc(src->how.scratch + 1)};
+    (void)conversion_init_once(&space.rounding,
+                               number_dtype(src->how.dtype)); /* computed_has_dtype is true */
     ckpt_status st = space.numbers && space.scratch ? compute_range(src, &space, off, to, nbytes, err)
                                                     : fail_memory(err);
     free(space.numbers);
@@ -127,9 +130,9 @@ source *computed_source(const struct computed *how)
         return NULL;
     }
     src->how = *how;
-    (void)conversion_init_once(&src->rounding, number_dtype(how->dtype)); /* computed_has_dtype is true */
+    src->width = dtype_info(number_dtype(how->dtype))->block_bytes;
     src->as_source = (source){
-        .ops = &ops, .size = how->numbers * src->rounding.out_width, .position = CKPT_NO_OFFSET, .refs = 1};
+        .ops = &ops, .size = how->numbers * src->width, .position = CKPT_NO_OFFSET, .refs = 1};
     for (size_t i = 0; i < how->ninputs; i++) {
         src->inputs[i] = how->inputs[i];
         src->as_source.serializes_reads |= how->inputs[i]->serializes_reads;
