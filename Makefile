@@ -392,7 +392,7 @@ check-oracle:
 ## oracle-env: make a virtual environment in build/ with the libraries for check-oracle
 oracle-env: setup-oracle
 	python3 -m venv $(B)/oracle-env
-	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers gguf msgpack h5py hdf5plugin keras flax
+	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers peft gguf msgpack h5py hdf5plugin keras flax
 	$(B)/oracle-env/bin/pip install --quiet ray==2.60.0 kubernetes-validate==1.37.0 pre-commit==4.7.0 mergekit==0.1.5 ml_dtypes
 
 # ------------------------------------------------------------------- install

@@ -1,10 +1,12 @@
 /* api.c - implements the functions of ckpt.h that need several floors of the library. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/sized.h"
 #include "codec/unpack_archive.h"
 #include "codec/zip_inflate.h"
 #include "format/files/own_files.h"
+#include "format/files/path.h"
 #include "format/hub/listed_names.h"
 #include "format/hub/merge.h"
 #include "format/hub/write.h"
@@ -13,6 +15,7 @@
 #include "op/cast.h"
 #include "op/average.h"
 #include "op/edit.h"
+#include "op/lora.h"
 #include "op/part_record.h"
 #include "op/parts.h"
 #include "op/root.h"
@@ -290,6 +293,42 @@ ckpt_status ckpt_plan_edit(ckpt_plan *plan, const char *rules, const ckpt_edit_o
     if (st != CKPT_OK && o.file)
         error_add_file(err, strcmp(o.file, "-") == 0 ? "standard input" : o.file);
     return name_file_if_failed(st, plan->file->path, err);
+}
+
+/* read_beside - see struct lora_files. */
+static ckpt_status read_beside(ckpt_file *adapter, const char *name, uint64_t max, ckpt_str *out,
+                               ckpt_error *err)
+{
+    source *src;
+    *out = str_of(NULL, 0);
+    if (!has_folder(adapter))
+        return CKPT_OK;
+    ckpt_str path = ARENA_CONCAT(adapter->a, folder_of(adapter), str_c(name));
+    CKPT_TRY_ALLOC(path.ptr, err);
+    if (!path_exists(adapter->archive, path.ptr))
+        return CKPT_OK;
+    ckpt_status st = adapter->archive ? CKPT_OK : path_check_regular(path.ptr, err);
+    CKPT_THEN(st, source_open_in(adapter->archive, path.ptr, &src, err));
+    CKPT_THEN(st, source_read_whole(src, max, adapter->a, out, err));
+    return name_file_if_failed(st, path.ptr, err);
+}
+
+ckpt_status ckpt_plan_lora(ckpt_plan *plan, const ckpt_lora_adapter *adapters, size_t count,
+                           const ckpt_lora_options *opts, ckpt_error *err)
+{
+    CKPT_OWN_ERROR(err);
+    static const struct lora_files files = {open_for_plan, read_beside};
+    ckpt_lora_options o;
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
+    CKPT_REQUIRE(err, plan && adapters && count && count <= UINT32_MAX && (o.only || !o.nonly));
+    for (size_t i = 0; i < count; i++)
+        CKPT_REQUIRE(err, adapters[i].path && isfinite(adapters[i].scale));
+    return name_file_if_failed(lora_merge(plan, adapters, count, &o, &files, err), plan->file->path, err);
+}
+
+const ckpt_lora_match *ckpt_plan_lora_match_at(const ckpt_plan *plan, size_t index)
+{
+    return plan && index < plan->report.nlora ? &plan->report.lora[index] : NULL;
 }
 
 const ckpt_edit_step *ckpt_plan_edit_step_at(const ckpt_plan *plan, size_t index)

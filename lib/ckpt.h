@@ -1064,6 +1064,42 @@ CKPT_API const ckpt_mismatch *ckpt_plan_mismatch_at(const ckpt_plan *plan, size_
 /* ckpt_plan_overflow_at - returns the name of number INDEX of the computed tensors with numbers beyond the
  * largest of their dtypes in the last write of PLAN; NULL past the end. */
 CKPT_API const ckpt_str *ckpt_plan_overflow_at(const ckpt_plan *plan, size_t index);
+/* An adapter, and what its changes are multiplied by. */
+typedef struct {
+    const char *path; /* a folder of peft, or a file of any format */
+    double scale;     /* 1: as the adapter has it */
+} ckpt_lora_adapter;
+typedef struct {
+    uint32_t struct_size;
+    uint32_t reserved;
+    const char *const
+        *only; /* globs that select tensors of the adapters; others are not used. NULL: all are */
+    size_t nonly;
+} ckpt_lora_options;
+/* ckpt_plan_lora - adds the COUNT low-rank ADAPTERS (LoRA) to the weights of PLAN, in this order: a weight
+ * becomes its sum with the scaled product of two matrices, computed in float64 and rounded once, when it is
+ * written. Names are those below the root of PLAN, matched from their end. It changes the file of PLAN, which
+ * must have no other plan; adapters are opened with the limits of that file. OPTS may be NULL.
+ * CKPT_ENOTFOUND: a tensor of an adapter meets no weight, or does not fit it; ckpt_plan_lora_match_at has the
+ * reasons. CKPT_EUNSUPPORTED: an adapter is of a kind that is not merged. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_lora(ckpt_plan *plan, const ckpt_lora_adapter *adapters,
+                                                    size_t count, const ckpt_lora_options *opts,
+                                                    ckpt_error *err);
+/* What became of a tensor of an adapter. */
+typedef struct {
+    uint32_t adapter; /* index */
+    uint32_t reserved;
+    ckpt_str tensor, weight; /* names in the adapter and in the plan; WEIGHT is empty if there is a problem */
+    const char *role;        /* "down", "up", "bias", "magnitude", "alpha" or "replacement" */
+    uint64_t rank;           /* of the product; 0: the tensor is no part of one */
+    double scale;            /* by which the product is multiplied */
+    ckpt_str stripped, added; /* the prefix that only TENSOR has, and the one that only WEIGHT has */
+    ckpt_str problem;         /* why it is not used; empty: it is */
+    ckpt_str nearest;         /* a name in the plan that is similar; may be empty */
+} ckpt_lora_match;
+/* ckpt_plan_lora_match_at - returns what became of number INDEX of the tensors of all adapters; NULL past
+ * the end. */
+CKPT_API const ckpt_lora_match *ckpt_plan_lora_match_at(const ckpt_plan *plan, size_t index);
 
 /* ckpt_plan_cast - casts tensors to DTYPE as they are written, rounded to nearest, ties to even. If several
  * calls cast a tensor, the last one counts. With a GLOB, casts the floating tensors whose name, or the name

@@ -38,6 +38,12 @@ print_json()
     "$CKPT" edit -q tied.safetensors -e 'reshape a [3, 4]' -o cut.safetensors
     ckpt average tied.safetensors cut.safetensors -o none.safetensors
     ckpt average tied.safetensors --base tied.safetensors --part 0/2 -n -o none.safetensors
+    mkdir adapter
+    printf '{"peft_type":"LORA","r":2,"lora_alpha":4}' >adapter/adapter_config.json
+    "$CKPT" edit -q "$top/tests/corpus/torch/t26/dp_state_dict.pt" -o adapter/adapter_model.safetensors \
+        -e 'keep *fc.weight' -e 'tie *fc.weight *fc.lora_A.weight' -e 'untie *fc.lora_A.weight' \
+        -e 'slice *fc.weight [:, :2] -> *fc.lora_B.weight'
+    ckpt lora "$top/tests/corpus/torch/t26/dp_state_dict.pt" adapter --part 0/2 -n --to safetensors -o none.safetensors
     ckpt info noted.safetensors
     ckpt info "$top/tests/corpus/tensorflow/obj/fit.index" "$top/tests/corpus/keras/tfk/opt_sgd.keras"
     ckpt info "$top/tests/corpus/megatron/tp2_pp2" "$top/tests/corpus/deepspeed/zero3_fp32"

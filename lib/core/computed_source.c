@@ -45,18 +45,26 @@ static void to_little_endian(double *in, size_t count)
     }
 }
 
+bool computed_round(const struct conversion *rounding, double *numbers, size_t count, unsigned char *out)
+{
+    struct convert_tally tally = {0};
+    to_little_endian(numbers, count);
+    rounding->kernels->unify_nan((unsigned char *)numbers, count);
+    convert_run(rounding, numbers, count, out, &tally);
+    return tally.overflowed != 0;
+}
+
 /* compute_block - computes COUNT numbers from FIRST on, at most as many as one call of compute does, to OUT.
  * */
 static ckpt_status compute_block(const struct computed_source *src, const struct workspace *space,
                                  uint64_t first, size_t count, unsigned char *out, ckpt_error *err)
 {
-    struct convert_tally tally = {0};
-    CKPT_TRY(src->how.compute(&src->how, first, count, space->numbers, space->scratch, err));
-    to_little_endian(space->numbers, count);
-    space->rounding.kernels->unify_nan((unsigned char *)space->numbers, count);
-    convert_run(&space->rounding, space->numbers, count, out, &tally);
-    if (tally.overflowed && src->how.is_overflow)
-        atomic_store_explicit(src->how.is_overflow, true, memory_order_relaxed);
+    const struct computed *how = &src->how;
+    if (how->store)
+        return how->store(how, first, count, out, err);
+    CKPT_TRY(how->compute(how, first, count, space->numbers, space->scratch, err));
+    if (computed_round(&space->rounding, space->numbers, count, out) && how->is_overflow)
+        atomic_store_explicit(how->is_overflow, true, memory_order_relaxed);
     return CKPT_OK;
 }
 
@@ -94,7 +102,7 @@ static ckpt_status compute_range(const struct computed_source *src, const struct
 static ckpt_status read_computed(source *from, uint64_t off, void *to, size_t nbytes, ckpt_error *err)
 {
     const struct computed_source *src = (const struct computed_source *)(const void *)from;
-    struct workspace space = {.numbers = malloc(src->how.at_once * sizeof(double)),
+    struct workspace space = {.numbers = malloc((src->how.store ? 1 : src->how.at_once) * sizeof(double)),
                               .scratch = malloc(src->how.scratch + 1)};
     (void)conversion_init_once(&space.rounding,
                                number_dtype(src->how.dtype)); /* computed_has_dtype is true */

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#include "core/dtype.h"
+#include "core/convert.h"
 #include "io/source.h"
 
 /* The numbers of a tensor, in row-major order. An element is one number; a complex one is two, (re, im). */
@@ -23,6 +23,10 @@ struct computed {
      * for any type. Several threads call it at the same time. */
     ckpt_status (*compute)(const struct computed *how, uint64_t first, size_t count, double *out,
                            void *scratch, ckpt_error *err);
+    /* store - sets OUT to the COUNT elements from number FIRST on, the same bytes as compute and the
+     * rounding make. NULL: compute is called. */
+    ckpt_status (*store)(const struct computed *how, uint64_t first, size_t count, unsigned char *out,
+                         ckpt_error *err);
     void *user;                /* for compute; outlives the source */
     void (*close)(void *user); /* frees USER when the source is closed, or cannot be made; may be NULL */
     source *const *inputs;     /* NINPUTS of them, mostly of row_source.h, for compute */
@@ -41,6 +45,10 @@ bool computed_count(ckpt_dtype dt, uint64_t elements, uint64_t *numbers);
  * payload, because those of a computed NaN depend on the processor. What overflows becomes what Tensor.to
  * makes of it (core/convert.c). NULL: no memory. */
 source *computed_source(const struct computed *how);
+
+/* computed_round - rounds COUNT NUMBERS, which it overwrites, to OUT as such a source does. ROUNDING: made by
+ * conversion_init_once. Returns true if a finite number overflows. */
+bool computed_round(const struct conversion *rounding, double *numbers, size_t count, unsigned char *out);
 
 /* read_numbers - reads COUNT numbers from number FIRST of SRC, a row_source of elements of DT, as doubles:
  * exact but for 64-bit integers above 2^53. DT is a number, dtype_is_number. */

@@ -90,6 +90,8 @@ struct plan_report {
     size_t nedit_steps, cap_edit_steps;
     ckpt_edited *edited;
     size_t nedited, cap_edited;
+    ckpt_lora_match *lora; /* made by op/lora */
+    size_t nlora, cap_lora;
     ckpt_sanitized *sanitized; /* made by op/sanitize */
     size_t nsanitized, cap_sanitized;
     const ckpt_averaged *averaged; /* this and MISMATCHES are made by op/average */
@@ -207,6 +209,9 @@ bool plan_includes_leaf(const ckpt_plan *p, const ckpt_leaf *leaf);
  * room for it, or is NULL. *CHANGED: an edit applied, or there is a root. False: the tensor is dropped. */
 bool plan_edit_path(const ckpt_plan *p, size_t row, ckpt_path_elem *out, bool *changed);
 ckpt_status plan_update_entries(ckpt_plan *p, ckpt_error *err);
+/* plan_find_nearest - returns that of the names that plan_update_entries made which has the most
+ * components of NAME; empty: none has any. */
+ckpt_str plan_find_nearest(const ckpt_plan *p, ckpt_str name);
 /* plan_narrow - makes ENTRIES, COUNT of those that plan_update_entries made, all that is written. Takes time
  * for the entries before and after, not for all rows of the file. */
 ckpt_status plan_narrow(ckpt_plan *p, const struct plan_entry *entries, size_t count, ckpt_error *err);

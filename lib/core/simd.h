@@ -1,4 +1,5 @@
-/* simd.h - helpers of the x86-64 kernels. Call functions marked AVX only if simd_has_avx() is true. */
+/* simd.h - helpers of the x86-64 kernels. Call functions marked AVX only if simd_has_avx() is true, those
+ * marked AVX_FMA only if simd_has_fma() is. */
 #pragma once
 
 #define INLINE static inline __attribute__((always_inline))
@@ -10,7 +11,8 @@
 
 #include "core/dtype.h"
 
-#define AVX __attribute__((target("avx2,f16c")))
+#define AVX     __attribute__((target("avx2,f16c")))
+#define AVX_FMA __attribute__((target("avx2,f16c,fma")))
 
 INLINE __m128i sse_load(const unsigned char *bytes)
 {
@@ -65,4 +67,6 @@ static inline bool simd_has_avx(void)
     }
     return answer == YES;
 }
+
+static inline bool simd_has_fma(void) { return simd_has_avx() && __builtin_cpu_supports("fma"); }
 #endif

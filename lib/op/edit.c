@@ -167,33 +167,13 @@ static ckpt_status add_operand(struct editor *editor, const struct plan_entry *e
     return ARENA_PUSH(NULL, &editor->operands, list, &operand) ? CKPT_OK : fail_memory(err);
 }
 
-/* count_common - returns how many components of NAME are components of PATTERN, too. */
-static size_t count_common(ckpt_str name, ckpt_str pattern)
-{
-    size_t n = 0;
-    while (name.len) {
-        ckpt_str component = str_take_until(&name, '.');
-        for (ckpt_str rest = pattern; rest.len;)
-            n += str_eq(str_take_until(&rest, '.'), component);
-    }
-    return n;
-}
-
 /* fail_no_match - fails because NAME, of the rule, matches no tensor; unless the rule is optional. */
 static ckpt_status fail_no_match(const struct editor *editor, const struct rule_name *name, ckpt_error *err)
 {
     const ckpt_plan *p = editor->p;
-    ckpt_str nearest = str_of("", 0);
-    size_t most = 0;
     if (editor->rule->is_optional || p->allow_none)
         return CKPT_OK;
-    for (size_t i = 0; i < p->nentries; i++) {
-        size_t common = count_common(p->entries[i].name, name->text);
-        if (common > most) {
-            most = common;
-            nearest = p->entries[i].name;
-        }
-    }
+    const ckpt_str nearest = plan_find_nearest(p, name->text);
     const char *verb = rule_verb_name(editor->rule->verb);
     ckpt_status st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "\"%.*s\" matches none of the %zu names",
                           STR_ARG(name->text), p->nentries);

@@ -49,6 +49,15 @@ elif job == "average":
         merged = {name: sum(model[name].double() for model in models).div(len(models)).to(models[0][name].dtype)
                   for name in models[0]}
     save_file(merged, sys.argv[-1])
+elif job == "lora":
+    from safetensors.torch import save_file
+
+    weights, adapter = load(path), load(path2 + "/adapter_model.safetensors")
+    for name in weights:
+        pair = [adapter.get(f"base_model.model.{name.removesuffix('weight')}lora_{matrix}.weight") for matrix in "BA"]
+        if pair[0] is not None:
+            weights[name] += (pair[0] @ pair[1] * 2).to(weights[name].dtype)
+    save_file(weights, sys.argv[4])
 elif job == "diff":
     other = load(path2)
     print(sum(not torch.equal(tensor, other[name]) for name, tensor in load(path).items()))

@@ -316,6 +316,24 @@ bench_averages()
         "$ckpt" average -j 2 --no-sync --method ties --density 0.3 --base "$@" -o "$dir/out.safetensors"
 }
 
+# bench_lora - merges an adapter of rank 16 for all matrices of a model in bfloat16
+bench_lora()
+{
+    half=$dir/$bytes.lora.safetensors adapter=$dir/$bytes.adapter
+    has_command python3 || { echo 'lora skipped: no python3' >&2; return; }
+    make_file -n 291 -b $([ $bytes = 2G ] && echo 4G || echo 512M) "$dir/$bytes.single.safetensors"
+    [ -s "$half" ] || "$ckpt" convert -q --cast bf16 "$dir/$bytes.single.safetensors" "$half"
+    [ -s "$adapter/adapter_config.json" ] || python3 tests/bench/mkadapter.py "$half" "$adapter" 16
+    cat "$half" "$adapter"/* >/dev/null
+    # the memory limit is 300 MiB: the matrices of the weights that are written
+    for j in 1 2; do
+        prepare_write $j
+        [ $j = 2 ] || set_peer lora "$half" "$adapter" "$dir/out.py.safetensors"
+        tensors=300000 print_row "lora, rank 16, $size bfloat16, -j $j" $([ $j = 1 ] && echo - || echo 1.5) \
+            "cp $half $dir/out.cp" "$ckpt" lora -q -j $j --no-sync "$half" "$adapter" -o "$dir/out.safetensors"
+    done
+}
+
 # prepare_folder_write [THREADS] - as prepare_write, for a row whose yardstick `cp -r` writes $dir/copy
 prepare_folder_write() { prepare_write "${1:-1}" && prepare="rm -rf $dir/out* $dir/copy*"; }
 
@@ -396,6 +414,7 @@ bench_listing
 bench_renaming
 bench_conversion
 bench_averages
+bench_lora
 bench_plans
 bench_reading
 exit $status

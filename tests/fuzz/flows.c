@@ -15,6 +15,7 @@
 #include "codec/pickle_write.h"
 #include "codec/tar.h"
 #include "format/files/path.h"
+#include "op/lora_config.h"
 #include "format/registry.h"
 #include "io/journal.h"
 #include "op/weights_only.h"
@@ -577,6 +578,27 @@ void fuzz_rules(const uint8_t *data, size_t size)
     ckpt_plan_free(p);
     ckpt_close(file);
     free(rules);
+}
+
+/* fuzz_lora - reads the bytes as the adapter_config.json of LoRA, and looks up some modules. */
+void fuzz_lora(const uint8_t *data, size_t size)
+{
+    static const char *const modules[] = {"", "fc", "model.layers.0.self_attn.q_proj", "a.b.c"};
+    ckpt_error err = {0};
+    struct lora_config config = {.rank = 0};
+    struct lora_setting setting;
+    arena *a = arena_new(16u << 20);
+    if (!a)
+        return;
+    ckpt_status st = lora_config_read(str_of((const char *)data, size), str_of("", 0), a, &config, &err);
+    check_reason(st, &err);
+    for (size_t i = 0; st == CKPT_OK && i < sizeof modules / sizeof *modules; i++) {
+        st = lora_config_find(&config, str_c(modules[i]), &setting, &err);
+        check_reason(st, &err);
+        (void)lora_config_saves(&config, str_c(modules[i]));
+    }
+    lora_config_free(&config);
+    arena_free(a);
 }
 
 /* write_le - writes NUMBER as N bytes, little-endian. */

@@ -780,6 +780,7 @@ static const struct {
     {"regexp", fuzz_regexp},
     {"round_trip", fuzz_round_trip},
     {"rules", fuzz_rules},
+    {"lora", fuzz_lora},
     {"salvage", fuzz_salvage},
     {"sanitize", fuzz_sanitize},
     {"scan", fuzz_scan},

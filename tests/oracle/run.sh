@@ -35,6 +35,7 @@ check oracle-edit 'torch.distributed.checkpoint, safetensors.torch' edits.py "$B
 check oracle-set torch set_values.py "$B/ckpt" || exit 1
 check oracle-average-torch 'torch.distributed.checkpoint, safetensors.torch' averages.py "$B/ckpt" torch || exit 1
 check oracle-average-mergekit 'torch.distributed.checkpoint, mergekit' averages.py "$B/ckpt" mergekit || exit 1
+check oracle-lora 'torch, safetensors.torch, transformers, peft' loras.py "$B/ckpt" || exit 1
 check oracle-quantized 'torch, safetensors.torch' quantized_files.py "$B/ckpt" || exit 1
 check oracle-export torch exported_programs.py "$B/ckpt" || exit 1
 check oracle 'torch, safetensors.torch' oracle.py "$@" "$B/ckpt" tests/corpus "$B/tests/oracle/create"

@@ -157,6 +157,10 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(plan_keep_glob, NULL, ckpt_plan_keep(valid.plan, NULL, err))                                        \
     CALL(plan_drop, NULL, ckpt_plan_drop(NULL, "*", err))                                                    \
     CALL(plan_drop_glob, NULL, ckpt_plan_drop(valid.plan, NULL, err))                                        \
+    CALL(plan_lora, NULL, ckpt_plan_lora(NULL, &adapter, 1, NULL, err))                                      \
+    CALL(plan_lora_adapters, NULL, ckpt_plan_lora(valid.plan, NULL, 1, NULL, err))                           \
+    CALL(plan_lora_none, NULL, ckpt_plan_lora(valid.plan, &adapter, 0, NULL, err))                           \
+    CALL(plan_lora_path, NULL, ckpt_plan_lora(valid.plan, &no_adapter, 1, NULL, err))                        \
     CALL(plan_strip, NULL, ckpt_plan_strip(NULL, "a.", false, err))                                          \
     CALL(plan_strip_prefix, NULL, ckpt_plan_strip(valid.plan, NULL, false, err))                             \
     CALL(plan_strip_auto, NULL, ckpt_plan_strip_auto(NULL, err))                                             \
@@ -306,6 +310,7 @@ static const ckpt_table_json_options null_rows = {.struct_size = sizeof null_row
                                      out_of_range_rows = {.struct_size = sizeof null_rows,
                                                           .rows = &out_of_range_row,
                                                           .nrows = 1};
+static const ckpt_lora_adapter adapter = {.path = "/dev/null", .scale = 1}, no_adapter = {.scale = 1};
 static const char *const average_paths[] = {"/dev/null", "/dev/null"};
 static const ckpt_average_options average_options = {.struct_size = sizeof average_options,
                                                      .paths = average_paths,
@@ -471,7 +476,7 @@ static void getters_accept_a_null_plan(void)
     CU_ASSERT(ckpt_plan_mapping_count(NULL) == 0 && ckpt_plan_sanitized_count(NULL) == 0);
     CU_ASSERT(!ckpt_plan_sanitized_at(NULL, 0) && !ckpt_plan_rename_at(NULL, 0) && !ckpt_plan_prefix(NULL));
     CU_ASSERT(!ckpt_plan_mapping_at(NULL, 0) && !ckpt_plan_notice_at(NULL, 0) && !ckpt_plan_cast_at(NULL, 0));
-    CU_ASSERT(!ckpt_plan_dequantized_at(NULL, 0));
+    CU_ASSERT(!ckpt_plan_dequantized_at(NULL, 0) && !ckpt_plan_lora_match_at(NULL, 0));
     CU_ASSERT(!ckpt_plan_averaged(NULL) && !ckpt_plan_mismatch_at(NULL, 0) &&
               !ckpt_plan_overflow_at(NULL, 0));
     CU_ASSERT(!ckpt_plan_dropped_at(NULL, 0) && !ckpt_plan_alias_at(NULL, 0));

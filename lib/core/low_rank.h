@@ -1,0 +1,81 @@
+/* low_rank.h - adds the product of two thin matrices, times a scale, to a part of a large matrix: what
+ * LoRA adds to a weight. The same bits on any CPU, and for any part. */
+#pragma once
+
+#include "core/dtype.h"
+
+#define LOW_RANK_COLS   24u /* columns of a panel */
+#define LOW_RANK_ROWS   4u  /* rows that a kernel takes at a time */
+#define LOW_RANK_VECTOR 8u  /* elements that a kernel of low_rank_add_stored rounds at a time */
+
+/* LEFT [rows, rank] times RIGHT [rank, cols]. */
+struct low_rank {
+    uint64_t rows, cols;
+    size_t rank;
+    double *left; /* row-major */
+    double
+        *right; /* by low_rank_index: panels of columns, each row-major, the last one with zeros at its end */
+    /* No product of a number of LEFT and one of RIGHT needs more bits than a double has, because both are
+     * floats: a fused multiply-add gives the same as two operations. */
+    bool are_floats;
+    /* The same matrices as floats, and the lengths of the rows of LEFT and of the columns of RIGHT,
+     * rounded up; NULL: low_rank_make_narrow has not made them. */
+    float *narrow_left, *narrow_right, *row_lengths, *col_lengths;
+};
+
+/* low_rank_right_count - sets *OUT to the numbers that the right matrix takes; false: overflow. */
+bool low_rank_right_count(uint64_t cols, uint64_t rank, uint64_t *out);
+/* low_rank_index - returns where the number in row ROW and column COL of the right matrix is, whose size was
+ * checked by low_rank_right_count. */
+static inline size_t low_rank_index(size_t rank, size_t row, size_t col)
+{
+    return (col / LOW_RANK_COLS * rank + row) * LOW_RANK_COLS + col % LOW_RANK_COLS;
+}
+/* low_rank_free - frees the arrays of PRODUCT. */
+void low_rank_free(struct low_rank *product);
+/* low_rank_add - adds SCALE times the product to OUT, the COUNT numbers from number FIRST on of a matrix of
+ * rows * cols numbers in row-major order. A number of the product is the sum of its terms in the order of the
+ * rank, from 0 on, each operation rounded to a double. */
+void low_rank_add(const struct low_rank *product, double scale, uint64_t first, size_t count, double *out);
+
+/* low_rank_has_narrow - returns true if this CPU can run low_rank_add_stored for DT; are_floats must be
+ * true, too. low_rank_make_narrow makes what that needs; false: no memory. */
+bool low_rank_has_narrow(ckpt_dtype dt);
+bool low_rank_make_narrow(struct low_rank *product);
+/* What computes the COUNT elements from number FIRST on, at most LOW_RANK_VECTOR, in doubles, and rounds
+ * them. */
+struct low_rank_exact {
+    void (*add)(void *user, uint64_t first, size_t count, unsigned char *stored);
+    void *user;
+};
+/* low_rank_add_stored - does what EXACT does for all COUNT elements of DT at STORED, several times as
+ * fast: it computes in floats, and bounds the error. Where the numbers within that bound are not all
+ * rounded to the same element, it calls EXACT. */
+void low_rank_add_stored(const struct low_rank *product, ckpt_dtype dt, double scale, uint64_t first,
+                         size_t count, unsigned char *stored, const struct low_rank_exact *exact);
+
+/* low_rank_kernel - adds to COUNT <= LOW_RANK_ROWS rows of one panel: OUT has LOW_RANK_COLS numbers of
+ * each row, STRIDE apart. LEFT is the first of the rows. */
+typedef void low_rank_kernel(const double *left, size_t rank, const double *panel, double scale, size_t count,
+                             double *out, size_t stride);
+low_rank_kernel low_rank_scalar;
+/* low_rank_best_kernel - returns the fastest kernel that this CPU can run; unless ARE_FLOATS, one that
+ * rounds each product. */
+low_rank_kernel *low_rank_best_kernel(bool are_floats);
+
+/* A group of at most LOW_RANK_ROWS rows in a panel, of floats. */
+struct low_rank_tile {
+    ckpt_dtype dtype;
+    const float *left, *panel;                  /* the first row; the panel */
+    const float *row_lengths, *col_lengths;     /* of these rows, and of the columns of the panel */
+    size_t rank, nrows, first_vector, nvectors; /* the vectors of the panel that are added to */
+    float scale;
+    float per_weight, per_length,
+        least;             /* bound of the error: per_weight * |w| + per_length * lengths + least */
+    unsigned char *stored; /* the first vector of the panel in the first row */
+    size_t stride;         /* bytes from row to row */
+};
+/* low_rank_add_tile - adds to TILE where the result is certain. Returns the vectors where it is not, which
+ * stay: bit 4 * row + vector. Only if low_rank_has_narrow. */
+uint32_t low_rank_add_tile(const struct low_rank_tile *tile);
+bool low_rank_has_tiles(void);
