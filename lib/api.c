@@ -16,6 +16,7 @@
 #include "op/average.h"
 #include "op/edit.h"
 #include "op/lora.h"
+#include "op/match.h"
 #include "op/part_record.h"
 #include "op/parts.h"
 #include "op/root.h"
@@ -362,6 +363,20 @@ const ckpt_mismatch *ckpt_plan_mismatch_at(const ckpt_plan *plan, size_t index)
 const ckpt_str *ckpt_plan_overflow_at(const ckpt_plan *plan, size_t index)
 {
     return plan && index < plan->report.noverflowed ? &plan->report.overflowed[index] : NULL;
+}
+
+ckpt_status ckpt_match_apply(ckpt_match *match, ckpt_error *err)
+{
+    CKPT_OWN_ERROR(err);
+    CKPT_REQUIRE(err, match && !match->is_applied);
+    ckpt_match_counts after = {0};
+    ckpt_str rules;
+    CKPT_TRY(match_join_rules(match, &rules, err));
+    CKPT_TRY(ckpt_plan_edit(match->p, rules.ptr, NULL, err));
+    CKPT_TRY(match_list_differences(match, &after, err));
+    match->after = after;
+    match->is_applied = true;
+    return CKPT_OK;
 }
 
 static ckpt_status write_one_file(ckpt_plan *p, const struct format *format, const struct write_job *job,

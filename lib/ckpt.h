@@ -1101,6 +1101,73 @@ typedef struct {
  * the end. */
 CKPT_API const ckpt_lora_match *ckpt_plan_lora_match_at(const ckpt_plan *plan, size_t index);
 
+/* ------------------------------------------------------------------ match */
+
+/* How the names and shapes of a checkpoint fit a model, and rules that make them fit. */
+typedef struct ckpt_match ckpt_match;
+typedef struct {
+    uint32_t struct_size;
+    uint32_t reserved;
+    const char *root;        /* only what is below it in the file is compared; NULL or "auto": the weights */
+    const char *wanted_root; /* the same for what is wanted */
+} ckpt_match_options;
+
+/* ckpt_match_new - sets *OUT to the comparison of FILE with the names and shapes of WANTED: a checkpoint, or
+ * what ckpt_open_names opened. No tensor is read. FILE must have no plan, and can only be closed
+ * after ckpt_match_apply. The caller passes *OUT to ckpt_match_free(). CKPT_ENOTFOUND: there is nothing at a
+ * root of OPTS. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_match_new(ckpt_file *wanted, ckpt_file *file,
+                                                    const ckpt_match_options *opts, ckpt_match **out,
+                                                    ckpt_error *err);
+/* ckpt_match_free - frees MATCH and all that was obtained from it. NULL is allowed. */
+CKPT_API void ckpt_match_free(ckpt_match *match);
+/* ckpt_match_root - returns what the rules need as --root of `ckpt edit`; "": nothing. */
+CKPT_API const char *ckpt_match_root(const ckpt_match *match);
+/* ckpt_match_is_cut - returns true if the names differ in so many forms that rules may exist that were not
+ * found. */
+CKPT_API bool ckpt_match_is_cut(const ckpt_match *match);
+
+/* Numbers of names. */
+typedef struct {
+    uint64_t same;       /* wanted, and in the file, with equal shapes as far as these are known */
+    uint64_t no_shape;   /* of these, the shape of one is not known */
+    uint64_t missing;    /* wanted only */
+    uint64_t unexpected; /* in the file only */
+    uint64_t reshaped;   /* in both, with other shapes */
+} ckpt_match_counts;
+/* ckpt_match_count - returns the numbers, after ckpt_match_apply those that the rules make. */
+CKPT_API const ckpt_match_counts *ckpt_match_count(const ckpt_match *match);
+
+typedef enum { CKPT_MATCH_MISSING, CKPT_MATCH_UNEXPECTED, CKPT_MATCH_RESHAPED } ckpt_match_what;
+/* A name that differs. */
+typedef struct {
+    uint32_t what;        /* ckpt_match_what */
+    uint32_t wanted, row; /* numbers of the tensors in both files, or CKPT_NO_TENSOR */
+    ckpt_str name;        /* below the roots, as the rules change it */
+} ckpt_match_item;
+/* ckpt_match_item_at - returns difference INDEX; NULL past the end. After ckpt_match_apply they are those
+ * that the rules leave. */
+CKPT_API const ckpt_match_item *ckpt_match_item_at(const ckpt_match *match, size_t index);
+
+/* A rule of ckpt-rules(5). */
+typedef struct {
+    ckpt_str text;     /* "rename ^encoder\\. => model.encoder." */
+    ckpt_str evidence; /* one line; escaped */
+    uint32_t certain;  /* 0: it is one of several possibilities, or changes values; a comment */
+    uint32_t reserved;
+    uint64_t names;        /* how many names it explains */
+    uint64_t equal_shapes; /* of these, the shapes are known, and agree after the rule */
+} ckpt_match_rule;
+/* ckpt_match_rule_at - returns rule INDEX, in the order in which they have to be applied; NULL past the
+ * end. */
+CKPT_API const ckpt_match_rule *ckpt_match_rule_at(const ckpt_match *match, size_t index);
+/* ckpt_match_apply - applies the certain rules, as ckpt_plan_edit does, to a plan that is not written, so
+ * that ckpt_match_count and ckpt_match_item_at return what is true after them. Any status but CKPT_OK: `ckpt
+ * edit` refuses the rules, for the reason in ERR. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_match_apply(ckpt_match *match, ckpt_error *err);
+
+/* ------------------------------------------------------------------- cast */
+
 /* ckpt_plan_cast - casts tensors to DTYPE as they are written, rounded to nearest, ties to even. If several
  * calls cast a tensor, the last one counts. With a GLOB, casts the floating tensors whose name, or the name
  * of a container around them, matches it. If GLOB is NULL, casts the floating tensors of the mappings that

@@ -31,6 +31,8 @@ print_json()
     train=$top/tests/data/examples/train.pt
     ckpt strip --auto "$train" -o bare.pt
     ckpt diff "$train" bare.pt
+    ckpt match "$train" bare.pt
+    ckpt match "$top/tests/corpus/torch/t26/tied.pt" bare.pt
     ckpt show "$train" state_dict
     ckpt scan --sha256 "$train"
     ckpt convert "$top/tests/corpus/torch/t26/tied.pt" tied.safetensors

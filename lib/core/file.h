@@ -84,6 +84,7 @@ struct name_list {
     bool is_one;           /* only the names of its tensors are known, and perhaps the shapes */
     bool is_load_error;    /* the names are those by which a model differs from the checkpoint it refused */
     uint32_t first_absent; /* if so, the rows from this one on are not in the model */
+    bool is_incomplete;    /* a printed model, which may have parameters that are not shown */
 };
 
 /* A tensor that is no weight, but describes what the others belong to. Other formats have no place for it. */

@@ -244,12 +244,26 @@ static bool hint_description(const char *path, ckpt_error *err)
     return true;
 }
 
+/* hint_load_error - hints at the command that reads the error of load_state_dict, if PROBE is that text. */
+static bool hint_load_error(const struct probe *probe, ckpt_error *err)
+{
+    char word[SHELL_WORD_MAX];
+    ckpt_str head = str_of((const char *)probe->head, probe->nhead);
+    bool found = str_has(head, STR_LIT("key(s) in state_dict:")) ||
+                 str_has(head, STR_LIT("size mismatch for "));
+    if (found)
+        error_add_hint(err,
+                       "an error of load_state_dict: `ckpt match %s CHECKPOINT` finds rules that mend it",
+                       shell_path(probe->path, word));
+    return found;
+}
+
 static ckpt_status refuse_unknown(const struct probe *probe, ckpt_error *err)
 {
     char found[TEXT_BYTES_SIZE];
     (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a recognized checkpoint format}; it begins with {%s}",
                text_describe_bytes(probe->head, probe->nhead, found));
-    if (!hint_index(probe->path, err) && !hint_description(probe->path, err))
+    if (!hint_index(probe->path, err) && !hint_description(probe->path, err) && !hint_load_error(probe, err))
         error_add_hint(err, "`man ckpt-formats` lists what is read");
     return CKPT_EUNKNOWN;
 }

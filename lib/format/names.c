@@ -20,6 +20,7 @@
  *          model is SHAPE
  *   or     what it returns if strict=False:
  *          _IncompatibleKeys(missing_keys=['NAME', …], unexpected_keys=['NAME', …])
+ *   or     a model as torch prints it: see model_text.h
  *
  * Empty lines are skipped. Refused: text that is not UTF-8, other control characters, a single blank inside
  * a name without quotes (such a text is prose, or a Git LFS pointer), a number before a word that is none of
@@ -31,18 +32,12 @@
 #include "core/check.h"
 #include "format/format.h"
 #include "format/kit.h"
+#include "format/model_text.h"
 #include "format/names.h"
 
 static const struct format format_names = {.name = "names", .title = "list of names"};
 
-enum { MAX_BRACKETS = 8, MAX_SIZES = 64 };
-
-struct named_shape {
-    ckpt_str name;
-    bool has_shape;
-    uint32_t ndim;
-    uint64_t shape[MAX_SIZES];
-};
+enum { MAX_BRACKETS = 8 };
 
 static bool take_text(ckpt_str *name, const char *text)
 {
@@ -96,7 +91,7 @@ static bool take_shape(ckpt_str *text, struct named_shape *out)
         closing[0] = closing_bracket(rest.ptr[0]);
     rest = str_skip(rest, 1);
     for (out->ndim = 0; closing[0] && take_number(&rest, &size); take_blanks(&rest, false)) {
-        if (out->ndim == MAX_SIZES)
+        if (out->ndim == NAMES_MAX_SIZES)
             return false;
         out->shape[out->ndim++] = size;
         (void)take_text(&rest, ",");
@@ -162,7 +157,7 @@ static bool take_tensor(ckpt_str *text, struct named_shape *out)
     return true;
 }
 
-static ckpt_status add_name(ckpt_file *f, const struct named_shape *named)
+ckpt_status names_add(ckpt_file *f, const struct named_shape *named)
 {
     ckpt_error ignored;
     ckpt_path_elem *path = ARENA_NEW(f->a, ckpt_path_elem);
@@ -257,7 +252,7 @@ static ckpt_status take_item(ckpt_file *f, ckpt_str *text)
             return CKPT_EUNKNOWN;
         }
     }
-    return add_name(f, &named);
+    return names_add(f, &named);
 }
 
 /* take_opening - reads what a container begins with; false: a name in quotes begins. CLOSING gets the bracket
@@ -427,7 +422,7 @@ static ckpt_status read_lines(ckpt_file *f, ckpt_str text)
         struct named_shape named = {.has_shape = false};
         if (!take_name(&text, nlines++, &first_index, &named))
             return CKPT_EUNKNOWN;
-        CKPT_TRY(add_name(f, &named));
+        CKPT_TRY(names_add(f, &named));
     }
     return CKPT_OK;
 }
@@ -461,7 +456,7 @@ static ckpt_status add_listed(ckpt_file *f, ckpt_str text, const char *title)
             bool is_quoted = text.len && (text.ptr[0] == '"' || text.ptr[0] == '\'');
             if (!is_quoted || !take_quoted(f, &text, &named.name) || !is_text_safe(named.name))
                 return CKPT_EUNKNOWN;
-            CKPT_TRY(add_name(f, &named));
+            CKPT_TRY(names_add(f, &named));
         } while (take_text(&text, ","));
     }
     return CKPT_OK;
@@ -479,7 +474,7 @@ static ckpt_status add_mismatches(ckpt_file *f, ckpt_str text)
         named.name = str_first(named.name, end);
         if (end == SIZE_MAX || !has_shape || !take_shape(&line, &named) || !is_text_safe(named.name))
             return CKPT_EUNKNOWN;
-        CKPT_TRY(add_name(f, &named));
+        CKPT_TRY(names_add(f, &named));
     }
     return CKPT_OK;
 }
@@ -504,7 +499,10 @@ static ckpt_status read_names(ckpt_file *f)
                          str_find(text, str_c(unexpected), 0) != SIZE_MAX ||
                          str_find(text, str_c(mismatch), 0) != SIZE_MAX ||
                          str_find(text, str_c(missing_keys), 0) != SIZE_MAX;
-    CKPT_TRY(is_load_error ? read_load_error(f, text) : read_lines(f, text));
+    if (!is_load_error && model_text_begins(text))
+        CKPT_TRY(model_text_read(f, text));
+    else
+        CKPT_TRY(is_load_error ? read_load_error(f, text) : read_lines(f, text));
     return f->table.nrows ? CKPT_OK : CKPT_EUNKNOWN;
 }
 

@@ -500,7 +500,7 @@ is_same()
     done
 }
 sames=
-for command in ls info show hash stat verify scan doctor mem; do
+for command in ls tree info show hash stat verify scan doctor mem; do
     same "train-$command" $command train.pt
     [ $command = show ] || same "train-$command-json" "$command --json" train.pt
 done

@@ -219,6 +219,11 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(diff, &totals, ckpt_diff(NULL, valid.file, NULL, NULL, NULL, &totals, err))                         \
     CALL(diff_b, &totals, ckpt_diff(valid.file, NULL, NULL, NULL, NULL, &totals, err))                       \
     CALL(diff_globs, &totals, ckpt_diff(valid.file, valid.file, &null_globs, NULL, NULL, &totals, err))      \
+    CALL(match_new, &matched, ckpt_match_new(NULL, valid.file, NULL, &matched, err))                         \
+    CALL(match_new_file, &matched, ckpt_match_new(valid.file, NULL, NULL, &matched, err))                    \
+    CALL(match_new_out, NULL, ckpt_match_new(valid.file, valid.file, NULL, NULL, err))                       \
+    CALL(match_new_same, &matched, ckpt_match_new(valid.file, valid.file, NULL, &matched, err))              \
+    CALL(match_apply, NULL, ckpt_match_apply(NULL, err))                                                     \
     CALL(diff_values, &values, ckpt_diff_values(NULL, valid.file, NULL, NULL, NULL, &values, err))           \
     CALL(diff_values_b, &values, ckpt_diff_values(valid.file, NULL, NULL, NULL, NULL, &values, err))         \
     CALL(diff_values_globs, &values,                                                                         \
@@ -252,6 +257,7 @@ static int take_bytes(void *user, const void *bytes, size_t n)
 /* Results and options of the calls above. fill_results() sets the results before each call. */
 static ckpt_file *opened;
 static ckpt_plan *planned;
+static ckpt_match *matched;
 static ckpt_builder *builder;
 static const ckpt_builder_tensor out_of_range_tensor = {.struct_size = sizeof out_of_range_tensor,
                                                         .dtype = OUT_OF_RANGE};
@@ -360,6 +366,7 @@ static struct result {
     {&estimated, sizeof estimated, true},  {&bytes, sizeof bytes, false},
     {&borrowed, sizeof borrowed, false},   {&json, sizeof json, false},
     {&memory, sizeof memory, false},       {digest, sizeof digest, false},
+    {&matched, sizeof matched, false},
 };
 #define NRESULTS (sizeof results / sizeof *results)
 
