@@ -83,7 +83,8 @@ LIB_SRC  := $(sort $(wildcard lib/*.c lib/*/*.c lib/*/*/*.c))
 MPI_SRC  := $(wildcard cli/comm_mpi.c)
 CLI_SRC  := $(filter-out $(MPI_SRC),$(sort $(wildcard cli/*.c)))
 UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
-LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)
+RECIPES  := $(sort $(wildcard share/ckpt/rules/*.rules))
+LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(if $(RECIPES),$(B)/obj/recipes.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 MPI_OBJ  := $(MPI_SRC:%.c=$(B)/obj/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/obj/%.o)
@@ -121,7 +122,7 @@ all: $(B)/ckpt $(B)/libckpt.a $(B)/libckpt.so
 
 # These files change when the flags do, and what depends on them is built again.
 $(B)/compile.flags: export FLAGS = $(CC) $(ALL_CFLAGS) $(SAN_LIB)
-$(B)/link.flags: export FLAGS = $(LINK) $(JOIN) $(OBJCOPY) $(AR) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) $(FUZZER) $(LIB_SRC) $(CLI_SRC)
+$(B)/link.flags: export FLAGS = $(LINK) $(JOIN) $(OBJCOPY) $(AR) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) $(FUZZER) $(LIB_SRC) $(CLI_SRC) $(RECIPES)
 $(B)/compile.flags $(B)/link.flags: FORCE
 	@mkdir -p $(@D)
 	@printf '%s\n' "$$FLAGS" | cmp -s - $@ || printf '%s\n' "$$FLAGS" >$@
@@ -131,6 +132,15 @@ $(B)/obj/%.o: %.c $(B)/compile.flags
 	$(say) CC $<
 	@mkdir -p $(@D)
 	$(Q)$(or $(DRIVER),$(CC)) $(ALL_CFLAGS) $(if $(filter lib/%,$<),$(SAN_LIB)) -MMD -MP -c $< -o $@
+
+# The recipes of `ckpt edit` are built into the library.
+$(B)/obj/recipes.c: share/ckpt/embed.sh $(RECIPES) $(B)/link.flags
+	$(say) GEN $@
+	@mkdir -p $(@D)
+	$(Q)sh share/ckpt/embed.sh $(RECIPES) >$@
+$(B)/obj/recipes.o: $(B)/obj/recipes.c $(B)/compile.flags
+	$(say) CC $<
+	$(Q)$(or $(DRIVER),$(CC)) $(ALL_CFLAGS) $(SAN_LIB) -MMD -MP -c $< -o $@
 
 # In this relocatable object only the names ckpt_* are global.
 $(B)/libckpt.o: $(LIB_OBJ) $(B)/link.flags
@@ -394,6 +404,10 @@ oracle-env: setup-oracle
 	python3 -m venv $(B)/oracle-env
 	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers peft gguf msgpack h5py hdf5plugin keras flax
 	$(B)/oracle-env/bin/pip install --quiet ray==2.60.0 kubernetes-validate==1.37.0 pre-commit==4.7.0 mergekit==0.1.5 ml_dtypes
+	for v in 4 5; do python3 -m venv $(B)/oracle-env$$v && \
+	    $(B)/oracle-env$$v/bin/pip install --quiet "transformers==$$v.*" safetensors && \
+	    for d in $(B)/oracle-env$$v/lib/python3*/site-packages; do \
+	    ls -d $(abspath $(B))/oracle-env/lib/python3*/site-packages >$$d/oracle-env.pth; done || exit 1; done
 
 # ------------------------------------------------------------------- install
 
@@ -403,6 +417,7 @@ incdir  = $(DESTDIR)$(PREFIX)/include
 pcdir   = $(libdir)/pkgconfig
 mandir  = $(DESTDIR)$(PREFIX)/share/man
 schemadir = $(DESTDIR)$(PREFIX)/share/ckpt/schema
+rulesdir = $(DESTDIR)$(PREFIX)/share/ckpt/rules
 bashdir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zshdir  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fishdir = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
@@ -413,7 +428,7 @@ EXAMPLES := $(sort $(wildcard examples/*.c examples/scale/*))
 ## install: install command, library, header, man pages, examples, completions (PREFIX, LIBDIR, DESTDIR)
 install: all
 	install -d "$(bindir)" "$(pcdir)" "$(incdir)" "$(bashdir)" "$(zshdir)" "$(fishdir)"
-	install -d "$(mandir)/man1" "$(mandir)/man3" "$(mandir)/man5" "$(mandir)/man7" "$(schemadir)" "$(exampledir)/scale"
+	install -d "$(mandir)/man1" "$(mandir)/man3" "$(mandir)/man5" "$(mandir)/man7" "$(schemadir)" "$(rulesdir)" "$(exampledir)/scale"
 	install -m 755 $(B)/ckpt "$(bindir)/ckpt"
 	[ ! -e $(B)/ckpt-mpi ] || install -m 755 $(B)/ckpt-mpi "$(bindir)/ckpt-mpi"
 	install -m 644 lib/ckpt.h "$(incdir)/ckpt.h"
@@ -425,6 +440,7 @@ install: all
 	    libckpt.pc.in >"$(pcdir)/libckpt.pc"
 	for p in $(PAGES); do install -m 644 $$p "$(mandir)/man$${p##*.}/" || exit 1; done
 	install -m 644 man/schema/*.json "$(schemadir)"
+	for r in $(RECIPES); do install -m 644 $$r "$(rulesdir)" || exit 1; done
 	for e in $(EXAMPLES:examples/%=%); do install -m 644 examples/$$e "$(exampledir)/$$e" || exit 1; done
 	install -m 644 completion/ckpt.bash "$(bashdir)/ckpt"
 	install -m 644 completion/ckpt.zsh "$(zshdir)/_ckpt"
@@ -436,6 +452,7 @@ uninstall:
 	rm -f "$(libdir)/libckpt.so.$(VERSION)" "$(pcdir)/libckpt.pc"
 	rm -f $(foreach p,$(PAGES),"$(mandir)/man$(subst .,,$(suffix $(p)))/$(notdir $(p))")
 	rm -f $(foreach p,$(notdir $(wildcard man/schema/*.json)),"$(schemadir)/$(p)")
+	rm -f $(foreach p,$(notdir $(RECIPES)),"$(rulesdir)/$(p)")
 	rm -f $(EXAMPLES:examples/%="$(exampledir)/%")
 	rm -f "$(bashdir)/ckpt" "$(zshdir)/_ckpt" "$(fishdir)/ckpt.fish"
 

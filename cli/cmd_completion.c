@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "cmd.h"
+#include "recipes.h"
 
 static const struct opt options[] = {
     {0},
@@ -70,6 +71,10 @@ static enum argument_kind argument_kind(const struct opt *option, const char **l
 {
     *list = option->arg;
     if (option->type == OPT_CHOICE)
+        return WORDS;
+    if (strcmp(option->arg, "RECIPE") == 0)
+        *list = recipe_words();
+    if (*list != option->arg)
         return WORDS;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].arg, option->arg) == 0) {

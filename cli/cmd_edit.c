@@ -3,16 +3,23 @@
 #include <string.h>
 
 #include "outputs.h"
+#include "recipes.h"
 
 static struct {
     struct list rules, files, parameters;
+    char *recipe, *shown;
+    bool list, shards;
 } opts;
 
 static const struct opt options[] = {
     {'e', "edit", "RULE", OPT_LIST, &opts.rules, "apply RULE; repeatable, in this order"},
     {0, "rules", "FILE", OPT_LIST, &opts.files, "apply the rules in FILE, before those of -e; repeatable"},
+    {0, "recipe", "RECIPE", OPT_TEXT, &opts.recipe, "apply the rules of a recipe, before all others"},
+    {0, "list-recipes", NULL, OPT_FLAG, &opts.list, "list the recipes, with their parameters"},
+    {0, "show-recipe", "RECIPE", OPT_TEXT, &opts.shown, "print the rules of a recipe"},
     {'D', "define", "NAME=N", OPT_LIST, &opts.parameters, "what $NAME stands for in the rules; repeatable"},
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
+    {0, "shards", NULL, OPT_FLAG, &opts.shards, "each file has a part of every tensor"},
     TO_OPTION,
     ROOT_OPTION,
     UI_NONE_OPTION,
@@ -26,7 +33,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_edit = {
-    "edit",  "FILE… -o OUT -e RULE", "split, join, transpose or cut tensors by rules", options, 1, NO_LIMIT,
+    "edit",  "FILE… -o OUT -e RULE", "split, join, transpose or cut tensors by rules", options, 0, NO_LIMIT,
     run_edit};
 
 /* ------------------------------------------------------------------------------ report */
@@ -65,9 +72,31 @@ static void applications_json(const ckpt_plan *p, uint32_t step, json *list, siz
     }
 }
 
+static const char *format_value(int64_t value, char out[24])
+{
+    snprintf(out, 24, "%lld", (long long)value);
+    return out;
+}
+
+static void parameters_json(const ckpt_plan *p, json *list)
+{
+    const ckpt_edit_parameter *parameter;
+    char value[24];
+    for (size_t i = 0; (parameter = ckpt_plan_edit_parameter_at(p, i)); i++) {
+        json *item = json_add_object(list, NULL);
+        json_str(item, "name", parameter->name);
+        json_raw(item, "value", format_value(parameter->value, value));
+        if (parameter->key.len)
+            json_str(item, "key", parameter->key);
+        json_bool(item, "given", parameter->is_given);
+    }
+}
+
 static void add_edit_json(const ckpt_plan *p, json *parent)
 {
     const ckpt_edit_step *step;
+    if (ckpt_plan_edit_parameter_at(p, 0))
+        parameters_json(p, json_add_array(parent, "parameters"));
     json *list = json_add_array(parent, "rules");
     size_t next = 0;
     for (uint32_t i = 0; (step = ckpt_plan_edit_step_at(p, i)); i++) {
@@ -157,11 +186,32 @@ static void print_types(const ckpt_plan *p, uint32_t step, size_t begin, FILE *o
         print_text(out, ", new");
 }
 
+/* print_parameters - prints the parameters that the rules define, and where they come from. */
+static void print_parameters(const ckpt_plan *p)
+{
+    const ckpt_edit_parameter *parameter;
+    for (size_t i = 0; (parameter = ckpt_plan_edit_parameter_at(p, i)); i++) {
+        struct text name = {0}, key = {0};
+        char value[24];
+        text_name(&name, parameter->name);
+        text_name(&key, parameter->key);
+        print_text(report_stream(writing.output), "%s = %s   %s\n", name.ptr,
+                   format_value(parameter->value, value),
+                   parameter->is_given  ? "-D"
+                   : parameter->key.len ? key.ptr
+                                        : "computed");
+        text_free(&name);
+        text_free(&key);
+    }
+}
+
 static void print_rules(const ckpt_plan *p)
 {
     const ckpt_edit_step *step;
     FILE *out = report_stream(writing.output);
     size_t next = 0;
+    if (!ui.quiet && !ui.json)
+        print_parameters(p);
     for (uint32_t i = 0; !ui.quiet && !ui.json && (step = ckpt_plan_edit_step_at(p, i)); i++) {
         struct text rule = {0};
         text_rule(&rule, step->text);
@@ -200,38 +250,55 @@ static bool parse_parameter(const char *text, ckpt_parameter *out)
     return is_number;
 }
 
-static ckpt_status apply_rules(ckpt_plan *p, const char *file, const char *rules,
-                               const ckpt_parameter *parameters, ckpt_error *err)
+/* What rules are applied to. */
+struct editing {
+    const char *input;
+    char *const *shards; /* the further files, if each has a part of every tensor */
+    size_t nshards;
+    const ckpt_parameter *parameters;
+};
+
+/* apply_rules - applies the rules of RECIPE, of FILE, or the lines RULES of -e. The first call joins the
+ * shards of EDITING. */
+static ckpt_status apply_rules(ckpt_plan *p, const char *recipe, const char *file, const char *rules,
+                               struct editing *editing, ckpt_error *err)
 {
-    const ckpt_edit_options o = {
-        .struct_size = sizeof o, .file = file, .parameters = parameters, .nparameters = opts.parameters.n};
+    const ckpt_edit_options o = {.struct_size = sizeof o,
+                                 .recipe = recipe,
+                                 .file = file,
+                                 .parameters = editing->parameters,
+                                 .nparameters = opts.parameters.n,
+                                 .shards = (const char *const *)editing->shards,
+                                 .nshards = editing->nshards};
+    editing->nshards = 0;
     return ckpt_plan_edit(p, rules, &o, err);
 }
 
-/* apply_all - applies the rules of --rules and of -e, each of which is a line. */
-static ckpt_status apply_all(ckpt_plan *p, const ckpt_parameter *parameters, ckpt_error *err)
+/* apply_all - applies the rules of --recipe, of --rules and of -e, each of which is a line. */
+static ckpt_status apply_all(ckpt_plan *p, struct editing *editing, ckpt_error *err)
 {
     struct text lines = {0};
-    ckpt_status st = CKPT_OK;
+    ckpt_status st = opts.recipe ? apply_rules(p, opts.recipe, NULL, NULL, editing, err) : CKPT_OK;
     for (size_t i = 0; st == CKPT_OK && i < opts.files.n; i++)
-        st = apply_rules(p, opts.files.items[i], NULL, parameters, err);
+        st = apply_rules(p, NULL, opts.files.items[i], NULL, editing, err);
     for (size_t i = 0; i < opts.rules.n; i++) {
         text_add(&lines, opts.rules.items[i]);
         text_add(&lines, "\n");
     }
     if (st == CKPT_OK && lines.ptr)
-        st = apply_rules(p, "-e", lines.ptr, parameters, err);
+        st = apply_rules(p, NULL, "-e", lines.ptr, editing, err);
     text_free(&lines);
     return st;
 }
 
-static int edit_opened(ckpt_file *f, ckpt_plan *p, const char *input, const ckpt_parameter *parameters)
+static int edit_opened(ckpt_file *f, ckpt_plan *p, struct editing *editing)
 {
+    const char *input = editing->input;
     ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
     ckpt_status s = writing.output ? edit_narrow_if_flat(f, p, &err) : CKPT_OK;
     if (s == CKPT_OK)
-        s = apply_all(p, parameters, &err);
+        s = apply_all(p, editing, &err);
     if (s != CKPT_OK) {
         print_plan_notices(p, input);
         return report_error(&err, input);
@@ -248,17 +315,21 @@ static int edit_opened(ckpt_file *f, ckpt_plan *p, const char *input, const ckpt
     return EXIT_OK;
 }
 
-static int edit_inputs(int count, char **inputs, const ckpt_parameter *parameters)
+/* edit_inputs - edits the COUNT files INPUTS: one checkpoint or, if they are SHARDS, parts of each tensor. */
+static int edit_inputs(int count, char **inputs, bool shards, const ckpt_parameter *parameters)
 {
     ckpt_file *f;
     ckpt_plan *p;
     struct text path = {0};
-    if (!edit_open_merged_plan(count, inputs, writing.root, &f, &p))
+    struct editing editing = {.input = inputs[0], .shards = inputs + 1, .parameters = parameters};
+    if (shards)
+        editing.nshards = (size_t)count - 1;
+    if (!edit_open_merged_plan(shards ? 1 : count, inputs, writing.root, &f, &p))
         return EXIT_TROUBLE;
     writing.keep_shards = count == 1 && writing.output && output_names_set(f) && !writing.max_shard;
     if (writing.output)
         output_place(f, inputs[0], ckpt_file_format(f), &path);
-    int status = edit_opened(f, p, inputs[0], parameters);
+    int status = edit_opened(f, p, &editing);
     text_free(&path);
     ckpt_plan_free(p);
     close_input(f);
@@ -276,21 +347,39 @@ static bool reads_input_twice(int count, char **operand)
     return times > 1;
 }
 
+/* edit_by_parameters - edits after parsing -D. If there are no rules but those of RECIPE, it must have each
+ * of them. */
+static int edit_by_parameters(int count, char **inputs, const ckpt_recipe *recipe)
+{
+    bool is_alone = recipe->name && !opts.rules.n && !opts.files.n;
+    ckpt_parameter *parameters = mem_new(opts.parameters.n + 1, sizeof *parameters);
+    bool ok = true;
+    for (size_t i = 0; ok && i < opts.parameters.n; i++)
+        ok = parse_parameter(opts.parameters.items[i], &parameters[i]) &&
+             (!is_alone || check_parameter(recipe, parameters[i].name));
+    int status = ok ? edit_inputs(count, inputs, opts.shards || recipe->joins, parameters) : EXIT_TROUBLE;
+    free(parameters);
+    return status;
+}
+
 int run_edit(int count, char **operand)
 {
-    if (!opts.rules.n && !opts.files.n)
-        return usage_error("edit", "edit needs -e RULE or --rules FILE");
+    ckpt_recipe recipe = CKPT_INIT(ckpt_recipe);
+    if (opts.list)
+        return list_recipes();
+    if (opts.shown)
+        return show_recipe(opts.shown);
+    if (!count)
+        return usage_error("edit", "edit needs %s; standard input is -", cmd_edit.operands);
+    if (!opts.rules.n && !opts.files.n && !opts.recipe)
+        return usage_error("edit", "edit needs -e RULE, --rules FILE or --recipe RECIPE");
     if (reads_input_twice(count, operand))
         return usage_error("edit", "standard input (-) can be read only once");
     if (!writing.dry_run && (!writing.output || !*writing.output))
         return usage_error("edit", "no output given: use -o OUT; --dry-run writes nothing");
+    if (opts.recipe && !find_recipe(opts.recipe, &recipe))
+        return EXIT_TROUBLE;
     if (edit_check_part("edit", true) != EXIT_OK)
         return EXIT_TROUBLE;
-    ckpt_parameter *parameters = mem_new(opts.parameters.n + 1, sizeof *parameters);
-    bool ok = true;
-    for (size_t i = 0; ok && i < opts.parameters.n; i++)
-        ok = parse_parameter(opts.parameters.items[i], &parameters[i]);
-    int status = ok ? edit_inputs(count, operand, parameters) : EXIT_TROUBLE;
-    free(parameters);
-    return status;
+    return edit_by_parameters(count, operand, &recipe);
 }

@@ -20,6 +20,7 @@
 #include "op/part_record.h"
 #include "op/parts.h"
 #include "op/root.h"
+#include "op/rule_recipes.h"
 #include "op/sanitize.h"
 #include "op/table_json.h"
 #include "op/verify.h"
@@ -281,18 +282,66 @@ static ckpt_status open_for_plan(ckpt_plan *p, const char *path, ckpt_file **out
     return CKPT_OK;
 }
 
+/* read_config - reads the file NAME next to the file of P, unless there is none. */
+static ckpt_status read_config(ckpt_plan *p, const char *name, struct model_config *out, ckpt_error *err)
+{
+    const ckpt_file *f = p->file;
+    struct journal_note note = {0};
+    source *src = NULL;
+    ckpt_str text, folder = path_is_folder(NULL, f->path) ? ARENA_CONCAT(p->a, str_c(f->path), STR_LIT("/"))
+                                                          : folder_of(f);
+    ckpt_str path = ARENA_CONCAT(p->a, folder, str_c(name));
+    CKPT_TRY_ALLOC(path.ptr, err);
+    ckpt_status st = format_open_source(path.ptr, &f->limits, &note, &src, err);
+    if (st == CKPT_ENOTFOUND || (st == CKPT_OK && !src))
+        return CKPT_OK;
+    CKPT_TRY(st);
+    CKPT_TRY(name_file_if_failed(source_read_whole(src, CONFIG_MAX, p->a, &text, err), path.ptr, err));
+    return config_parse(out, text, path.ptr, p->a, err);
+}
+
+/* find_config - reads the config.json or, if there is none, Meta's params.json next to the file of the plan
+ * USER. */
+static ckpt_status find_config(void *user, struct model_config *out, ckpt_error *err)
+{
+    ckpt_plan *p = user;
+    if (!has_folder(p->file) && !path_is_folder(NULL, p->file->path))
+        return CKPT_OK;
+    CKPT_TRY(read_config(p, "config.json", out, err));
+    return out->path ? CKPT_OK : read_config(p, "params.json", out, err);
+}
+
+/* find_rules - sets *TEXT to the rules that OPTS name, and *CALLED to what errors call them. */
+static ckpt_status find_rules(ckpt_plan *p, const ckpt_edit_options *opts, ckpt_str *text,
+                              const char **called, ckpt_error *err)
+{
+    if (!opts->recipe)
+        return source_read_whole_file(opts->file, RULES_TEXT_MAX, p->a, text, err);
+    *text = rule_recipe_text(opts->recipe);
+    *called = ARENA_CONCAT(p->a, STR_LIT("recipe "), str_c(opts->recipe)).ptr;
+    CKPT_TRY_ALLOC(*called, err);
+    return text->ptr ? CKPT_OK
+                     : fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "there is no recipe \"%s\"", opts->recipe);
+}
+
 ckpt_status ckpt_plan_edit(ckpt_plan *plan, const char *rules, const ckpt_edit_options *opts, ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
+    static const struct edit_files files = {open_for_plan, find_config};
     ckpt_edit_options o;
     CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
-    CKPT_REQUIRE(err, plan && (rules || o.file) && (o.parameters || !o.nparameters));
+    CKPT_REQUIRE(err, plan && (rules || o.file || o.recipe) && (o.parameters || !o.nparameters) &&
+                          has_no_null(o.shards, o.nshards));
     ckpt_str text = rules ? str_c(rules) : str_of(NULL, 0);
+    const char *called = o.file;
     if (!rules)
-        CKPT_TRY(source_read_whole_file(o.file, RULES_TEXT_MAX, plan->a, &text, err));
-    ckpt_status st = edit_rules(plan, text, &o, open_for_plan, err);
-    if (st != CKPT_OK && o.file)
-        error_add_file(err, strcmp(o.file, "-") == 0 ? "standard input" : o.file);
+        CKPT_TRY(find_rules(plan, &o, &text, &called, err));
+    ckpt_status st = edit_rules(plan, text, &o, &files, err);
+    if (st == CKPT_ENOTFOUND && o.recipe)
+        error_replace_hint(err,
+                           "these are not the names that the recipe is for; --show-recipe prints its rules");
+    if (st != CKPT_OK && called)
+        error_add_file(err, strcmp(called, "-") == 0 ? "standard input" : called);
     return name_file_if_failed(st, plan->file->path, err);
 }
 
@@ -330,6 +379,27 @@ ckpt_status ckpt_plan_lora(ckpt_plan *plan, const ckpt_lora_adapter *adapters, s
 const ckpt_lora_match *ckpt_plan_lora_match_at(const ckpt_plan *plan, size_t index)
 {
     return plan && index < plan->report.nlora ? &plan->report.lora[index] : NULL;
+}
+
+const ckpt_edit_parameter *ckpt_plan_edit_parameter_at(const ckpt_plan *plan, size_t index)
+{
+    return plan && index < plan->report.nedit_parameters ? &plan->report.edit_parameters[index] : NULL;
+}
+
+bool ckpt_recipe_at(size_t index, ckpt_recipe *out)
+{
+    ckpt_error ignored;
+    ckpt_recipe recipe = {0};
+    if (sized_struct_check(out, &ignored) != CKPT_OK)
+        return false;
+    bool exists = rule_recipe_describe(index, &recipe);
+    sized_struct_copy_out(out, &recipe, sizeof recipe);
+    return exists;
+}
+
+bool ckpt_recipe_parameter_at(ckpt_str text, size_t index, ckpt_recipe_parameter *out)
+{
+    return out && rule_recipe_parameter(text, index, out);
 }
 
 const ckpt_edit_step *ckpt_plan_edit_step_at(const ckpt_plan *plan, size_t index)

@@ -971,14 +971,27 @@ typedef struct {
     const char *file; /* with the rules, which errors name; NULL: none */
     const ckpt_parameter *parameters;
     size_t nparameters;
+    const char *recipe;        /* the rules are those of this recipe; NULL: none */
+    const char *const *shards; /* files with the names of PLAN's file: each has a part of every tensor */
+    size_t nshards;
 } ckpt_edit_options;
-/* ckpt_plan_edit - applies RULES, a text as ckpt-rules(5) describes it (NULL: read from opts->file), to the
- * tensors of PLAN. Names are those
- * below the root of PLAN. It changes the file of PLAN, which must have no other plan; the rules are to come
- * before a cast of all weights. A rule may name other files: they are opened with the limits of PLAN's file.
+/* ckpt_plan_edit - applies RULES, a text as ckpt-rules(5) describes it (NULL: read from opts->file, or those
+ * of opts->recipe), to the tensors of PLAN. Names are those below the root of PLAN. It changes the file of
+ * PLAN, which must have no other plan; the rules are to come before a cast of all weights. A rule may name
+ * other files: they are opened with the limits of PLAN's file. A parameter that opts->parameters lacks may
+ * come from config.json or params.json next to PLAN's file.
  * CKPT_EUSAGE: a rule is malformed, or does not fit the tensors; CKPT_ENOTFOUND: it matches nothing. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_edit(ckpt_plan *plan, const char *rules,
                                                     const ckpt_edit_options *opts, ckpt_error *err);
+/* A parameter that the rules define. */
+typedef struct {
+    ckpt_str name;
+    int64_t value;
+    ckpt_str key;      /* of the config.json that it comes from; empty: it was given or computed */
+    uint32_t is_given; /* by the options */
+} ckpt_edit_parameter;
+/* ckpt_plan_edit_parameter_at - returns parameter INDEX of all calls of ckpt_plan_edit; NULL past the end. */
+CKPT_API const ckpt_edit_parameter *ckpt_plan_edit_parameter_at(const ckpt_plan *plan, size_t index);
 /* What one rule did. */
 typedef struct {
     uint32_t line, column; /* of its verb; both count from 1 */
@@ -1001,6 +1014,23 @@ typedef struct {
  * and number INDEX of the tensors that they read and made; NULL past the end. */
 CKPT_API const ckpt_edit_step *ckpt_plan_edit_step_at(const ckpt_plan *plan, size_t index);
 CKPT_API const ckpt_edited *ckpt_plan_edited_at(const ckpt_plan *plan, size_t index);
+
+/* Rules that come with ckpt: from the layout of one library to that of another. */
+typedef struct {
+    uint32_t struct_size;
+    uint32_t joins; /* it takes the files of tensor-parallel ranks: see opts->shards of ckpt_plan_edit */
+    const char *name;
+    ckpt_str title, source; /* a line; the library and version that it was checked against */
+    ckpt_str text;
+} ckpt_recipe;
+/* A parameter of a recipe. */
+typedef struct {
+    ckpt_str name, definition, help; /* the keys of config.json that it comes from; what it is */
+} ckpt_recipe_parameter;
+/* ckpt_recipe_at - sets *OUT to recipe INDEX, in the order of their names. False: there are fewer. */
+CKPT_API bool ckpt_recipe_at(size_t index, ckpt_recipe *out);
+/* ckpt_recipe_parameter_at - sets *OUT to parameter INDEX of the recipe with TEXT. False: there are fewer. */
+CKPT_API bool ckpt_recipe_parameter_at(ckpt_str text, size_t index, ckpt_recipe_parameter *out);
 
 typedef enum {
     CKPT_AVERAGE_LINEAR, /* the sum of w x, divided by that of w; or base + the sum of w (x - base) */

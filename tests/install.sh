@@ -50,6 +50,12 @@ has_schemas()
         [ -f "$root$prefix/share/ckpt/schema/${schema##*/}" ] || return 1
     done
 }
+has_recipes()
+{
+    for recipe in share/ckpt/rules/*.rules; do
+        cmp "$recipe" "$root$prefix/share/ckpt/rules/${recipe##*/}" || return 1
+    done
+}
 has_examples()
 {
     for example in examples/*.c examples/scale/*; do
@@ -71,6 +77,7 @@ check 'soname' has_soname
 check 'symlinks to the shared library' has_links
 check 'man pages' has_pages
 check 'schemas' has_schemas
+check 'recipes' has_recipes
 check 'examples' has_examples
 check 'completions' has_completions
 if command -v pkg-config >/dev/null 2>&1; then

@@ -49,6 +49,9 @@ print_json()
     ckpt info noted.safetensors
     ckpt info "$top/tests/corpus/tensorflow/obj/fit.index" "$top/tests/corpus/keras/tfk/opt_sgd.keras"
     ckpt info "$top/tests/corpus/megatron/tp2_pp2" "$top/tests/corpus/deepspeed/zero3_fp32"
+    ckpt edit "$train" -o edited.pt -e 'cast *fc.weight f16' -e 'set epoch = 7' -e 'param n = 3'
+    echo '{"own": 2}' >config.json
+    ckpt edit tied.safetensors -o part.safetensors -e 'param n = own' -e 'keep *' --part 0/2
     head -c 20000 "$train" >cut.pt
     ckpt ls cut.pt
     # an argument of 2000 characters; a frame that ends within an opcode; in a pickle of joblib, an array whose bytes

@@ -86,7 +86,9 @@ struct plan_report {
     size_t noutputs, cap_outputs;
     ckpt_cast *casts; /* of the last write */
     size_t ncasts, cap_casts;
-    ckpt_edit_step *edit_steps; /* these and EDITED are made by op/edit */
+    ckpt_edit_parameter *edit_parameters; /* these, EDIT_STEPS and EDITED are made by op/edit */
+    size_t nedit_parameters, cap_edit_parameters;
+    ckpt_edit_step *edit_steps;
     size_t nedit_steps, cap_edit_steps;
     ckpt_edited *edited;
     size_t nedited, cap_edited;

@@ -203,9 +203,9 @@ static ckpt_status check_window(const ckpt_mem *mem, uint64_t number, ckpt_error
 {
     uint64_t window;
     for (const struct mem_config_rule *r = mem->family->config; r && r->keys; r++) {
-        const struct mem_config_entry *e = r->kind == CONFIG_WINDOW ? config_get(&mem->config, r->keys)
-                                                                    : NULL;
-        const struct mem_config_entry *use = config_get(&mem->config, "use_sliding_window");
+        const struct model_config_entry *e = r->kind == CONFIG_WINDOW ? config_get(&mem->config, r->keys)
+                                                                      : NULL;
+        const struct model_config_entry *use = config_get(&mem->config, "use_sliding_window");
         if (e && str_uint(e->text, &window) && number > window && !(use && use->type == CONFIG_FALSE))
             return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                         "a sequence of {%llu} is longer than the sliding window ({=%llu}): the memory of "

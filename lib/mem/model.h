@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/notice.h"
-#include "mem/config.h"
+#include "op/config.h"
 #include "mem/family.h"
 
 /* One tensor of the weights: a parameter, or a buffer. */
@@ -43,7 +43,7 @@ struct ckpt_mem {
     arena *notes; /* of the texts and lists of the last estimate */
     struct mem_tensor *tensors;
     size_t ntensors;
-    struct mem_config config;
+    struct model_config config;
     struct mem_own_optimizer file_optimizer;
     bool in_parameter_order;         /* tensors are in the order of model.parameters() */
     bool config_only;                /* there is no file */

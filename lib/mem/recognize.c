@@ -224,8 +224,8 @@ static void tie_second_names(ckpt_mem *mem)
  * default for these models. */
 static bool config_ties_head(const ckpt_mem *mem)
 {
-    const struct mem_config_entry *tie = config_get(&mem->config, TIE_KEY);
-    const struct mem_config_entry *type = config_get(&mem->config, "model_type");
+    const struct model_config_entry *tie = config_get(&mem->config, TIE_KEY);
+    const struct model_config_entry *type = config_get(&mem->config, "model_type");
     if (!mem->family->head_may_be_tied)
         return false;
     if (tie)
@@ -258,7 +258,7 @@ static void find_tie(ckpt_mem *mem)
 /* ---- config.json */
 
 /* refuse_entry - fails because ENTRY is not of the type that its key takes. */
-static ckpt_status refuse_entry(const ckpt_mem *mem, const struct mem_config_entry *entry,
+static ckpt_status refuse_entry(const ckpt_mem *mem, const struct model_config_entry *entry,
                                 const char *expected, ckpt_error *err)
 {
     ckpt_status st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%.*s must be %s", STR_ARG(entry->key),
@@ -272,7 +272,7 @@ static ckpt_status refuse_entry(const ckpt_mem *mem, const struct mem_config_ent
 /* apply_size - sets the size of rule RULE to ENTRY of the config. Refuses ENTRY if the shapes give another
  * size. */
 static ckpt_status apply_size(ckpt_mem *mem, const struct mem_config_rule *rule,
-                              const struct mem_config_entry *entry, ckpt_error *err)
+                              const struct model_config_entry *entry, ckpt_error *err)
 {
     uint64_t n;
     if (entry->type != CONFIG_NUMBER || !str_uint(entry->text, &n) || !n || n > UINT32_MAX)
@@ -287,7 +287,7 @@ static ckpt_status apply_size(ckpt_mem *mem, const struct mem_config_rule *rule,
 
 /* apply_activation - sets the conditions of the activation function in the config. */
 static void apply_activation(ckpt_mem *mem, const struct mem_family *family,
-                             const struct mem_config_entry *entry)
+                             const struct model_config_entry *entry)
 {
     for (const struct mem_config_rule *r = family->config; r->keys; r++)
         if (r->kind == CONFIG_ACTIVATION && word_is(r->keys, entry->key) && entry->type == CONFIG_TEXT &&
@@ -300,7 +300,7 @@ static void apply_activation(ckpt_mem *mem, const struct mem_family *family,
 }
 
 /* apply_probability - sets condition ON if the probability ENTRY is above 0, else ON << 1, its opposite. */
-static ckpt_status apply_probability(ckpt_mem *mem, const struct mem_config_entry *entry, uint32_t on,
+static ckpt_status apply_probability(ckpt_mem *mem, const struct model_config_entry *entry, uint32_t on,
                                      ckpt_error *err)
 {
     if (entry->type != CONFIG_NUMBER || entry->text.ptr[0] == '-')
@@ -312,7 +312,7 @@ static ckpt_status apply_probability(ckpt_mem *mem, const struct mem_config_entr
 
 /* apply_flag - sets the conditions of RULE if there is no file; in a file, they follow from the tensors. */
 static ckpt_status apply_flag(ckpt_mem *mem, const struct mem_config_rule *rule,
-                              const struct mem_config_entry *entry, ckpt_error *err)
+                              const struct model_config_entry *entry, ckpt_error *err)
 {
     if (!rule->value && entry->type != CONFIG_TRUE && entry->type != CONFIG_FALSE)
         return refuse_entry(mem, entry, "true or false", err);
@@ -324,7 +324,7 @@ static ckpt_status apply_flag(ckpt_mem *mem, const struct mem_config_rule *rule,
 }
 
 static ckpt_status apply_entry(ckpt_mem *mem, const struct mem_config_rule *rule,
-                               const struct mem_config_entry *entry, ckpt_error *err)
+                               const struct model_config_entry *entry, ckpt_error *err)
 {
     uint64_t window;
     switch (rule->kind) {
@@ -356,7 +356,7 @@ static void refuse_config(ckpt_mem *mem)
         {"quantization_config", "quantized weights"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        const struct mem_config_entry *e = config_get(&mem->config, refused[i].keys);
+        const struct model_config_entry *e = config_get(&mem->config, refused[i].keys);
         if (e && e->type != CONFIG_FALSE && !config_is_zero(e) &&
             !(e->type == CONFIG_NUMBER && str_is(e->text, "1")))
             refuse(mem, "config.json describes %s (%.*s)", refused[i].what, STR_ARG(e->key));
@@ -375,8 +375,8 @@ static void set_default_size(ckpt_mem *mem, const struct mem_config_rule *rule)
 /* apply_config - sets the sizes and conditions that the config gives, if there is one. */
 static ckpt_status apply_config(ckpt_mem *mem, ckpt_error *err)
 {
-    const struct mem_config_entry *type = config_get(&mem->config, "model_type");
-    const struct mem_config_entry *tie = config_get(&mem->config, TIE_KEY);
+    const struct model_config_entry *type = config_get(&mem->config, "model_type");
+    const struct model_config_entry *tie = config_get(&mem->config, TIE_KEY);
     refuse_config(mem);
     mem->has_model_type = type != NULL;
     if (tie && tie->type != CONFIG_TRUE && tie->type != CONFIG_FALSE)
@@ -387,7 +387,7 @@ static ckpt_status apply_config(ckpt_mem *mem, ckpt_error *err)
         return CKPT_OK;
     }
     for (const struct mem_config_rule *r = mem->family->config; r && r->keys; r++) {
-        const struct mem_config_entry *e = config_get(&mem->config, r->keys);
+        const struct model_config_entry *e = config_get(&mem->config, r->keys);
         if (e)
             CKPT_TRY(apply_entry(mem, r, e, err));
         else if (r->kind == CONFIG_SIZE)
@@ -541,7 +541,7 @@ ckpt_status mem_recognize(ckpt_mem *mem, ckpt_error *err)
 /* read_dtype - sets *ITEM_BYTES to the bytes of an element of a parameter by the dtype in the config. */
 static ckpt_status read_dtype(ckpt_mem *mem, uint32_t *item_bytes, ckpt_error *err)
 {
-    const struct mem_config_entry *e = config_get(&mem->config, "torch_dtype|dtype");
+    const struct model_config_entry *e = config_get(&mem->config, "torch_dtype|dtype");
     mem->fp32_by_default = !e;
     *item_bytes = e && e->type == CONFIG_TEXT && word_is("bfloat16|float16", e->text) ? 2 : 4;
     if (e && *item_bytes == 4 && !(e->type == CONFIG_TEXT && str_is(e->text, "float32")))
@@ -595,7 +595,7 @@ static const struct mem_family *family_of_type(ckpt_str type)
 
 ckpt_status mem_from_config(ckpt_mem *mem, ckpt_error *err)
 {
-    const struct mem_config_entry *type = config_get(&mem->config, "model_type");
+    const struct model_config_entry *type = config_get(&mem->config, "model_type");
     const struct mem_family *f = type && type->type == CONFIG_TEXT ? family_of_type(type->text) : NULL;
     size_t rules = 0;
     mem->config_only = true;

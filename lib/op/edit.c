@@ -613,10 +613,13 @@ static ckpt_status run_verb(struct editor *editor, ckpt_error *err)
     case RULE_KEEP: return run_drop(editor, true, err);
     case RULE_CAST: return run_cast(editor, err);
     case RULE_CONCAT: return run_concat(editor, err);
+    case RULE_JOIN: return edit_each(editor, edit_join, err);
     case RULE_STACK: return run_stack(editor, err);
     case RULE_TRANSPOSE: return edit_each(editor, edit_transpose, err);
     case RULE_PERMUTE: return edit_each(editor, edit_permute, err);
     case RULE_RESHAPE: return edit_each(editor, edit_reshape, err);
+    case RULE_UNFLATTEN: return edit_each(editor, edit_unflatten, err);
+    case RULE_FLATTEN: return edit_each(editor, edit_flatten, err);
     case RULE_SLICE: return edit_each(editor, edit_slice, err);
     case RULE_PAD: return edit_each(editor, edit_pad, err);
     case RULE_SPLIT: return edit_each(editor, edit_split, err);
@@ -675,17 +678,50 @@ static ckpt_status note_rules(ckpt_plan *p, ckpt_str text, const ckpt_edit_optio
     return p->rules.ptr ? CKPT_OK : fail_memory(err);
 }
 
+/* note_params - adds the parameters of PARAMS to the report of P and, as the rules, to what identifies its
+ * output. */
+static ckpt_status note_params(ckpt_plan *p, const struct rule_params *params, ckpt_error *err)
+{
+    for (size_t i = 0; i < params->nlist; i++) {
+        const struct rule_param *param = &params->list[i];
+        const ckpt_edit_parameter note = {.name = arena_str(p->a, param->name),
+                                          .value = param->value,
+                                          .key = arena_str(p->a, param->key),
+                                          .is_given = param->is_given};
+        ckpt_str value = arena_printf(p->a, "=%" PRId64 "\n", param->value);
+        p->rules = ARENA_CONCAT(p->a, p->rules, param->name, value);
+        CKPT_TRY_ALLOC(note.name.ptr && note.key.ptr && p->rules.ptr &&
+                           ARENA_PUSH(p->a, &p->report, edit_parameters, &note),
+                       err);
+    }
+    return CKPT_OK;
+}
+
+/* run_text - parses TEXT and applies its rules. */
+static ckpt_status run_text(struct editor *editor, ckpt_str text, const ckpt_edit_options *opts,
+                            ckpt_error *err)
+{
+    ckpt_plan *p = editor->p;
+    struct rules rules;
+    struct rule_params params = {.given = opts->parameters,
+                                 .ngiven = opts->nparameters,
+                                 .find_config = editor->files->find_config,
+                                 .user = p};
+    CKPT_TRY(rules_parse(text, &params, p->a, &rules, err));
+    CKPT_TRY(note_params(p, &params, err));
+    CKPT_TRY(edit_open_shards(editor, opts->shards, opts->nshards, err));
+    CKPT_TRY(run_rules(editor, &rules, err));
+    return edit_check_joined(editor, err);
+}
+
 ckpt_status edit_rules(ckpt_plan *p, ckpt_str text, const ckpt_edit_options *opts,
-                       ckpt_status (*open)(ckpt_plan *p, const char *path, ckpt_file **out, ckpt_error *err),
-                       ckpt_error *err)
+                       const struct edit_files *files, ckpt_error *err)
 {
     struct name_pattern pattern = {.regex = NULL};
-    struct editor editor = {.p = p, .a = p->file->a, .scratch = p->a, .pattern = &pattern, .open = open};
-    struct rules rules;
+    struct editor editor = {.p = p, .a = p->file->a, .scratch = p->a, .pattern = &pattern, .files = files};
     CKPT_TRY(note_rules(p, text, opts, err));
-    CKPT_TRY(rules_parse(text, opts->parameters, opts->nparameters, p->a, &rules, err));
     p->view_of = p->view_of ? p->view_of : map_new(0);
-    ckpt_status st = p->view_of ? run_rules(&editor, &rules, err) : fail_memory(err);
+    ckpt_status st = p->view_of ? run_text(&editor, text, opts, err) : fail_memory(err);
     edit_forget_operands(&editor);
     name_pattern_free(&pattern);
     map_free(editor.row_of);

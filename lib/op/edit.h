@@ -28,6 +28,14 @@ struct edit_step {
     size_t nrows;
 };
 
+/* The files that rules are about besides the one of the plan. */
+struct edit_files {
+    /* open - opens the file PATH as *OUT, which the file of P then owns. */
+    ckpt_status (*open)(ckpt_plan *p, const char *path, ckpt_file **out, ckpt_error *err);
+    /* find_config - as in op/rule_params.h; USER is the plan. */
+    ckpt_status (*find_config)(void *user, struct model_config *out, ckpt_error *err);
+};
+
 struct editor {
     ckpt_plan *p;
     arena *a;       /* of the file, because its rows refer to what is made */
@@ -45,14 +53,16 @@ struct editor {
     uint32_t nvalues;              /* that are not tensors, and that the rule has set so far */
     struct edit_operands operands; /* the tensors that the rule is about */
     struct edit_operands made;     /* what it has made so far */
-    /* open - opens the file PATH as *OUT, which the file of the plan then owns. */
-    ckpt_status (*open)(ckpt_plan *p, const char *path, ckpt_file **out, ckpt_error *err);
+    const struct edit_files *files;
+    ckpt_file **shards; /* the further files, which have the same names */
+    size_t nshards, cap_shards;
+    bool *is_joined; /* by row of the plan's file: a rule has joined it with those of the shards */
+    size_t nrows;    /* of the plan's file, before the first rule */
 };
 
 /* edit_rules - applies the rules in TEXT to P, and notes in P what each did. */
 ckpt_status edit_rules(ckpt_plan *p, ckpt_str text, const ckpt_edit_options *opts,
-                       ckpt_status (*open)(ckpt_plan *p, const char *path, ckpt_file **out, ckpt_error *err),
-                       ckpt_error *err);
+                       const struct edit_files *files, ckpt_error *err);
 
 struct edit_shape {
     uint32_t ndim;
@@ -61,8 +71,19 @@ struct edit_shape {
 
 /* edit_transpose … - apply a verb to STEP, and add what it makes to EDITOR->made. */
 typedef ckpt_status edit_verb(struct editor *editor, const struct edit_step *step, ckpt_error *err);
-edit_verb edit_transpose, edit_permute, edit_reshape, edit_slice, edit_pad, edit_split, edit_concat,
-    edit_stack, edit_unstack, edit_untie, edit_fill;
+edit_verb edit_transpose, edit_permute, edit_reshape, edit_unflatten, edit_flatten, edit_slice, edit_pad,
+    edit_split, edit_concat, edit_stack, edit_unstack, edit_untie, edit_fill;
+
+/* edit_join - applies `join` to STEP: joins its tensor with those of the same name in the shards. */
+edit_verb edit_join;
+/* edit_open_shards - opens the COUNT files PATHS as the shards of EDITOR. CKPT_EUSAGE: one of them has a name
+ * that the plan's file lacks, or lacks one. */
+ckpt_status edit_open_shards(struct editor *editor, const char *const *paths, size_t count, ckpt_error *err);
+/* edit_check_joined - fails if there are shards, and a tensor of EDITOR's plan was not joined with theirs. */
+ckpt_status edit_check_joined(const struct editor *editor, ckpt_error *err);
+/* edit_concat_files - makes ROW itself and tensor ROWS[I] of each of the COUNT FILES, along dimension DIM. */
+ckpt_status edit_concat_files(struct editor *editor, const struct edit_step *step, ckpt_file *const *files,
+                              const uint32_t *rows, size_t count, ckpt_error *err);
 
 /* edit_tie, edit_set - apply the rule, which brings tensors of other names or files to names, or sets
  * values. */

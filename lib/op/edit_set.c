@@ -179,7 +179,7 @@ static ckpt_status find_source(struct editor *editor, ckpt_file **from, uint32_t
     bool names_one = colon < value->text.text.len || (value->member.ptr && name.len);
     if (!path.len || (names_one && !name.len))
         return rule_fail(place, err, "{\"%.*s\"} is not {=FILE or FILE:NAME}", STR_ARG(value->text.text));
-    ckpt_status st = editor->open(editor->p, path.ptr, from, err);
+    ckpt_status st = editor->files->open(editor->p, path.ptr, from, err);
     if (st != CKPT_OK)
         add_value_hint(value->text.text, err);
     CKPT_TRY(st);

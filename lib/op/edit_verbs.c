@@ -66,20 +66,20 @@ static uint32_t own_depth(const struct editor *editor, const struct operand *ope
     return made ? made->depth : 0;
 }
 
-/* operand_open - opens tensor ROW. What a rule made a view is opened as such: a view of it is one of what it
- * is a view of. The caller calls source_unref for OUT->src, also after an error. */
-static ckpt_status operand_open(const struct editor *editor, uint32_t row, struct operand *out,
-                                ckpt_error *err)
+/* operand_open_in - opens tensor ROW of F as an operand that errors call OUT->row, of the plan's file. What a
+ * rule made a view is opened as such: a view of it is one of what it is a view of. The caller calls
+ * source_unref for OUT->src, also after an error. */
+static ckpt_status operand_open_in(const struct editor *editor, ckpt_file *f, uint32_t row,
+                                   struct operand *out, ckpt_error *err)
 {
-    ckpt_file *f = editor->p->file;
-    *out = (struct operand){.row = row, .tensor = table_tensor(&f->table, row)};
+    out->tensor = table_tensor(&f->table, row);
     CKPT_TRY(place_if_failed(row_source_check(f, row, err), editor->rule->place, err));
     if (out->tensor.ndim > EDIT_MAX_DIMS)
-        return edit_fail(editor, row, err, "has more than {=%u dimensions}", EDIT_MAX_DIMS);
-    if (dtype_info(plan_dtype(editor->p, row))->block_elems != 1)
-        return edit_fail(editor, row, err, "was cast to %s\ncast it when it has its shape",
-                         ckpt_dtype_name(plan_dtype(editor->p, row)));
-    const struct edit_view *made = find_view(editor, out->tensor.storage);
+        return edit_fail(editor, out->row, err, "has more than {=%u dimensions}", EDIT_MAX_DIMS);
+    if (dtype_info(plan_dtype(editor->p, out->row))->block_elems != 1)
+        return edit_fail(editor, out->row, err, "was cast to %s\ncast it when it has its shape",
+                         ckpt_dtype_name(plan_dtype(editor->p, out->row)));
+    const struct edit_view *made = f == editor->p->file ? find_view(editor, out->tensor.storage) : NULL;
     bool is_view = made && made->base;
     out->width = dtype_info((ckpt_dtype)out->tensor.dtype)->block_bytes;
     out->depth = is_view ? made->base_depth : made ? made->depth : 0;
@@ -87,6 +87,14 @@ static ckpt_status operand_open(const struct editor *editor, uint32_t row, struc
     out->src = is_view ? source_ref(made->base) : row_elements(f, row, &out->at);
     view_all(out, is_view ? made->stride : out->tensor.stride);
     return out->src ? CKPT_OK : fail_memory(err);
+}
+
+/* operand_open - does operand_open_in for ROW of the plan's file. */
+static ckpt_status operand_open(const struct editor *editor, uint32_t row, struct operand *out,
+                                ckpt_error *err)
+{
+    *out = (struct operand){.row = row};
+    return operand_open_in(editor, editor->p->file, row, out, err);
 }
 
 /* find_dim - sets *OUT to dimension DIM of NDIM; as in Python, negative ones count from the end. */
@@ -275,12 +283,12 @@ ckpt_status edit_permute(struct editor *editor, const struct edit_step *step, ck
     return replace_by_view(editor, step, view_permuted, err);
 }
 
-/* ----------------------------------------------------------------------------- reshape */
+/* --------------------------------------------------------- reshape, unflatten, flatten */
 
-/* read_shape - sets SHAPE to that of the rule for ELEMENTS elements; a size of -1 is what is left, as in
- * NumPy. */
-static ckpt_status read_shape(const struct editor *editor, const struct operand *from,
-                              struct edit_shape *shape, ckpt_error *err)
+/* read_sizes - sets SHAPE to the sizes in the brackets of the rule; a size of -1 is what is left of COUNT, as
+ * in NumPy. *FITS: their product is COUNT. */
+static ckpt_status read_sizes(const struct editor *editor, uint64_t count, struct edit_shape *shape,
+                              bool *fits, ckpt_error *err)
 {
     const struct rule *rule = editor->rule;
     size_t unknown = SIZE_MAX;
@@ -297,15 +305,13 @@ static ckpt_status read_shape(const struct editor *editor, const struct operand 
         unknown = is_unknown ? k : unknown;
         shape->size[k] = is_unknown ? 1 : (uint64_t)size->start;
     }
-    bool fits = checked_product(shape->size, shape->ndim, &elements);
-    if (fits && unknown != SIZE_MAX && elements && from->tensor.elements % elements == 0) {
-        shape->size[unknown] = from->tensor.elements / elements;
-        elements = from->tensor.elements;
+    *fits = checked_product(shape->size, shape->ndim, &elements);
+    if (*fits && unknown != SIZE_MAX && elements && count % elements == 0) {
+        shape->size[unknown] = count / elements;
+        elements = count;
     }
-    if (fits && elements == from->tensor.elements)
-        return CKPT_OK;
-    return edit_fail(editor, from->row, err, "has {=%" PRIu64 " elements}, which the new shape has not",
-                     from->tensor.elements);
+    *fits = *fits && elements == count;
+    return CKPT_OK;
 }
 
 /* split_dims - sets the strides of the dimensions of TO before *END, as many as have COUNT elements, STRIDE
@@ -365,16 +371,104 @@ static ckpt_status put_reshaped(struct editor *editor, const struct operand *ope
     return st;
 }
 
-ckpt_status edit_reshape(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+typedef ckpt_status shape_function(const struct editor *editor, const struct operand *from,
+                                   struct edit_shape *shape, ckpt_error *err);
+
+/* give_shape - gives the elements of STEP's tensor, in row-major order, the shape that MAKE_SHAPE makes. */
+static ckpt_status give_shape(struct editor *editor, const struct edit_step *step, shape_function *make_shape,
+                              ckpt_error *err)
 {
     struct operand operand;
     struct edit_shape shape;
     ckpt_status st = operand_open(editor, step->rows[0], &operand, err);
-    CKPT_THEN(st, read_shape(editor, &operand, &shape, err));
+    CKPT_THEN(st, make_shape(editor, &operand, &shape, err));
     CKPT_THEN(st, put_reshaped(editor, &operand, &shape, err));
     source_unref(operand.src);
     CKPT_THEN(st, edit_finish(editor, step, 0, str_of("", 0), operand.row, err));
     return st;
+}
+
+static ckpt_status shape_reshaped(const struct editor *editor, const struct operand *from,
+                                  struct edit_shape *shape, ckpt_error *err)
+{
+    bool fits;
+    CKPT_TRY(read_sizes(editor, from->tensor.elements, shape, &fits, err));
+    return fits
+               ? CKPT_OK
+               : edit_fail(editor, from->row, err, "has {=%" PRIu64 " elements}, which the new shape has not",
+                           from->tensor.elements);
+}
+
+ckpt_status edit_reshape(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    return give_shape(editor, step, shape_reshaped, err);
+}
+
+/* replace_dims - sets SHAPE to that of FROM with SIZES in place of its dimensions FIRST to LAST. */
+static ckpt_status replace_dims(const struct editor *editor, const struct operand *from, uint32_t first,
+                                uint32_t last, const struct edit_shape *sizes, struct edit_shape *shape,
+                                ckpt_error *err)
+{
+    const ckpt_tensor *t = &from->tensor;
+    uint32_t nafter = t->ndim - last - 1;
+    if (first + sizes->ndim + nafter > EDIT_MAX_DIMS)
+        return edit_fail(editor, from->row, err, "would get more than {=%u dimensions}", EDIT_MAX_DIMS);
+    shape->ndim = first + sizes->ndim + nafter;
+    for (uint32_t k = 0; k < first; k++)
+        shape->size[k] = t->shape[k];
+    for (uint32_t k = 0; k < sizes->ndim; k++)
+        shape->size[first + k] = sizes->size[k];
+    for (uint32_t k = 0; k < nafter; k++)
+        shape->size[first + sizes->ndim + k] = t->shape[last + 1 + k];
+    return CKPT_OK;
+}
+
+static ckpt_status shape_unflattened(const struct editor *editor, const struct operand *from,
+                                     struct edit_shape *shape, ckpt_error *err)
+{
+    struct edit_shape sizes;
+    uint32_t dim = 0;
+    bool fits;
+    CKPT_TRY(find_dim(editor, from->row, editor->rule->dim, from->tensor.ndim, &dim, err));
+    CKPT_TRY(read_sizes(editor, from->tensor.shape[dim], &sizes, &fits, err));
+    if (!fits)
+        return edit_fail(editor, from->row, err,
+                         "has {=%" PRIu64 " indexes} in dimension %" PRIu32
+                         ", which is not the product of the sizes",
+                         from->tensor.shape[dim], dim);
+    return replace_dims(editor, from, dim, dim, &sizes, shape, err);
+}
+
+ckpt_status edit_unflatten(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    return give_shape(editor, step, shape_unflattened, err);
+}
+
+static ckpt_status shape_flattened(const struct editor *editor, const struct operand *from,
+                                   struct edit_shape *shape, ckpt_error *err)
+{
+    const struct rule *rule = editor->rule;
+    uint32_t first = 0, last = 0;
+    struct edit_shape sizes = {.ndim = 1, .size = {1}};
+    if (rule->given & ARGUMENT_DIMS && rule->nnumbers != 2)
+        return rule_fail(rule->place, err, "`dims` has {%zu}, not {=2 numbers}", rule->nnumbers);
+    if (!from->tensor.ndim && !(rule->given & ARGUMENT_DIMS)) {
+        *shape = sizes;
+        return CKPT_OK;
+    }
+    bool has_dims = rule->given & ARGUMENT_DIMS;
+    CKPT_TRY(find_dim(editor, from->row, has_dims ? rule->numbers[0] : 0, from->tensor.ndim, &first, err));
+    CKPT_TRY(find_dim(editor, from->row, has_dims ? rule->numbers[1] : -1, from->tensor.ndim, &last, err));
+    if (first > last)
+        return rule_fail(rule->place, err, "`dims` has the last dimension first");
+    if (!checked_product(from->tensor.shape + first, last - first + 1, &sizes.size[0]))
+        return edit_fail(editor, from->row, err, "would get more than {=2^64} indexes in one dimension");
+    return replace_dims(editor, from, first, last, &sizes, shape, err);
+}
+
+ckpt_status edit_flatten(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+{
+    return give_shape(editor, step, shape_flattened, err);
 }
 
 /* ------------------------------------------------------------------------------- slice */
@@ -814,6 +908,19 @@ static ckpt_status join_opened(struct joining *joining, ckpt_error *err)
     return result_put(joining->editor, joining->operands[0].row, &result, err);
 }
 
+/* join_all - joins the operands of JOINING, if ST, the result of opening them, is CKPT_OK. Frees what JOINING
+ * has. */
+static ckpt_status join_all(struct joining *joining, ckpt_status st, ckpt_error *err)
+{
+    CKPT_THEN(st, join_opened(joining, err));
+    for (size_t i = 0; i < joining->n; i++)
+        source_unref(joining->operands[i].src);
+    free(joining->operands);
+    free(joining->places);
+    free(joining->pieces);
+    return st;
+}
+
 /* join - makes the first tensor of STEP all of them, along a new dimension if IS_NEW; the others are left
  * out. */
 static ckpt_status join(struct editor *editor, const struct edit_step *step, bool is_new, ckpt_error *err)
@@ -825,17 +932,27 @@ static ckpt_status join(struct editor *editor, const struct edit_step *step, boo
         return fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < step->nrows; i++)
         st = operand_open(editor, step->rows[i], &joining.operands[i], err);
-    CKPT_THEN(st, join_opened(&joining, err));
-    for (size_t i = 0; i < step->nrows; i++)
-        source_unref(joining.operands[i].src);
-    free(joining.operands);
-    free(joining.places);
-    free(joining.pieces);
+    st = join_all(&joining, st, err);
     for (size_t i = 1; i < step->nrows; i++)
         if (step->rows[i] != step->rows[0]) /* a tensor may be joined with itself */
             editor->p->keep[step->rows[i]] = false;
     CKPT_THEN(st, edit_finish(editor, step, 0, str_of("", 0), step->rows[0], err));
     return st;
+}
+
+ckpt_status edit_concat_files(struct editor *editor, const struct edit_step *step, ckpt_file *const *files,
+                              const uint32_t *rows, size_t count, ckpt_error *err)
+{
+    struct joining joining = {.editor = editor, .n = count + 1};
+    joining.operands = calloc(joining.n, sizeof *joining.operands);
+    if (!joining.operands)
+        return fail_memory(err);
+    ckpt_status st = operand_open(editor, step->rows[0], &joining.operands[0], err);
+    for (size_t i = 0; st == CKPT_OK && i < count; i++) {
+        joining.operands[i + 1].row = step->rows[0];
+        st = operand_open_in(editor, files[i], rows[i], &joining.operands[i + 1], err);
+    }
+    return join_all(&joining, st, err);
 }
 
 ckpt_status edit_concat(struct editor *editor, const struct edit_step *step, ckpt_error *err)

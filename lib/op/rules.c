@@ -70,8 +70,7 @@ struct parser {
     uint32_t column; /* … are in this column of their line */
     struct token next;
     arena *a;
-    const ckpt_parameter *parameters;
-    size_t nparameters;
+    struct rule_params *params;
     struct rules *out;
 };
 
@@ -217,15 +216,11 @@ static ckpt_status parse_number(const struct parser *parser, ckpt_str text, stru
 {
     ckpt_str rest = text;
     uint64_t number;
-    if (str_take(&rest, STR_LIT("$"))) {
-        for (size_t i = parser->nparameters; COUNT_DOWN(i);) /* the last one counts */
-            if (str_eq(parser->parameters[i].name, rest)) {
-                *out = parser->parameters[i].value;
-                return CKPT_OK;
-            }
-        return rule_fail(place, err, "the parameter $%.*s is not given\n-D %.*s=NUMBER gives it",
-                         STR_ARG(rest), STR_ARG(rest));
-    }
+    if (str_take(&rest, STR_LIT("$")))
+        return rule_params_find(parser->params, rest, out)
+                   ? CKPT_OK
+                   : rule_fail(place, err, "the parameter $%.*s is not given\n-D %.*s=NUMBER gives it",
+                               STR_ARG(rest), STR_ARG(rest));
     bool is_negative = str_take(&rest, STR_LIT("-"));
     if (!str_uint(rest, &number) || number > INT64_MAX)
         return rule_fail(place, err, "{\"%.*s\"} is not {=a number}", STR_ARG(text));
@@ -610,22 +605,110 @@ static ckpt_status take_rule(struct parser *parser, bool follows, ckpt_error *er
     return ARENA_PUSH(parser->a, parser->out, rules, &rule) ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status rules_parse(ckpt_str text, const ckpt_parameter *parameters, size_t nparameters, arena *a,
-                        struct rules *out, ckpt_error *err)
+/* -------------------------------------------------------------------------- parameters */
+
+static bool is_identifier(ckpt_str text)
 {
-    struct parser parser = {.text = text,
-                            .line = 1,
-                            .column = 1,
-                            .a = a,
-                            .parameters = parameters,
-                            .nparameters = nparameters,
-                            .out = out};
+    for (size_t i = 0; i < text.len; i++)
+        if (!is_ascii_alnum(text.ptr[i]) && text.ptr[i] != '_')
+            return false;
+    return text.len;
+}
+
+/* take_identifier - takes a word of letters, digits and "_", after "$" if MAY_BE_PARAMETER. */
+static ckpt_status take_identifier(struct parser *parser, bool may_be_parameter, ckpt_str *out,
+                                   ckpt_error *err)
+{
+    ckpt_str name = parser->next.text;
+    if (may_be_parameter)
+        (void)str_take(&name, STR_LIT("$"));
+    if (ends_rule(&parser->next))
+        return rule_fail(parser->next.place, err, "a %s is missing here",
+                         may_be_parameter ? "key of config.json, a number or $NAME" : "name");
+    if (parser->next.kind != TOKEN_WORD || !is_identifier(name))
+        return rule_fail(parser->next.place, err, "{\"%.*s\"} is not {=a name of letters, digits and _}",
+                         STR_ARG(parser->next.text));
+    *out = parser->next.text;
+    return advance(parser, err);
+}
+
+/* take_term - takes one alternative of `param`. */
+static ckpt_status take_term(struct parser *parser, struct rule_term *out, ckpt_error *err)
+{
+    *out = (struct rule_term){.place = parser->next.place};
+    CKPT_TRY(take_identifier(parser, true, &out->left, err));
+    if (next_is_word(parser, "*") || next_is_word(parser, "/")) {
+        out->operator = *parser->next.text.ptr;
+        CKPT_TRY(advance(parser, err));
+        CKPT_TRY(take_identifier(parser, true, &out->right, err));
+    }
+    if (!next_is_word(parser, "if"))
+        return CKPT_OK;
+    CKPT_TRY(advance(parser, err));
+    return take_identifier(parser, false, &out->condition, err);
+}
+
+/* fail_unknown - fails because PARAM, which is the text DEFINITION, is nowhere. */
+static ckpt_status fail_unknown(const struct parser *parser, const struct rule_param *param,
+                                struct rule_place place, ckpt_str definition, ckpt_error *err)
+{
+    const char *path = parser->params->config.path;
+    ckpt_status st = path ? rule_fail(place, err, "the parameter %.*s is not known: %s has no %.*s",
+                                      STR_ARG(param->name), path, STR_ARG(definition))
+                          : rule_fail(place, err,
+                                      "the parameter %.*s is not known: there is no config.json next to the "
+                                      "input, which would have %.*s",
+                                      STR_ARG(param->name), STR_ARG(definition));
+    error_add_hint(err, "-D %.*s=NUMBER gives it, as does such an entry of config.json",
+                   STR_ARG(param->name));
+    return st;
+}
+
+/* take_param - takes "param NAME = TERM | …", and computes the parameter, unless the caller gave it. */
+static ckpt_status take_param(struct parser *parser, ckpt_error *err)
+{
+    struct rule_place place = parser->next.place;
+    struct rule_param param = {.key = str_of("", 0)};
+    struct rule_term term;
+    CKPT_TRY(advance(parser, err));
+    CKPT_TRY(take_identifier(parser, false, &param.name, err));
+    if (parser->next.kind != TOKEN_EQUALS)
+        return rule_fail(parser->next.place, err, "\"=\" between spaces is missing here");
+    for (size_t i = 0; i < parser->params->nlist; i++)
+        if (str_eq(parser->params->list[i].name, param.name))
+            return rule_fail(place, err, "the parameter %.*s is defined twice", STR_ARG(param.name));
+    param.is_given = rule_params_find(parser->params, param.name, &param.value);
+    bool is_known = param.is_given, found;
+    size_t begin = parser->at;
+    do {
+        CKPT_TRY(advance(parser, err)); /* the "=" or "|" */
+        CKPT_TRY(take_term(parser, &term, err));
+        found = false;
+        if (!is_known)
+            CKPT_TRY(rule_param_compute(parser->params, &term, &param, &found, err));
+        is_known = is_known || found;
+    } while (next_is_word(parser, "|"));
+    ckpt_str definition = str_of(parser->text.ptr + begin, parser->end - begin);
+    if (!ends_rule(&parser->next))
+        return rule_fail(parser->next.place, err, "{\"%.*s\"} comes after {=the end of the parameter}",
+                         STR_ARG(parser->next.text));
+    if (!is_known)
+        return fail_unknown(parser, &param, place, str_trim_start(definition, " \t"), err);
+    return ARENA_PUSH(parser->a, parser->params, list, &param) ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status rules_parse(ckpt_str text, struct rule_params *params, arena *a, struct rules *out,
+                        ckpt_error *err)
+{
+    struct parser parser = {.text = text, .line = 1, .column = 1, .a = a, .params = params, .out = out};
     bool follows = false;
     *out = (struct rules){.nrules = 0};
     (void)str_take(&parser.text, STR_LIT("\xef\xbb\xbf")); /* as some editors mark UTF-8 */
     CKPT_TRY(advance(&parser, err));
     while (parser.next.kind != TOKEN_END) {
-        if (!ends_rule(&parser.next))
+        if (next_is_word(&parser, "param"))
+            CKPT_TRY(take_param(&parser, err));
+        else if (!ends_rule(&parser.next))
             CKPT_TRY(take_rule(&parser, follows, err));
         follows = parser.next.kind == TOKEN_SEMICOLON;
         if (parser.next.kind != TOKEN_END)

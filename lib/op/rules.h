@@ -1,14 +1,15 @@
 /* rules.h - parses the rules of `ckpt edit`, of which man/ckpt-rules.5 has the grammar:
  *
  *   line  = [ rule { ";" rule } ] [ "#" comment ]       a "\" at its end continues it on the next line
+ *   rule  = "param" NAME "=" term { "|" term }
+ *   term  = value [ ( "*" | "/" ) value ] [ "if" KEY ]  a value is a KEY, a number or $NAME
  *   rule  = VERB [ "?" ] [ name { "," name } ] { argument } [ "->" name { "," name } ]
  *
  * A rule after ";" without a name is about the tensors that the one before it made. A name is a word, or any
  * text in quotes. op/rule_verbs.def lists the verbs and which arguments each takes. */
 #pragma once
 
-#include "base/arena.h"
-#include "base/error.h"
+#include "op/rule_params.h"
 
 #define RULES_TEXT_MAX (UINT64_C(16) << 20) /* bytes of a file with rules */
 
@@ -30,11 +31,6 @@ enum rule_argument {
     ARGUMENT_WORD = 128,        /* WORD */
     ARGUMENT_REPLACEMENT = 256, /* EXPRESSION => [ TEXT ] */
     ARGUMENT_VALUE = 512        /* = VALUE, or = FILE:NAME */
-};
-
-/* Where something is in the text of the rules; both count from 1. */
-struct rule_place {
-    uint32_t line, column;
 };
 
 struct rule_name {
@@ -90,12 +86,8 @@ struct rules {
     size_t nrules, cap_rules;
 };
 
-/* rules_parse - parses TEXT, which outlives *OUT; arrays are in A. CKPT_EUSAGE: it is malformed; the error
- * has the line and column. */
-ckpt_status rules_parse(ckpt_str text, const ckpt_parameter *parameters, size_t nparameters, arena *a,
-                        struct rules *out, ckpt_error *err);
+/* rules_parse - parses TEXT, which outlives *OUT; arrays are in A. Adds the parameters that it defines to
+ * PARAMS. CKPT_EUSAGE: it is malformed, or a parameter is not known; the error has the line and column. */
+ckpt_status rules_parse(ckpt_str text, struct rule_params *params, arena *a, struct rules *out,
+                        ckpt_error *err);
 const char *rule_verb_name(enum rule_verb verb);
-/* rule_fail - fails as fail() does with CKPT_EUSAGE, at PLACE of the rules. */
-ckpt_status rule_fail(struct rule_place place, ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(3, 4);
-/* place_if_failed - adds PLACE to ERR if ST is an error. Returns ST. */
-ckpt_status place_if_failed(ckpt_status st, struct rule_place place, ckpt_error *err);

@@ -145,6 +145,16 @@ def slice_some(rng, state):
         if all(state[f"h.{i}.cube"].numel() for i in layers(state, "cube")) else None
 
 
+def unflatten(rng, state):
+    """Divides a dimension in two, and joins two dimensions, so that there are three again."""
+    dim, first, size = rng.randrange(-3, 3), rng.randrange(3), rng.choice((1, 2, 3))
+    if any(state[f"h.{i}.cube"].shape[dim] % size or not state[f"h.{i}.cube"].numel() for i in layers(state, "cube")):
+        return None
+    sizes = rng.choice(((size, -1), (-1, size)))
+    return change_cube(rng, state, ("unflatten", f"dim {dim} [{sizes[0]}, {sizes[1]}] ; flatten dims {first} {first - 3}"),
+                       lambda t: t.unflatten(dim, sizes).flatten(first, first - 3))
+
+
 def pad(rng, state):
     if "head.weight" not in state:
         return None
@@ -260,7 +270,7 @@ def rename(rng, state):
     return "rename ^h\\.0\\. => g.0."
 
 
-RULES = [concat, stack, unstack, split, split_equally, permute, transpose, slice_some, pad, pad_mean, set_tensor,
+RULES = [concat, stack, unstack, split, split_equally, permute, transpose, slice_some, unflatten, pad, pad_mean, set_tensor,
          reshape, change_big, tie, drop]
 
 
@@ -357,6 +367,32 @@ def check(checks, seed):
     done = checks.run("edit", source, "-o", out, "--root", "auto", "--ties", "copy", *words)
     difference = find_difference(want, load(out)) if done is not None else "failed"
     checks.expect(difference is None, f"seed {seed}: {os.path.basename(source)} {rules}: {difference}")
+    if seed % 8 == 0:
+        check_join(checks, rng, seed)
+
+
+def check_join(checks, rng, seed):
+    """Cuts the tensors of a state into parts for several files, and joins them again."""
+    state, count, rules = {}, rng.randrange(1, 5), []
+    files = [{} for _ in range(count)]
+    for i in range(rng.randrange(1, 6)):
+        shape = [rng.randrange(4) for _ in range(rng.randrange(1, 4))]
+        dim = rng.choice((None, *range(-len(shape), len(shape))))
+        parts = [random_tensor(rng, [n if dim is None or k != dim % len(shape) else rng.randrange(4) for k, n in enumerate(shape)],
+                               torch.bfloat16) for _ in range(1 if dim is None else count)]
+        state[f"t.{i}"] = parts[0] if dim is None else torch.cat(parts, dim)
+        for k, file in enumerate(files):
+            file[f"t.{i}"] = stored_anyhow(rng, parts[k % len(parts)])
+        rules += ["-e", f"join t.{i}" if dim is None else f"join t.{i} dim {dim}"]
+    paths = []
+    for k, file in enumerate(files):
+        folder = checks.path(f"part{k}")
+        os.makedirs(folder, exist_ok=True)
+        paths.append(save(random.Random(seed), file, folder))  # all in one format
+    out = checks.path("joined.safetensors")
+    done = checks.run("edit", *paths, "--shards", "-o", out, "--root", "auto", *rules)
+    difference = find_difference(state, load(out)) if done is not None else "failed"
+    checks.expect(difference is None, f"seed {seed}: {count} files {rules}: {difference}")
 
 
 sys.exit(check_seeds(sys.argv[1], "oracle-edit", MODELS, check))

@@ -1,7 +1,8 @@
 #!/bin/sh
 # oracle/run.sh [--sample] - runs the checks against Python libraries. Each check is run with the first of these Pythons
 # that has the modules it needs: $ORACLE_PYTHON, the Python of `make oracle-env`, python3. If none of them has the
-# modules, the check is skipped. --sample is passed to oracle.py.
+# modules, the check is skipped. oracle-recipes needs transformers in two versions: $ORACLE_PYTHON4 has version 4.
+# --sample is passed to oracle.py.
 set -u
 B=${B:-build}
 export PYTHONDONTWRITEBYTECODE=1 KERAS_BACKEND=numpy # which needs nothing but numpy
@@ -36,6 +37,8 @@ check oracle-set torch set_values.py "$B/ckpt" || exit 1
 check oracle-average-torch 'torch.distributed.checkpoint, safetensors.torch' averages.py "$B/ckpt" torch || exit 1
 check oracle-average-mergekit 'torch.distributed.checkpoint, mergekit' averages.py "$B/ckpt" mergekit || exit 1
 check oracle-lora 'torch, safetensors.torch, transformers, peft' loras.py "$B/ckpt" || exit 1
+check oracle-recipes 'torch, safetensors.torch' recipes.py "$B/ckpt" "${ORACLE_PYTHON4:-}" "$B/oracle-env4/bin/python" \
+    "$B/oracle-env5/bin/python" || exit 1
 check oracle-quantized 'torch, safetensors.torch' quantized_files.py "$B/ckpt" || exit 1
 check oracle-export torch exported_programs.py "$B/ckpt" || exit 1
 check oracle 'torch, safetensors.torch' oracle.py "$@" "$B/ckpt" tests/corpus "$B/tests/oracle/create"

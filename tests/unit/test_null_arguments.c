@@ -481,6 +481,8 @@ static void getters_accept_a_null_plan(void)
 {
     CU_ASSERT(ckpt_plan_tensor_count(NULL) == 0 && ckpt_plan_rename_count(NULL) == 0);
     CU_ASSERT(ckpt_plan_mapping_count(NULL) == 0 && ckpt_plan_sanitized_count(NULL) == 0);
+    CU_ASSERT(!ckpt_plan_edit_parameter_at(NULL, 0) && !ckpt_recipe_at(0, NULL));
+    CU_ASSERT(!ckpt_recipe_parameter_at((ckpt_str){"param a = 1 # x\n", 16}, 0, NULL));
     CU_ASSERT(!ckpt_plan_sanitized_at(NULL, 0) && !ckpt_plan_rename_at(NULL, 0) && !ckpt_plan_prefix(NULL));
     CU_ASSERT(!ckpt_plan_mapping_at(NULL, 0) && !ckpt_plan_notice_at(NULL, 0) && !ckpt_plan_cast_at(NULL, 0));
     CU_ASSERT(!ckpt_plan_dequantized_at(NULL, 0) && !ckpt_plan_lora_match_at(NULL, 0));

@@ -1,20 +1,18 @@
 /* config.c - reads a config.json of transformers. */
-#include "mem/config.h"
+#include "op/config.h"
 
 #include "codec/json_scan.h"
 #include "io/source.h"
 
-#define CONFIG_MAX (16u << 20) /* bytes */
-
 /* add_entry - adds KEY with the value that begins with EVENT, and reads JSON to the end of that value. */
-static ckpt_status add_entry(struct mem_config *config, json_scan *json, arena *a, ckpt_str key,
+static ckpt_status add_entry(struct model_config *config, json_scan *json, arena *a, ckpt_str key,
                              enum json_event event)
 {
     static const uint8_t types[] = {[JSON_STRING] = CONFIG_TEXT, [JSON_NUMBER] = CONFIG_NUMBER,
                                     [JSON_TRUE] = CONFIG_TRUE,   [JSON_FALSE] = CONFIG_FALSE,
                                     [JSON_NULL] = CONFIG_NULL,   [JSON_OBJECT] = CONFIG_OTHER,
                                     [JSON_ARRAY] = CONFIG_OTHER};
-    struct mem_config_entry entry = {.key = key, .text = json->str, .type = types[event]};
+    struct model_config_entry entry = {.key = key, .text = json->str, .type = types[event]};
     for (size_t i = 0; i < config->n; i++)
         if (str_eq(config->list[i].key, key))
             return json_fail(json, "the key {%.*s} comes twice", STR_ARG(key));
@@ -24,7 +22,7 @@ static ckpt_status add_entry(struct mem_config *config, json_scan *json, arena *
     return json_skip(json, event);
 }
 
-static ckpt_status read_entries(struct mem_config *config, json_scan *json, arena *a)
+static ckpt_status read_entries(struct model_config *config, json_scan *json, arena *a)
 {
     enum json_event event = json_next(json);
     if (event != JSON_OBJECT)
@@ -42,28 +40,39 @@ static ckpt_status read_entries(struct mem_config *config, json_scan *json, aren
     return event == JSON_END ? CKPT_OK : json_unexpected(json, event, "the config", "one object");
 }
 
-ckpt_status config_read(struct mem_config *config, const char *path, arena *a, ckpt_error *err)
+ckpt_status config_parse(struct model_config *config, ckpt_str text, const char *path, arena *a,
+                         ckpt_error *err)
 {
-    ckpt_str text;
     json_scan json;
-    CKPT_TRY(source_read_whole_file(path, CONFIG_MAX, a, &text, err));
     json_init(&json, text, 0, a, err);
     config->path = path;
     return name_file_if_failed(read_entries(config, &json, a), path, err);
 }
 
-const struct mem_config_entry *config_get(const struct mem_config *config, const char *keys)
+ckpt_status config_read(struct model_config *config, const char *path, arena *a, ckpt_error *err)
 {
-    for (ckpt_str rest = str_c(keys); rest.len;) {
-        ckpt_str key = str_take_until(&rest, '|');
-        for (size_t i = 0; i < config->n; i++)
-            if (str_eq(config->list[i].key, key) && config->list[i].type != CONFIG_NULL)
-                return &config->list[i];
-    }
+    ckpt_str text;
+    CKPT_TRY(source_read_whole_file(path, CONFIG_MAX, a, &text, err));
+    return config_parse(config, text, path, a, err);
+}
+
+const struct model_config_entry *config_find(const struct model_config *config, ckpt_str key)
+{
+    for (size_t i = 0; i < config->n; i++)
+        if (str_eq(config->list[i].key, key) && config->list[i].type != CONFIG_NULL)
+            return &config->list[i];
     return NULL;
 }
 
-bool config_is_zero(const struct mem_config_entry *entry)
+const struct model_config_entry *config_get(const struct model_config *config, const char *keys)
+{
+    const struct model_config_entry *found = NULL;
+    for (ckpt_str rest = str_c(keys); rest.len && !found;)
+        found = config_find(config, str_take_until(&rest, '|'));
+    return found;
+}
+
+bool config_is_zero(const struct model_config_entry *entry)
 {
     if (entry->type != CONFIG_NUMBER)
         return false;
