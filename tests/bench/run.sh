@@ -294,6 +294,36 @@ bench_conversion()
     bench_folders
 }
 
+# prepare_folder_write [THREADS] - as prepare_write, for a row whose yardstick `cp -r` writes $dir/copy
+prepare_folder_write() { prepare_write "${1:-1}" && prepare="rm -rf $dir/out* $dir/copy*"; }
+
+# bench_edits - stacks 44,544 experts of a set and cuts the stacks again, and transposes a matrix
+bench_edits()
+{
+    experts=$dir/$bytes.experts stacks=$dir/$bytes.stacks matrix=$dir/$bytes.matrix.safetensors
+    modules=$dir/$bytes.modules.safetensors
+    make_file -n 174 -b $bytes "$modules"
+    [ -d "$experts" ] || "$ckpt" edit -q --no-sync "$modules" -o "$experts" --max-shard-size 100MB \
+        -D n=$(($(wc -c <"$modules") / 4 / 174 / 256 * 256)) -e 'slice * [:$n] ; reshape [256, -1]' \
+        -e 'unstack * -> *.{e}'
+    [ -d "$stacks" ] || "$ckpt" edit -q --no-sync "$experts" -o "$stacks" --max-shard-size 100MB \
+        -e 'stack *.{e} -> *'
+    # the memory limit is 64 MiB
+    prepare_folder_write 2
+    goal=$([ $bytes = 2G ] && echo 1.3 || echo -) # metadata take longer than the bytes of smaller ones
+    tensors=55000 print_row "edit, 44,544 experts stacked, $size" "$goal" "cp -r $experts $dir/copy" \
+        "$ckpt" edit -q -j 2 --no-sync "$experts" -o "$dir/out" --max-shard-size 100MB -e 'stack *.{e} -> *'
+    prepare_folder_write 2
+    tensors=55000 print_row "edit, $size unstacked to 44,544 experts" - "cp -r $stacks $dir/copy" \
+        "$ckpt" edit -q -j 2 --no-sync "$stacks" -o "$dir/out" --max-shard-size 100MB -e 'unstack * -> *.{e}'
+    make_file -n 1 -b $bytes "$dir/$bytes.one.safetensors"
+    [ -s "$matrix" ] || "$ckpt" edit -q --no-sync "$dir/$bytes.one.safetensors" -o "$matrix" \
+        -e 'reshape * [-1] ; reshape [8192, -1]'
+    prepare_write 2
+    tensors=55000 print_row "edit, $size transposed, float32" 3 "cp $matrix $dir/out.cp" \
+        "$ckpt" edit -q -j 2 --no-sync "$matrix" -o "$dir/out.safetensors" -e 'transpose *'
+}
+
 # bench_averages - averages three files, which are read once
 bench_averages()
 {
@@ -333,9 +363,6 @@ bench_lora()
             "cp $half $dir/out.cp" "$ckpt" lora -q -j $j --no-sync "$half" "$adapter" -o "$dir/out.safetensors"
     done
 }
-
-# prepare_folder_write [THREADS] - as prepare_write, for a row whose yardstick `cp -r` writes $dir/copy
-prepare_folder_write() { prepare_write "${1:-1}" && prepare="rm -rf $dir/out* $dir/copy*"; }
 
 # bench_plans - lists and plans a million tensors or chunks in 4,096 files; the memory limit is 400 MiB
 bench_plans()
@@ -413,6 +440,7 @@ echo '|---|---|---|---|---|---|---|'
 bench_listing
 bench_renaming
 bench_conversion
+bench_edits
 bench_averages
 bench_lora
 bench_plans
