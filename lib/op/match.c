@@ -139,17 +139,16 @@ static int compare_tensors(const void *left, const void *right)
     return (a->row > b->row) - (a->row < b->row);
 }
 
-static uint64_t mix(uint64_t digest, uint64_t number)
+MODULO static uint64_t mix(uint64_t digest, uint64_t number)
 {
-    MODULO;
     digest = (digest ^ number) * UINT64_C(0x9e3779b97f4a7c15);
     return digest ^ digest >> 29;
 }
 
 /* add_digests - adds the shape of TENSOR, and its place after the first one of the group, to the digests. */
-static void add_digests(struct match_group *group, const struct match_tensor *tensor, const uint64_t *lowest)
+MODULO static void add_digests(struct match_group *group, const struct match_tensor *tensor,
+                               const uint64_t *lowest)
 {
-    MODULO;
     uint64_t sum = 0, product = 1;
     for (uint32_t i = 0; i < group->nindex; i++)
         group->places = mix(group->places, tensor->index[i] - lowest[i]);

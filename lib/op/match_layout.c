@@ -91,9 +91,8 @@ static bool are_equal_shapes(const struct match_group *group)
 }
 
 /* count_elements - returns the number of elements of TENSOR, modulo 2^64: to compare. */
-static uint64_t count_elements(const struct match_tensor *tensor)
+MODULO static uint64_t count_elements(const struct match_tensor *tensor)
 {
-    MODULO;
     uint64_t product = 1;
     for (uint32_t d = 0; d < tensor->ndim; d++)
         product *= tensor->shape[d];
@@ -735,9 +734,8 @@ static ckpt_status add_drop(ckpt_match *match, ckpt_str name, bool is_all, bool 
 }
 
 /* note_sizes - adds the sizes of the tensors of GROUP, and of so many parts, to SIZES. */
-static bool note_sizes(const struct match_group *group, map *sizes, bool *is_unknown)
+MODULO static bool note_sizes(const struct match_group *group, map *sizes, bool *is_unknown)
 {
-    MODULO;
     bool ok = true;
     for (size_t i = 0; ok && i < group->ntensors; i++) {
         *is_unknown |= !group->tensors[i].has_shape;
@@ -766,9 +764,8 @@ static ckpt_status list_missing(const ckpt_match *match, map *sizes, bool *is_un
 
 /* may_be_missing - returns true if a tensor of GROUP has the size of one that is missing, or of parts of
  * it. */
-static bool may_be_missing(const struct match_group *group, const map *sizes, bool is_unknown)
+MODULO static bool may_be_missing(const struct match_group *group, const map *sizes, bool is_unknown)
 {
-    MODULO;
     for (size_t i = 0; i < group->ntensors; i++)
         for (uint64_t n = 1; n <= MAX_PARTS; n++)
             if (is_unknown || !group->tensors[i].has_shape ||

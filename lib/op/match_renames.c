@@ -605,10 +605,9 @@ static bool stem_of(ckpt_str text, ckpt_str *stem)
     return false;
 }
 
-static ckpt_status list_layers(ckpt_match *match, const struct match_side *side, map *number_of,
-                               struct layer_list *out, ckpt_error *err)
+MODULO static ckpt_status list_layers(ckpt_match *match, const struct match_side *side, map *number_of,
+                                      struct layer_list *out, ckpt_error *err)
 {
-    MODULO;
     for (size_t i = 0; i < side->ngroups; i++) {
         const struct match_group *group = &side->groups[i];
         struct layers layers = {.has_shapes = true};
