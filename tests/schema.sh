@@ -33,6 +33,9 @@ print_json()
     ckpt diff "$train" bare.pt
     ckpt match "$train" bare.pt
     ckpt match "$top/tests/corpus/torch/t26/tied.pt" bare.pt
+    lists=$top/tests/corpus/flax/lists.msgpack
+    "$CKPT" ls "$lists" | sed 's/^\([^. ]*\)\./\1q./' >nested.txt
+    ckpt match nested.txt "$lists"
     ckpt show "$train" state_dict
     ckpt scan --sha256 "$train"
     ckpt convert "$top/tests/corpus/torch/t26/tied.pt" tied.safetensors
