@@ -259,18 +259,29 @@ static void print_outcome(const struct matching *matching, FILE *stream)
         print_text(stream, "  … --all shows all\n");
 }
 
-/* apply - applies the rules, so that the outcome is known. */
-static void apply(struct matching *matching)
+/* is_refusal - returns true if STATUS is about the rules, and not about this run. */
+static bool is_refusal(ckpt_status status)
+{
+    return status != CKPT_OK && status != CKPT_ENOMEM && status != CKPT_EIO && status != CKPT_ECHANGED;
+}
+
+/* apply - applies the rules, so that the outcome is known. Returns EXIT_TROUBLE after an error that is not
+ * about the rules. */
+static int apply(struct matching *matching)
 {
     const ckpt_match_rule *rule;
     ckpt_error err;
     for (size_t i = 0; (rule = ckpt_match_rule_at(matching->match, i)); i++)
         matching->ncertain += rule->certain;
-    if (ckpt_match_apply(matching->match, &err) != CKPT_OK) {
+    ckpt_status status = ckpt_match_apply(matching->match, &err);
+    if (status != CKPT_OK && !is_refusal(status))
+        return report_error(&err, matching->path);
+    if (status != CKPT_OK) {
         err.file[0] = err.where[0] = '\0'; /* its line is not that of the output */
         text_error(&matching->refusal, &err);
     }
     matching->after = *ckpt_match_count(matching->match);
+    return EXIT_OK;
 }
 
 /* --------------------------------------------------------------------------------- JSON */
@@ -323,7 +334,7 @@ static void rules_json(json *parent, const struct matching *matching)
     }
 }
 
-static void print_json(struct matching *matching)
+static int print_json(struct matching *matching)
 {
     json *document = json_schema("ckpt.match.v1");
     json_text(document, "wanted", matching->wanted_path);
@@ -331,7 +342,10 @@ static void print_json(struct matching *matching)
     json_text(document, "root", ckpt_match_root(matching->match));
     counts_json(document, "before", &matching->before);
     items_json(document, "differences", matching);
-    apply(matching);
+    if (apply(matching) != EXIT_OK) {
+        json_free(document);
+        return EXIT_TROUBLE;
+    }
     json_bool(document, "cut", ckpt_match_is_cut(matching->match));
     rules_json(document, matching);
     if (matching->refusal.len)
@@ -339,17 +353,19 @@ static void print_json(struct matching *matching)
     counts_json(document, "after", &matching->after);
     items_json(document, "left", matching);
     json_line(document, stdout);
+    return EXIT_OK;
 }
 
 /* ---------------------------------------------------------------------------------- run */
 
-static void print_report(struct matching *matching)
+static int print_report(struct matching *matching)
 {
     FILE *report = opts.rules_only ? stderr : stdout;
     bool is_shown = !ui.quiet;
     if (is_shown)
         print_differences(matching, report);
-    apply(matching);
+    if (apply(matching) != EXIT_OK)
+        return EXIT_TROUBLE;
     bool differs = !is_equal(&matching->before);
     if (differs && is_shown && !opts.rules_only)
         print_text(stdout, "\n");
@@ -359,6 +375,7 @@ static void print_report(struct matching *matching)
         print_text(stdout, "\n");
     if (differs && is_shown)
         print_outcome(matching, report);
+    return EXIT_OK;
 }
 
 static int match_opened(struct matching *matching)
@@ -369,13 +386,10 @@ static int match_opened(struct matching *matching)
     if (ckpt_match_new(matching->wanted, matching->f, &o, &matching->match, &err) != CKPT_OK)
         return report_error(&err, matching->path);
     matching->before = *ckpt_match_count(matching->match);
-    if (ui.json)
-        print_json(matching);
-    else
-        print_report(matching);
+    int status = ui.json ? print_json(matching) : print_report(matching);
     text_free(&matching->refusal);
     ckpt_match_free(matching->match);
-    return is_equal(&matching->before) ? EXIT_OK : EXIT_NO;
+    return status != EXIT_OK ? status : is_equal(&matching->before) ? EXIT_OK : EXIT_NO;
 }
 
 int run_match(int count, char **operand)
