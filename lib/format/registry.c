@@ -385,14 +385,13 @@ ckpt_status format_note_journal(const struct journal_note *note, ckpt_file *f, c
 
 /* open_names - after OPENING failed to open with ERR: opens its source as a text file of names, and releases
  * the source. Returns the status of ERR if the source is not such a text. */
-static ckpt_status open_names(const struct opening *opening, ckpt_file **out, const ckpt_error *err)
+static ckpt_status open_names(const struct opening *opening, ckpt_file **out, ckpt_error *err)
 {
-    ckpt_status why = err->status;
-    bool may_be_names = why == CKPT_EUNKNOWN || why == CKPT_EFORMAT || why == CKPT_ETRUNCATED;
-    if (may_be_names && names_open(opening->path, source_ref(opening->src), opening->limits, out) == CKPT_OK)
-        why = CKPT_OK;
+    ckpt_status why = err->status, names = CKPT_EUNKNOWN;
+    if (why == CKPT_EUNKNOWN || why == CKPT_EFORMAT || why == CKPT_ETRUNCATED)
+        names = names_open(opening->path, source_ref(opening->src), opening->limits, out);
     source_unref(opening->src);
-    return why;
+    return names == CKPT_OK ? CKPT_OK : names == CKPT_ENOMEM ? fail_memory(err) : why;
 }
 
 ckpt_status format_open_or_names(const struct opening *opening, ckpt_file **out, ckpt_error *err)

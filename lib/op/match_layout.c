@@ -57,6 +57,8 @@ static void put_pattern(buf *out, ckpt_str text, const char *ending)
     buf_put_cstr(&word, ending);
     if (buf_ok(&word) && word.len)
         match_put_word(out, buf_view(&word));
+    out->failed |= word.no_memory;
+    out->no_memory |= word.no_memory;
     buf_free(&word);
 }
 

@@ -109,7 +109,8 @@ static void begin_replacing(struct replacing *replacing)
     buf_init(&replacing->to, REGEXP_MAX_PATTERN);
 }
 
-/* put_rename - adds the line of the rule REPLACING to LINES. Returns false if it cannot be written. */
+/* put_rename - adds the line of the rule REPLACING to LINES. Returns false if it cannot be written, or lacks
+ * memory: then lines->no_memory is set. */
 static bool put_rename(buf *lines, struct replacing *replacing)
 {
     ckpt_str from = buf_view(&replacing->from), to = buf_view(&replacing->to);
@@ -122,9 +123,20 @@ static bool put_rename(buf *lines, struct replacing *replacing)
         if (to.len)
             match_put_word(lines, to);
     }
+    lines->no_memory |= replacing->from.no_memory || replacing->to.no_memory;
+    lines->failed |= lines->no_memory;
     buf_free(&replacing->from);
     buf_free(&replacing->to);
     return fits && buf_ok(lines);
+}
+
+/* drop_lines - frees LINES, whose rule is not added, and returns STATUS, or that memory was lacking. */
+static ckpt_status drop_lines(buf *lines, ckpt_status status, ckpt_error *err)
+{
+    if (status == CKPT_OK && lines->no_memory)
+        status = fail_memory(err);
+    buf_free(lines);
+    return status;
 }
 
 /* add_rename - adds the rule in LINES, which has EFFECT, with WHY as evidence. Frees LINES. */
@@ -305,7 +317,7 @@ static ckpt_status try_prefix(ckpt_match *match, ckpt_str from, ckpt_str to, con
         CKPT_THEN(st, apply_prefix(match, &rule, next_of, err));
         CKPT_THEN(st, add_rename(match, &lines, &rule.effect, true, by_shapes ? by_shapes : "", err));
     } else {
-        buf_free(&lines);
+        st = drop_lines(&lines, st, err);
     }
     map_free(next_of);
     return st;
@@ -915,10 +927,8 @@ static ckpt_status add_replacement(ckpt_match *match, const struct candidate *ca
     buf lines;
     buf_init(&lines, 4 * REGEXP_MAX_PATTERN);
     ckpt_status st = find_form(match, candidate, &r, &lines, added, err);
-    if (st != CKPT_OK || !*added) {
-        buf_free(&lines);
-        return st;
-    }
+    if (st != CKPT_OK || !*added)
+        return drop_lines(&lines, st, err);
     for (size_t i = 0; i < match->have.ngroups; i++)
         if (r.texts[i].ptr)
             match->have.groups[i].text = r.texts[i];
@@ -1082,10 +1092,8 @@ static ckpt_status move_numbers(ckpt_match *match, const struct moving *moving, 
     for (size_t i = 0; i < match->have.ngroups; i++)
         at_end |= str_eq(match->have.groups[i].text, moving->stem);
     buf_init(&lines, MATCH_MAX_RULES * 2 * REGEXP_MAX_PATTERN);
-    if (!write_moving(moving, numbers, count, at_end, &lines)) {
-        buf_free(&lines);
-        return CKPT_OK;
-    }
+    if (!write_moving(moving, numbers, count, at_end, &lines))
+        return drop_lines(&lines, CKPT_OK, err);
     apply_moving(match, moving, &effect);
     return add_rename(match, &lines, &effect, true, "all numbers differ by one amount", err);
 }
@@ -1142,10 +1150,8 @@ static ckpt_status add_guess(ckpt_match *match, const struct candidates *candida
     buf_init(&lines, 4 * REGEXP_MAX_PATTERN);
     buf_init(&why, 4 * REGEXP_MAX_PATTERN);
     ckpt_status st = find_form(match, guess, &r, &lines, &found, err);
-    if (st != CKPT_OK || !found) {
-        buf_free(&lines);
-        return st;
-    }
+    if (st != CKPT_OK || !found)
+        return drop_lines(&lines, st, err);
     buf_put_cstr(&why, by_order ? "a guess by the order in the files"
                                 : "a guess: the only ones left of their shapes");
     for (size_t i = 0; i < candidates->nlist; i++) {

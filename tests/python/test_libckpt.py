@@ -280,6 +280,10 @@ class Files(unittest.TestCase):
 
     @needs_numpy
     def test_interrupt(self):
+        # a job in the background of a shell ignores the signal
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+
         def interrupt(_done, _total):
             os.kill(os.getpid(), signal.SIGINT)
 
