@@ -34,6 +34,8 @@ check 'list of a file that is not a checkpoint' refuses list tests/demo.sh
 check 'read' prints 'module.fc.weight[3] = ' read "$train" state_dict.module.fc.weight
 check 'values' prints 'epoch' values "$train"
 check 'info' prints 'wrapped: keys begin with "module."' info "$train"
+printf '%s\n' fc.weight fc.bias >"$tmp/names"
+check 'match' prints 'rename ' match "$tmp/names" "$train"
 check 'digest' prints '(all)' digest "$train"
 check 'mem' prints 'parameters 21864, gradients 21864, optimizer 43728 bytes' mem "$train"
 check 'scan' prints ', 0 pickles' scan tests/demo.sh
