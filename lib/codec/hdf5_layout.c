@@ -235,8 +235,8 @@ static ckpt_status set_chunk_shape(struct hdf5 *hdf5, cursor *in, uint32_t count
         return fail(hdf5->err, CKPT_EFORMAT, in->pos,
                     "chunks have {rank %u, %llu bytes, elements of %llu}; {=rank %u, up to %llu, %u} are "
                     "allowed",
-                    count - 1, (unsigned long long)bytes, (unsigned long long)element_size, dataset->ndim,
-                    (unsigned long long)max_bytes, dataset->type.size);
+                    count ? count - 1u : 0, (unsigned long long)bytes, (unsigned long long)element_size,
+                    dataset->ndim, (unsigned long long)max_bytes, dataset->type.size);
     return CKPT_OK;
 }
 
