@@ -59,7 +59,9 @@ static ckpt_status read_number(struct reader *reader, enum json_event event, dou
 {
     if (event != JSON_NUMBER)
         return json_unexpected(&reader->json, event, reader->key.ptr, "a number");
-    if (!pickle_text_float(reader->json.str, out) || !isfinite(*out))
+    CKPT_TRY_ALLOC(pickle_text_float(reader->json.str, out),
+                   reader->json.err); /* JSON's numbers are floats */
+    if (!isfinite(*out))
         return json_fail(&reader->json, "%s is {%.*s}, not {=a finite number}", reader->key.ptr,
                          STR_ARG(reader->json.str));
     return CKPT_OK;
