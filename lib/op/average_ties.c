@@ -4,7 +4,7 @@
  * those of that sign are summed up.
  *
  * The smallest magnitude that is kept is found by reading the tensor several times: a histogram of the first
- * bits of the magnitudes tells in which of its bins it is, the next one divides this bin, until its elements
+ * bits of the magnitudes shows in which of its bins it is, the next one divides this bin, until its elements
  * fit memory. Bits of doubles without sign have the order of their magnitudes, NaN after all. */
 #include <inttypes.h>
 #include <math.h>

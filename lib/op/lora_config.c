@@ -59,8 +59,8 @@ static ckpt_status read_number(struct reader *reader, enum json_event event, dou
 {
     if (event != JSON_NUMBER)
         return json_unexpected(&reader->json, event, reader->key.ptr, "a number");
-    CKPT_TRY_ALLOC(pickle_text_float(reader->json.str, out),
-                   reader->json.err); /* JSON's numbers are floats */
+    /* each number of JSON is one of Python's floats, so only memory can be lacking */
+    CKPT_TRY_ALLOC(pickle_text_float(reader->json.str, out), reader->json.err);
     if (!isfinite(*out))
         return json_fail(&reader->json, "%s is {%.*s}, not {=a finite number}", reader->key.ptr,
                          STR_ARG(reader->json.str));
