@@ -655,6 +655,16 @@ ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *w
     return ok ? CKPT_OK : fail_memory(err);
 }
 
+ckpt_status plan_check_droppable(const ckpt_leaf *leaf, const char *contents_rule, ckpt_error *err)
+{
+    if (!leaf->value || leaf->value->type == CKPT_V_TENSOR || !(leaf->value->flags & VALUE_BY_RULE))
+        return CKPT_OK;
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                "\"%.*s\", which a rule sets, is not a tensor; %s\n"
+                "a .pt has values; `ckpt meta` changes the metadata of safetensors and GGUF",
+                STR_ARG(leaf->name), contents_rule);
+}
+
 ckpt_status plan_drop_description(ckpt_plan *p, bool strict, ckpt_error *err)
 {
     const struct description *d = &p->file->description;

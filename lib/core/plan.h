@@ -236,6 +236,9 @@ ckpt_status plan_keep_old_names(ckpt_plan *p, ckpt_error *err);
 ckpt_status plan_count_renames(ckpt_plan *p, ckpt_error *err);
 /* plan_note_dropped - records that LEAF is left out; a LEAF without a value is a tensor. */
 ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, ckpt_error *err);
+/* plan_check_droppable - fails with CKPT_ELOSSY if a rule has set LEAF, so that it cannot be left out.
+ * CONTENTS_RULE: what the output holds, as "safetensors holds tensors only". */
+ckpt_status plan_check_droppable(const ckpt_leaf *leaf, const char *contents_rule, ckpt_error *err);
 ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err);
 /* plan_note_sanitized - records CHANGE, whose INSTEAD outlives the plan. A name, type or callable with
  * .ptr NULL means out of memory. */

@@ -20,6 +20,7 @@ enum value_flag {
     VALUE_PYTHON3_NAME = 16,  /* GLOBAL of protocol >= 3: its name is not one of Python 2 (core/python2.h) */
     VALUE_ON_PATH = 16,    /* other nodes: on the path from the root to the node that graph/walk.c visits */
     VALUE_ROW = 32,        /* TENSOR created for a plan: ROW is in the table of the plan's own file */
+    VALUE_BY_RULE = 32,    /* other nodes: a rule of `ckpt edit` has set it, so that it cannot be left out */
     VALUE_WRAPS = 128,     /* CALL that is read as the value in it, view_content() */
     VALUE_LAZY_PAIRS = 8,  /* DICT whose pairs value_pairs makes: they are in a struct lazy_pairs */
     VALUE_ABBREVIATED = 64 /* STR in place of a value of the metadata that is too long to be shown */

@@ -169,8 +169,10 @@ static ckpt_status drop_leaves(const struct flat_writer *writer, ckpt_error *err
     size_t before = p->report.ndropped;
     for (size_t i = 0; i < p->file->nleaves; i++) {
         const ckpt_leaf *leaf = &p->file->leaves[i];
-        if (plan_includes_leaf(p, leaf))
-            CKPT_TRY(plan_note_dropped(p, leaf, "not a tensor", err));
+        if (!plan_includes_leaf(p, leaf))
+            continue;
+        CKPT_TRY(plan_check_droppable(leaf, writer->rules->contents_rule, err));
+        CKPT_TRY(plan_note_dropped(p, leaf, "not a tensor", err));
     }
     if (p->report.ndropped == before || !writer->job->opts->strict)
         return CKPT_OK;

@@ -26,7 +26,9 @@ static ckpt_status make_value(const struct editor *editor, ckpt_value **out, ckp
     case RULE_VALUE_TEXT: *out = value_str(a, arena_str(a, digits)); break;
     default: *out = value_new(a, CKPT_V_NONE, CKPT_NO_OFFSET); break;
     }
-    return *out ? CKPT_OK : fail_memory(err);
+    CKPT_TRY_ALLOC(*out, err);
+    (*out)->flags |= VALUE_BY_RULE;
+    return CKPT_OK;
 }
 
 /* is_replaceable - returns true if VALUE is of a type that values in rules have. */

@@ -503,6 +503,85 @@ static ckpt_status take_argument(struct parser *parser, struct rule *rule, ckpt_
     return CKPT_OK;
 }
 
+#define WORD_MAX 12 /* bytes of a word that is compared with the verbs; a longer one is none of them */
+
+static char lower(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
+}
+
+/* count_changes - returns how many letters are replaced, added, left out or exchanged with the next one in
+ * WORD, in lower or upper case, to get VERB. WORD_MAX: WORD is too long. */
+static size_t count_changes(ckpt_str word, const char *verb)
+{
+    const size_t length = strlen(verb);
+    size_t rows[3][WORD_MAX + 1];
+    if (word.len > WORD_MAX || length > WORD_MAX)
+        return WORD_MAX;
+    for (size_t k = 0; k <= length; k++)
+        rows[0][k] = k;
+    for (size_t i = 1; i <= word.len; i++) {
+        size_t *row = rows[i % 3], *before = rows[(i + 2) % 3];
+        row[0] = i;
+        for (size_t k = 1; k <= length; k++) {
+            bool same = lower(word.ptr[i - 1]) == verb[k - 1];
+            bool exchanged = i > 1 && k > 1 && lower(word.ptr[i - 1]) == verb[k - 2] &&
+                             lower(word.ptr[i - 2]) == verb[k - 1];
+            row[k] = before[k - 1] + !same;
+            row[k] = before[k] + 1 < row[k] ? before[k] + 1 : row[k];
+            row[k] = row[k - 1] + 1 < row[k] ? row[k - 1] + 1 : row[k];
+            if (exchanged && rows[(i + 1) % 3][k - 2] + 1 < row[k])
+                row[k] = rows[(i + 1) % 3][k - 2] + 1;
+        }
+    }
+    return rows[word.len % 3][length];
+}
+
+/* find_nearest_verb - returns the verb that WORD is another word for, or that it is a misspelling or the
+ * beginning of; NULL: there is none. */
+static const char *find_nearest_verb(ckpt_str word)
+{
+    static const struct {
+        const char *word;
+        enum rule_verb verb;
+    } others[] = {
+#define RULE_WORD(word, verb) {word, RULE_##verb},
+#include "op/rule_words.def"
+#undef RULE_WORD
+    };
+    const char *nearest = NULL;
+    size_t least = WORD_MAX;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (count_changes(word, others[i].word) == 0)
+            return verbs[others[i].verb].word;
+    for (size_t i = 0; i < RULE_VERBS; i++) {
+        const size_t length = strlen(verbs[i].word), changes = count_changes(word, verbs[i].word);
+        bool begins = word.len > 2 && str_starts(str_c(verbs[i].word), word);
+        bool is_near = changes <= (length > 4 ? 2 : 1) || begins;
+        if (is_near && changes < least) {
+            least = changes;
+            nearest = verbs[i].word;
+        }
+    }
+    return nearest;
+}
+
+/* fail_verb - fails because WORD, where a rule begins, is not a verb, or is in quotes if not IS_WORD. */
+static ckpt_status fail_verb(ckpt_str word, bool is_word, struct rule_place place, ckpt_error *err)
+{
+    const char *nearest = is_word ? find_nearest_verb(word) : NULL;
+    ckpt_status st = nearest ? rule_fail(place, err, "{\"%.*s\"} is not a verb; the nearest is {=%s}",
+                                         STR_ARG(word), nearest)
+                             : rule_fail(place, err, "{\"%.*s\"} is not a verb%s", STR_ARG(word),
+                                         is_word ? "" : ": it is in quotes or brackets, or is a sign");
+    error_add_hint(err, "the verbs are"
+#define RULE_VERB(id, word, form, operands, targets, required, allowed) " " word
+#include "op/rule_verbs.def"
+#undef RULE_VERB
+    );
+    return st;
+}
+
 static ckpt_status find_verb(struct parser *parser, struct rule *rule, ckpt_error *err)
 {
     ckpt_str word = parser->next.text;
@@ -516,13 +595,7 @@ static ckpt_status find_verb(struct parser *parser, struct rule *rule, ckpt_erro
             rule->verb = (enum rule_verb)i;
             return advance(parser, err);
         }
-    return rule_fail(rule->place, err, "{\"%.*s\"} is not a verb: {=%s}", STR_ARG(parser->next.text),
-#define RULE_VERB(id, word, form, operands, targets, required, allowed) " " word
-                     1 + (""
-#include "op/rule_verbs.def"
-                          )
-#undef RULE_VERB
-    );
+    return fail_verb(word, parser->next.kind == TOKEN_WORD, rule->place, err);
 }
 
 static const char *argument_name(uint32_t argument)

@@ -6,11 +6,15 @@ MODELS state dicts are saved as .pt, .safetensors, a set of shards, a distribute
 Up to six random rules are applied to each, by ckpt and by the functions of torch of the same name, and the output is a .pt
 or .safetensors. One in 15 has a tensor of MB, which is larger than what is read at a time.
 """
+import atexit
+import fnmatch
 import json
 import math
 import os
 import random
+import shutil
 import sys
+import tempfile
 
 import numpy
 import torch
@@ -22,6 +26,8 @@ from checks import check_seeds
 MODELS = int(os.environ.get("MODELS", 2000))
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool,
           torch.float8_e4m3fn, torch.complex64]
+OTHERS = tempfile.mkdtemp()  # what `set` brings
+atexit.register(shutil.rmtree, OTHERS)
 
 
 def random_tensor(rng, shape, dtype):
@@ -63,7 +69,12 @@ def random_state(rng):
     if rng.randrange(15) == 0:
         shape = rng.choice(((1021, 1301), (2, 70001, 5), (97, 130, 71), (3000, 64, 12), (5, 1 << 18)))
         state["big"] = random_tensor(rng, shape, rng.choice(DTYPES))
-    return {name: stored_anyhow(rng, tensor) for name, tensor in state.items()}
+    state = {name: stored_anyhow(rng, tensor) for name, tensor in state.items()}
+    if rng.randrange(3) == 0:
+        state["tied.weight"] = state["head.weight"]
+    if rng.randrange(6) == 0:
+        state["h.1.cube"] = state["h.0.cube"]
+    return state
 
 
 def layers(state, suffix):
@@ -252,8 +263,15 @@ def change_big(rng, state):
 def tie(rng, state):
     if "scalar" not in state:
         return None
+    old = state.get("other", state["scalar"])
+    if old.dtype != state["scalar"].dtype or old.shape != state["scalar"].shape:
+        return None
     state["other"] = state["scalar"]
     return "tie scalar other"
+
+
+def untie(rng, state):
+    return "untie? *.weight"
 
 
 def drop(rng, state):
@@ -263,6 +281,32 @@ def drop(rng, state):
     return "drop? *.slices.0"
 
 
+def keep(rng, state):
+    """Leaves out what some glob does not match."""
+    glob = rng.choice(("h.*", "*.weight", "*[a-z]", "h.0.*"))
+    names = [name for name in state if not fnmatch.fnmatchcase(name, glob)]
+    if len(names) == len(state):
+        return None
+    for name in names:
+        del state[name]
+    return f"keep {glob}"
+
+
+def set_from_file(rng, state):
+    """Replaces or adds a tensor by one of another file."""
+    name = rng.choice(("scalar", "head.weight", "added", *("h.0.cube" for _ in range("h.0.cube" in state))))
+    shape = {"head.weight": (rng.randrange(5), 3), "h.0.cube": [rng.randrange(1, 4) for _ in range(3)]}.get(
+        name, [rng.randrange(4) for _ in range(rng.randrange(3))])
+    tensor = random_tensor(rng, shape, rng.choice(DTYPES))
+    path = os.path.join(OTHERS, f"other.{rng.choice(('pt', 'safetensors'))}")
+    state[name] = tensor
+    other = {"x.y": tensor, "z": torch.zeros(1)}
+    torch.save({"a": other}, path) if path.endswith("pt") else save_file(other, path)
+    kept = f"{path}.{len(os.listdir(OTHERS))}"
+    os.rename(path, kept)
+    return f'set {name} = "{kept}":{"a." if ".pt." in kept else ""}x.y'
+
+
 def rename(rng, state):
     for name in list(state):
         if name.startswith("h.0."):
@@ -270,14 +314,32 @@ def rename(rng, state):
     return "rename ^h\\.0\\. => g.0."
 
 
+def cast(rng, state):
+    """Casts floats, which is done when they are written: the last of the rules."""
+    floats = [name for name, tensor in state.items() if tensor.dtype.is_floating_point]
+    dtype = rng.choice((torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2))
+    if not floats:
+        return None
+    never_tied = [name for name in floats if name.endswith((".q.weight", ".w", ".qkv", "experts", "big", "added"))]
+    pattern = rng.choice(("*", *never_tied[:2]))
+    for name in floats:
+        if pattern in ("*", name):
+            state[name] = round_once(state[name].double(), dtype)
+    return f"cast {pattern} {str(dtype)[6:]}"
+
+
 RULES = [concat, stack, unstack, split, split_equally, permute, transpose, slice_some, unflatten, pad, pad_mean, set_tensor,
-         reshape, change_big, tie, drop]
+         reshape, change_big, tie, untie, drop, set_from_file]
 
 
 def random_rules(rng, state):
     rules = []
     while len(rules) < rng.randrange(1, 7):
         rule = rng.choice(RULES)(rng, state)
+        if rule:
+            rules.append(rule)
+    for last in (keep, cast):
+        rule = last(rng, state) if rng.randrange(6) == 0 and len(rules) < 6 else None
         if rule:
             rules.append(rule)
     if rng.randrange(4) == 0 and any(name.startswith("h.0.") for name in state):

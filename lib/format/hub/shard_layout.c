@@ -117,6 +117,15 @@ static ckpt_status assign_pair_units(struct shard_layout *layout, const map *key
     return CKPT_OK;
 }
 
+/* check_values - fails if a rule has set a value: a shard holds none. */
+static ckpt_status check_values(const ckpt_plan *p, ckpt_error *err)
+{
+    for (size_t i = 0; i < p->file->nleaves; i++)
+        if (plan_includes_leaf(p, &p->file->leaves[i]))
+            CKPT_TRY(plan_check_droppable(&p->file->leaves[i], "shards hold named tensors only", err));
+    return CKPT_OK;
+}
+
 /* drop_pairs - drops the pairs of the root that have no tensor, because an index cannot list them. */
 static ckpt_status drop_pairs(struct shard_layout *layout, const value_pair *pairs, uint32_t count,
                               const uint32_t *pair_units, ckpt_error *err)
@@ -125,6 +134,7 @@ static ckpt_status drop_pairs(struct shard_layout *layout, const value_pair *pai
     struct edit *edit = plan_find_or_add_edit(p, p->root, count);
     size_t before = p->report.ndropped;
     CKPT_TRY_ALLOC(edit, err);
+    CKPT_TRY(check_values(p, err));
     for (uint32_t i = 0; i < count; i++) {
         ckpt_path_elem key;
         if (pair_units[i] != MAP_NONE || edit->dropped[i])

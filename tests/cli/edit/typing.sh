@@ -27,4 +27,12 @@ tie s, cube, h.0.q
 cast cube int8
 drop h.0.q; drop h.0.k;
 DROP s
+transpos cube
+tranpsose cube
+unflat cube
+sl cube
+cat h.0.q, h.0.k dim 0 -> c
+turn cube
+transposetransposetranspose cube
+"drop" s
 END

@@ -45,3 +45,10 @@ edit data/train.pt -e 'set? none = 1' -e 'set? *.such = 1' -e 'set? x = none.npy
 # what a new tensor would be called is a value already
 ckpt edit -q -f --no-sync data/train.pt --root optimizer.state -o out.pt -e 'set 0.x = 1' -e 'transpose *.0.momentum_buffer dims 0 1 -> 0.x'
 ckpt edit -q -f --no-sync data/train.pt --root optimizer.state -o out.pt -e 'set 0.x = 1' -e 'transpose 0.momentum_buffer dims 0 1 -> 0.x'
+# an output that holds tensors only has no place for the value
+for out in no.safetensors no.npz no.msgpack no.gguf 'shards/ --max-shard-size 1000' 'shards/ --max-shard-size 1000 --to torch-zip' \
+    'no.safetensors -n'; do
+    ckpt edit -q --no-sync data/train.pt --root auto -e 'set epoch = 4' -o $out || echo "exit $?"
+done
+ls | grep '^no\|^shards'
+ckpt edit -q --no-sync data/train.pt -o no.safetensors -e 'set? nothing = 4' && ls no.safetensors
