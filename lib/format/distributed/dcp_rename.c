@@ -14,7 +14,7 @@
 
 struct dcp_renamer {
     ckpt_plan *plan;
-    struct dcp_folder *folder;
+    struct output_folder *folder;
     ckpt_file *meta;           /* .metadata */
     ckpt_value *state;         /* of the object Metadata */
     ckpt_value *planner;       /* planner_data, or NULL if that is not a dict */
@@ -259,7 +259,7 @@ static ckpt_status copy_file(const struct dcp_renamer *renamer, ckpt_file *part)
     sink *out;
     const struct write_job *job = renamer->folder->job;
     struct sink_options sink_opts = plan_sink_options(renamer->plan, job->opts);
-    const char *path = dcp_folder_path(renamer->folder, get_base(part).ptr);
+    const char *path = output_folder_path(renamer->folder, get_base(part).ptr);
     CKPT_TRY(path ? sink_file(path, &sink_opts, &out, renamer->err) : fail_memory(renamer->err));
     return sink_end(out, copy_file_tail(part, 0, out, job->opts, renamer->err), renamer->err);
 }
@@ -270,7 +270,7 @@ static ckpt_status write_metadata(const struct dcp_renamer *renamer)
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = pickle_write(renamer->meta->root, &hooks, &b, renamer->err);
-    CKPT_THEN(st, dcp_folder_write_metadata(renamer->folder, buf_view(&b), renamer->err));
+    CKPT_THEN(st, output_folder_write_file(renamer->folder, ".metadata", buf_view(&b), renamer->err));
     renamer->folder->job->result->bytes += b.len;
     buf_free(&b);
     return st;
@@ -280,15 +280,15 @@ static ckpt_status write_folder(const struct dcp_renamer *renamer)
 {
     bool dry = renamer->folder->job->opts->dry_run != 0;
     if (!dry)
-        CKPT_TRY(dcp_folder_begin(renamer->folder, renamer->err));
+        CKPT_TRY(output_folder_begin(renamer->folder, renamer->err));
     for (size_t i = 0; i < renamer->nparts; i++) {
         CKPT_TRY(dry ? CKPT_OK : copy_file(renamer, renamer->parts[i]));
         renamer->folder->job->result->bytes += renamer->parts[i]->src->size;
-        CKPT_TRY(dcp_folder_note_output(renamer->folder, get_base(renamer->parts[i]).ptr, renamer->err));
+        CKPT_TRY(output_folder_note_output(renamer->folder, get_base(renamer->parts[i]).ptr, renamer->err));
     }
     CKPT_TRY(write_metadata(renamer));
     renamer->folder->job->result->tensors += plan_count_entries(renamer->plan);
-    CKPT_TRY(dcp_folder_note_output(renamer->folder, ".metadata", renamer->err));
+    CKPT_TRY(output_folder_note_output(renamer->folder, ".metadata", renamer->err));
     return file_check_unchanged(renamer->plan->file, renamer->err);
 }
 
@@ -345,10 +345,10 @@ static ckpt_status write_renamed(struct dcp_renamer *renamer, bool *done)
     if (!can_rename)
         return CKPT_OK;
     CKPT_TRY(rename_names_and_paths(renamer));
-    return dcp_folder_end(renamer->folder, write_folder(renamer), renamer->err);
+    return output_folder_end(renamer->folder, write_folder(renamer), renamer->err);
 }
 
-ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *folder, bool *done, ckpt_error *err)
+ckpt_status dcp_write_renamed(ckpt_plan *p, struct output_folder *folder, bool *done, ckpt_error *err)
 {
     struct dcp_renamer r = {
         .plan = p, .folder = folder, .err = err, .entry_of_path = map_new(64), .entry_of_name = map_new(64)};

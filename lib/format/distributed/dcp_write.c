@@ -13,6 +13,7 @@
 
 #include "base/store.h"
 #include "core/copy_pool.h"
+#include "format/files/checkpoint_names.h"
 #include "format/metadata.h"
 #include "format/registry.h"
 #include "format/salvage.h"
@@ -22,7 +23,7 @@
 struct dcp_writer {
     ckpt_plan *plan;
     const struct write_job *job;
-    struct dcp_folder folder;
+    struct output_folder folder;
     struct dcp_leaves leaves;
     struct dcp_item_range *ranges; /* by leaf */
     uint64_t *tensor_starts;       /* by leaf: where its tensor begins in the archive */
@@ -267,7 +268,7 @@ static ckpt_status write_file(struct dcp_writer *writer, uint32_t file, size_t *
     if (writer->job->opts->dry_run)
         return copy_tensors(&copy, n, NULL, err);
     dcp_file_name(file, name);
-    const char *path = dcp_folder_path(&writer->folder, name);
+    const char *path = output_folder_path(&writer->folder, name);
     CKPT_TRY(path ? sink_file(path, &sink_opts, &out, err) : fail_memory(err));
     return sink_end(out, write_contents(&copy, n, file, out, err), err);
 }
@@ -286,7 +287,8 @@ static ckpt_status write_value_with_tensors(struct dcp_writer *writer, size_t in
     char name[32];
     size_t outputs = p->report.noutputs;
     dcp_file_name(file, name);
-    struct write_job job = {.path = opts.dry_run ? writer->job->path : dcp_folder_path(&writer->folder, name),
+    struct write_job job = {.path = opts.dry_run ? writer->job->path
+                                                 : output_folder_path(&writer->folder, name),
                             .opts = &opts,
                             .result = &result,
                             .has_index = true};
@@ -326,7 +328,7 @@ static ckpt_status write_metadata(struct dcp_writer *writer, ckpt_error *err)
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = dcp_metadata_write(&writer->leaves, writer->ranges, &b, err);
-    CKPT_THEN(st, dcp_folder_write_metadata(&writer->folder, buf_view(&b), err));
+    CKPT_THEN(st, output_folder_write_file(&writer->folder, ".metadata", buf_view(&b), err));
     writer->file_bytes += b.len;
     buf_free(&b);
     return st;
@@ -336,7 +338,7 @@ static ckpt_status write_metadata(struct dcp_writer *writer, ckpt_error *err)
 static ckpt_status verify_folder(const struct dcp_writer *writer, ckpt_error *err)
 {
     ckpt_file *f;
-    const struct opening o = {.path = dcp_folder_path(&writer->folder, ""),
+    const struct opening o = {.path = output_folder_path(&writer->folder, ""),
                               .limits = &writer->plan->file->limits};
     CKPT_TRY(o.path ? format_open(&o, &f, err) : fail_memory(err));
     bool indexed = file_index_names(f), complete = f->table.nrows >= writer->ntensors;
@@ -354,9 +356,9 @@ static ckpt_status note_outputs(struct dcp_writer *writer, uint32_t nfiles, ckpt
     char name[32];
     for (uint32_t k = 0; k < nfiles; k++) {
         dcp_file_name(k, name);
-        CKPT_TRY(dcp_folder_note_output(&writer->folder, name, err));
+        CKPT_TRY(output_folder_note_output(&writer->folder, name, err));
     }
-    return dcp_folder_note_output(&writer->folder, ".metadata", err);
+    return output_folder_note_output(&writer->folder, ".metadata", err);
 }
 
 /* --------------------------------------------------------------------------- all */
@@ -366,7 +368,7 @@ static ckpt_status write_all(struct dcp_writer *writer, ckpt_error *err)
     size_t first = 0;
     uint32_t file = 0;
     if (!writer->job->opts->dry_run)
-        CKPT_TRY(dcp_folder_begin(&writer->folder, err));
+        CKPT_TRY(output_folder_begin(&writer->folder, err));
     for (; file < writer->nfiles; file++)
         CKPT_TRY(write_file(writer, file, &first, err));
     for (size_t i = 0; i < writer->leaves.nleaves; i++)
@@ -407,7 +409,7 @@ static ckpt_status write_anew(struct dcp_writer *writer, ckpt_error *err)
     note_changes(writer);
     if (writer->job->layout_only)
         return CKPT_OK;
-    ckpt_status st = dcp_folder_end(&writer->folder, write_all(writer, err), err);
+    ckpt_status st = output_folder_end(&writer->folder, write_all(writer, err), err);
     if (st == CKPT_OK) {
         writer->job->result->tensors += plan_count_entries(p);
         writer->job->result->bytes += writer->file_bytes;
@@ -415,11 +417,19 @@ static ckpt_status write_anew(struct dcp_writer *writer, ckpt_error *err)
     return st;
 }
 
+static bool is_not_dcp_file(ckpt_str name)
+{
+    return !str_is(name, ".") && !str_is(name, "..") && !folder_is_data_file(name) &&
+           !str_ends(name, STR_LIT(".metadata")) && !str_ends(name, STR_LIT(".metadata.tmp"));
+}
+
+static const struct output_folder_kind dcp_folder = {"a distributed checkpoint", is_not_dcp_file};
+
 ckpt_status dcp_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
     struct dcp_writer w = {.plan = p, .job = job, .leaves = {.plan = p}};
     bool done = false;
-    CKPT_TRY(job->layout_only ? CKPT_OK : dcp_folder_prepare(&w.folder, p, job, err));
+    CKPT_TRY(job->layout_only ? CKPT_OK : output_folder_prepare(&w.folder, &dcp_folder, p, job, err));
     ckpt_status st = job->layout_only ? CKPT_OK : dcp_write_renamed(p, &w.folder, &done, err);
     if (st == CKPT_OK && !done)
         st = write_anew(&w, err);

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "core/plan.h"
+#include "format/files/output_folder.h"
 
 /* ---- the leaves of the state dict (dcp_flatten.c) */
 
@@ -39,37 +40,6 @@ struct dcp_leaves {
  * neither text nor a number, two leaves with the same name, and a DTensor or ShardedTensor, because the
  * file has only the shard of one rank. */
 ckpt_status dcp_flatten(struct dcp_leaves *leaves, ckpt_error *err);
-
-/* ---- the output folder (dcp_folder.c) */
-
-/* The folder is written under a temporary name and renamed at the end, so that it appears with all its files
- * or not at all. */
-struct dcp_folder {
-    ckpt_plan *plan;
-    const struct write_job *job;
-    arena *arena;
-    ckpt_str output_path;       /* the path of JOB without slashes at its end */
-    ckpt_str parent, base_name; /* the same path with links followed; PARENT ends in a slash or is empty */
-    struct temp temp;           /* the folder under its temporary name, if TEMP_EXISTS */
-    bool temp_exists;
-};
-
-/* dcp_folder_prepare - sets up FOLDER for the output path of JOB, which writes the plan P. Refuses the path
- * "-" and an existing file. Refuses a folder that is not empty, unless the option `force` is set and the
- * folder has only files of a Distributed Checkpoint. */
-ckpt_status dcp_folder_prepare(struct dcp_folder *folder, ckpt_plan *p, const struct write_job *job,
-                               ckpt_error *err);
-/* dcp_folder_begin - makes the folder under a temporary name. */
-ckpt_status dcp_folder_begin(struct dcp_folder *folder, ckpt_error *err);
-/* dcp_folder_path - returns the path of the file NAME in the temporary folder. NULL: no memory. */
-const char *dcp_folder_path(const struct dcp_folder *folder, const char *name);
-/* dcp_folder_write_metadata - writes the file .metadata with CONTENT. Does nothing if dry_run is set. */
-ckpt_status dcp_folder_write_metadata(const struct dcp_folder *folder, ckpt_str content, ckpt_error *err);
-/* dcp_folder_note_output - adds the final path of the file NAME to the outputs of the plan. */
-ckpt_status dcp_folder_note_output(const struct dcp_folder *folder, const char *name, ckpt_error *err);
-/* dcp_folder_end - renames the folder to its final name if ST, the result of writing it, is CKPT_OK.
- * Otherwise removes it, replaces the temporary path in ERR by the final one and returns ST. */
-ckpt_status dcp_folder_end(struct dcp_folder *folder, ckpt_status st, ckpt_error *err);
 
 /* ---- items: complete torch.save archives of one tensor or value (dcp_archive.c). The offsets in the zip
  * directory of an item count from the first byte of the item. */
@@ -110,4 +80,4 @@ ckpt_status dcp_metadata_write(const struct dcp_leaves *leaves, const struct dcp
 ckpt_status dcp_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 /* dcp_write_renamed - if P only renames what is in a Distributed Checkpoint, copies its .distcp files to
  * FOLDER, writes new metadata and sets *DONE. Otherwise writes nothing and sets *DONE to false. */
-ckpt_status dcp_write_renamed(ckpt_plan *p, struct dcp_folder *folder, bool *done, ckpt_error *err);
+ckpt_status dcp_write_renamed(ckpt_plan *p, struct output_folder *folder, bool *done, ckpt_error *err);

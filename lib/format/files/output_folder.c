@@ -1,22 +1,15 @@
-/* dcp_folder.c - makes the folder of a Distributed Checkpoint, which replaces an old one in one step. */
-#include "format/distributed/dcp_write.h"
+/* output_folder.c - see output_folder.h. */
+#include "format/files/output_folder.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "format/files/checkpoint_names.h"
 #include "format/files/folder.h"
 
-static bool is_not_dcp_file(ckpt_str name)
-{
-    return !str_is(name, ".") && !str_is(name, "..") && !folder_is_data_file(name) &&
-           !str_ends(name, STR_LIT(".metadata")) && !str_ends(name, STR_LIT(".metadata.tmp"));
-}
-
 /* check_replaceable - refuses to replace the folder PATH unless it is empty, or `force` is set and PATH has
- * only files of a Distributed Checkpoint. */
-static ckpt_status check_replaceable(const struct dcp_folder *folder, const char *path, ckpt_error *err)
+ * only files of the kind of FOLDER. */
+static ckpt_status check_replaceable(const struct output_folder *folder, const char *path, ckpt_error *err)
 {
     ckpt_str *list;
     size_t n, others;
@@ -29,19 +22,19 @@ static ckpt_status check_replaceable(const struct dcp_folder *folder, const char
                    "use -f to replace it");
         return name_file_if_failed(CKPT_EEXIST, folder->job->path, err);
     }
-    CKPT_TRY(folder_list_on_disk(folder->arena, path, is_not_dcp_file, &list, &others, err));
+    CKPT_TRY(folder_list_on_disk(folder->arena, path, folder->kind->is_other_file, &list, &others, err));
     if (!others)
         return CKPT_OK;
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
                "the folder to be replaced also contains {%.*s}; "
-               "{=only a distributed checkpoint} is replaced\n"
+               "{=only %s} is replaced\n"
                "name another folder, or move that file away",
-               STR_ARG(list[0]));
+               STR_ARG(list[0]), folder->kind->title);
     return name_file_if_failed(CKPT_EEXIST, folder->job->path, err);
 }
 
 /* check_target - checks that PATH does not exist or is a folder that may be replaced. */
-static ckpt_status check_target(const struct dcp_folder *folder, const char *path, ckpt_error *err)
+static ckpt_status check_target(const struct output_folder *folder, const char *path, ckpt_error *err)
 {
     struct stat file_stat;
     if (lstat(path, &file_stat) != 0)
@@ -52,8 +45,9 @@ static ckpt_status check_target(const struct dcp_folder *folder, const char *pat
     if (S_ISDIR(file_stat.st_mode))
         return check_replaceable(folder, path, err);
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
-               "a distributed checkpoint is {=a folder}; a {file} of that name exists\n"
-               "name another output");
+               "%s is {=a folder}; a {file} of that name exists\n"
+               "name another output",
+               folder->kind->title);
     return name_file_if_failed(CKPT_EEXIST, folder->job->path, err);
 }
 
@@ -64,14 +58,15 @@ static ckpt_str strip_slashes(ckpt_str path)
     return path;
 }
 
-ckpt_status dcp_folder_prepare(struct dcp_folder *folder, ckpt_plan *p, const struct write_job *job,
-                               ckpt_error *err)
+ckpt_status output_folder_prepare(struct output_folder *folder, const struct output_folder_kind *kind,
+                                  ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    *folder = (struct dcp_folder){.plan = p, .job = job, .arena = p->a};
+    *folder = (struct output_folder){.kind = kind, .plan = p, .job = job, .arena = p->a};
     if (!job->path || strcmp(job->path, "-") == 0)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "a distributed checkpoint is a folder of files\n"
-                    "name the folder that is to be written");
+                    "%s is a folder of files\n"
+                    "name the folder that is to be written",
+                    kind->title);
     char *real = realpath(job->path, NULL); /* so that a link to the old folder leads to the new one */
     ckpt_str path = arena_str(p->a, strip_slashes(str_c(real ? real : job->path)));
     free(real);
@@ -83,18 +78,18 @@ ckpt_status dcp_folder_prepare(struct dcp_folder *folder, ckpt_plan *p, const st
                                                        : fail_memory(err);
 }
 
-const char *dcp_folder_path(const struct dcp_folder *folder, const char *name)
+const char *output_folder_path(const struct output_folder *folder, const char *name)
 {
     return arena_printf(folder->arena, "%s%s/%s", folder->parent.ptr, temp_folder_name(&folder->temp), name)
         .ptr;
 }
 
-static const char *make_final_path(const struct dcp_folder *folder, const char *name)
+static const char *make_final_path(const struct output_folder *folder, const char *name)
 {
     return ARENA_CONCAT(folder->arena, folder->output_path, STR_LIT("/"), str_c(name)).ptr;
 }
 
-ckpt_status dcp_folder_begin(struct dcp_folder *folder, ckpt_error *err)
+ckpt_status output_folder_begin(struct output_folder *folder, ckpt_error *err)
 {
     folder->temp_exists = temp_folder_open(&folder->temp, folder->parent.len ? folder->parent.ptr : ".",
                                            folder->base_name.ptr);
@@ -104,25 +99,26 @@ ckpt_status dcp_folder_begin(struct dcp_folder *folder, ckpt_error *err)
                                      folder->job->path, err);
 }
 
-ckpt_status dcp_folder_write_metadata(const struct dcp_folder *folder, ckpt_str content, ckpt_error *err)
+ckpt_status output_folder_write_file(const struct output_folder *folder, const char *name, ckpt_str content,
+                                     ckpt_error *err)
 {
     struct sink_options sink_opts = plan_sink_options(folder->plan, folder->job->opts);
     if (folder->job->opts->dry_run)
         return CKPT_OK;
-    const char *path = dcp_folder_path(folder, ".metadata");
+    const char *path = output_folder_path(folder, name);
     return path ? sink_write_whole_file(path, &sink_opts, content, err) : fail_memory(err);
 }
 
-ckpt_status dcp_folder_note_output(const struct dcp_folder *folder, const char *name, ckpt_error *err)
+ckpt_status output_folder_note_output(const struct output_folder *folder, const char *name, ckpt_error *err)
 {
     const char *path = make_final_path(folder, name);
     return path ? plan_note_output(folder->plan, path, err) : fail_memory(err);
 }
 
 /* name_final_file - replaces the path of the temporary folder in ERR by the path of the output. */
-static void name_final_file(const struct dcp_folder *folder, ckpt_error *err)
+static void name_final_file(const struct output_folder *folder, ckpt_error *err)
 {
-    const char *temp = dcp_folder_path(folder, ""), *path;
+    const char *temp = output_folder_path(folder, ""), *path;
     size_t n = temp ? strlen(temp) : 0;
     if (!n || strncmp(err->file, temp, n) != 0 || !(path = make_final_path(folder, err->file + n)))
         return;
@@ -131,7 +127,7 @@ static void name_final_file(const struct dcp_folder *folder, ckpt_error *err)
 }
 
 /* rename_to_output - renames the temporary folder to the output; an old output gets the temporary name. */
-static ckpt_status rename_to_output(struct dcp_folder *folder, ckpt_error *err)
+static ckpt_status rename_to_output(struct output_folder *folder, ckpt_error *err)
 {
     const ckpt_write_options *o = folder->job->opts;
     if (temp_folder_place(&folder->temp, folder->base_name.ptr, o->force != 0, !o->no_sync))
@@ -146,7 +142,7 @@ static ckpt_status rename_to_output(struct dcp_folder *folder, ckpt_error *err)
     return name_file_if_failed(err->status, folder->job->path, err);
 }
 
-ckpt_status dcp_folder_end(struct dcp_folder *folder, ckpt_status st, ckpt_error *err)
+ckpt_status output_folder_end(struct output_folder *folder, ckpt_status st, ckpt_error *err)
 {
     if (!folder->temp_exists)
         return st;
