@@ -37,6 +37,7 @@ arm64     gcc-aarch64-linux-gnu,libc6-dev-arm64-cross - - - -
 musl      musl-tools  musl-gcc        -              musl           -
 cmake     cmake       cmake           -              cmake          -
 qemu      qemu-user-static qemu-user-static -        qemu-user-static -
+lapack    liblapack3  lapack          lapack         lapack         lapack
 numpy     python3-numpy python3-numpy   py3-numpy      python-numpy   numpy
 venv      python3-venv python3        python3        python         python
 '
@@ -69,6 +70,15 @@ header_wanted()
 
 # command_wanted NAME WORD - as command_needed, for a command without which its part is skipped
 command_wanted() { command -v "$1" >/dev/null 2>&1 || wanted="$wanted $2"; }
+
+# library_wanted SONAME WORD - as command_wanted, for a library that ckpt loads when it needs it
+library_wanted()
+{
+    for folder in /lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /lib/*-linux-gnu* /usr/lib/*-linux-gnu*; do
+        [ ! -e "$folder/$1" ] || return 0
+    done
+    wanted="$wanted $2"
+}
 
 # find_missing - sets $missing and $wanted
 find_missing()
@@ -112,6 +122,7 @@ find_missing()
     [ -x /usr/sbin/nginx ] || command_wanted nginx nginx
     [ -x /usr/sbin/slurmctld ] || command_wanted slurmctld slurm
     command_wanted parallel parallel
+    library_wanted liblapack.so.3 lapack
     python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null || wanted="$wanted numpy"
     echo 'int main(void) { return 0; }' | clang -fsanitize=address -o /dev/null -x c - 2>/dev/null ||
         wanted="$wanted clang"
