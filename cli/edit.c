@@ -183,6 +183,7 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *result)
     o.planned = writing.part ? NULL : ranks_agree;
     if (writing.format && !(o.format = ckpt_write_format(writing.format)))
         return fail_format(writing.format);
+    mem_keep_freed(); /* the blocks in which numbers are computed are allocated again and again */
     progress_begin("writing");
     ckpt_status s = ckpt_plan_write(p, path, &o, result, &err);
     progress_wipe();

@@ -1,7 +1,9 @@
 /* store.h - stores numbers as little-endian bytes; the width is that of the parameter. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 static inline void store_u16le(unsigned char *bytes, uint16_t number)
 {
@@ -17,4 +19,13 @@ static inline void store_u64le(unsigned char *bytes, uint64_t number)
 {
     store_u32le(bytes, (uint32_t)number);
     store_u32le(bytes + 4, (uint32_t)(number >> 32));
+}
+
+/* is_little_endian - returns true if this machine stores numbers as little-endian bytes; compilers know it. */
+static inline bool is_little_endian(void)
+{
+    const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, sizeof first);
+    return first == 1;
 }

@@ -38,7 +38,7 @@ bool computed_count(ckpt_dtype dt, uint64_t elements, uint64_t *numbers)
 /* to_little_endian - makes the COUNT doubles at IN what convert_run takes. */
 static void to_little_endian(double *in, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && !is_little_endian(); i++) {
         uint64_t bits;
         memcpy(&bits, &in[i], sizeof bits);
         store_u64le((unsigned char *)&in[i], bits);

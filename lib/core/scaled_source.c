@@ -162,7 +162,7 @@ static ckpt_status read_raw(const struct matrix *matrix, uint64_t first, uint64_
  * from_little_endian - makes what it returns numbers of this machine. */
 static void to_little_endian(float *in, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count && !is_little_endian(); i++) {
         uint32_t bits;
         memcpy(&bits, &in[i], sizeof bits);
         store_u32le((unsigned char *)&in[i], bits);
@@ -171,7 +171,7 @@ static void to_little_endian(float *in, uint64_t count)
 
 static void from_little_endian(float *in, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++)
+    for (uint64_t i = 0; i < count && !is_little_endian(); i++)
         in[i] = float_of_bits(load_u32le((const unsigned char *)&in[i]));
 }
 
