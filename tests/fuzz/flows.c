@@ -580,6 +580,41 @@ void fuzz_rules(const uint8_t *data, size_t size)
     free(rules);
 }
 
+/* open_names - opens the text DATA as a list of names; NULL: it is none. */
+static ckpt_file *open_names(const uint8_t *data, size_t size)
+{
+    const ckpt_open_options o = {.struct_size = sizeof o, .names = 1, .data = data, .size = size};
+    ckpt_error err = {0};
+    ckpt_file *f = NULL;
+    check_reason(ckpt_open_with("fuzz", &o, &f, &err), &err);
+    return f;
+}
+
+/* fuzz_match - matches two texts of names, which a NUL separates. The certain rules must be accepted, and no
+ * name that is wanted may be lost by them. */
+void fuzz_match(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    ckpt_match *match = NULL;
+    const uint8_t *end = size ? memchr(data, '\0', size) : NULL;
+    if (!end)
+        return;
+    size_t first = (size_t)(end - data);
+    ckpt_file *wanted = open_names(data, first), *file = open_names(end + 1, size - first - 1);
+    if (wanted && file) {
+        ckpt_status st = ckpt_match_new(wanted, file, NULL, &match, &err);
+        check_reason(st, &err);
+        uint64_t same = st == CKPT_OK ? ckpt_match_count(match)->same : 0;
+        if (st == CKPT_OK && (st = ckpt_match_apply(match, &err)) != CKPT_OK && !is_environment_error(&err))
+            exercise_abort("edit refuses what match proposes");
+        if (st == CKPT_OK && ckpt_match_count(match)->same < same)
+            exercise_abort("the rules of match lose a name");
+    }
+    ckpt_match_free(match);
+    ckpt_close(file);
+    ckpt_close(wanted);
+}
+
 /* fuzz_lora - reads the bytes as the adapter_config.json of LoRA, and looks up some modules. */
 void fuzz_lora(const uint8_t *data, size_t size)
 {

@@ -767,6 +767,7 @@ static const struct {
     {"json", fuzz_json},
     {"manifest", fuzz_manifest},
     {"map", fuzz_map},
+    {"match", fuzz_match},
     {"mem", fuzz_mem},
     {"names", fuzz_names},
     {"number", fuzz_number},

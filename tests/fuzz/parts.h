@@ -20,6 +20,7 @@ void fuzz_in_place(const uint8_t *data, size_t size);
 void fuzz_index(const uint8_t *data, size_t size);
 void fuzz_lora(const uint8_t *data, size_t size);
 void fuzz_journal(const uint8_t *data, size_t size);
+void fuzz_match(const uint8_t *data, size_t size);
 void fuzz_mem(const uint8_t *data, size_t size);
 void fuzz_manifest(const uint8_t *data, size_t size);
 void fuzz_map(const uint8_t *data, size_t size);

@@ -22,7 +22,7 @@ targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 
          foreign 3 text 4 journal 4 zip_patch 4 sstable 5 tf_bundle 5 keras 4 mxnet 3 onnx 4 npy 4 npz 4 gguf 5 flax 5
          snappy 2 ocdbt 4 zarr 4 paddle 3 paddle_pickle 4 scan_msgpack 4 mem 4 cast 4 dequantize 6 number 3 yaml 4
          expression 2 container 4 tar 2 zip_write 2 mindspore 3 xml 3 openvino 2 tensorizer 3 tensordict 3 thinc 3
-         regexp 2 printed 2 rules 4 lora 3'
+         regexp 2 printed 2 rules 4 lora 3 match 4'
 targets=$(echo ${FUZZ_TARGETS:-$targets})
 
 # make_rank_tars - makes a tar of each folder of the corpus that several ranks wrote, and of each pair of rank files;
