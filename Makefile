@@ -394,10 +394,10 @@ bench-gates: setup
 	+@$(SUB) all $(BENCH_PROGRAMS)
 	@$(ENV) sh tests/bench/gates.sh
 
-## check-oracle: let torch, safetensors and other libraries check what ckpt writes (ORACLE_PYTHON)
+## check-oracle: let torch, safetensors and other libraries check what ckpt writes (ORACLE_PYTHON; T='oracle-edit')
 check-oracle:
 	+@$(SUB) all $(B)/tests/oracle/create $(B)/tests/bench/mkckpt
-	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/oracle/run.sh
+	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/oracle/run.sh $(T)
 
 ## oracle-env: make a virtual environment in build/ with the libraries for check-oracle
 oracle-env: setup-oracle

@@ -1,10 +1,13 @@
 #!/bin/sh
-# oracle/run.sh [--sample] - runs the checks against Python libraries. Each check is run with the first of these Pythons
-# that has the modules it needs: $ORACLE_PYTHON, the Python of `make oracle-env`, python3. If none of them has the
-# modules, the check is skipped. oracle-recipes needs transformers in two versions: $ORACLE_PYTHON4 has version 4.
+# oracle/run.sh [--sample] [NAME]... - runs the checks against Python libraries, or only those called so. Each check is
+# run with the first of these Pythons that has the modules it needs: $ORACLE_PYTHON, the Python of `make oracle-env`,
+# python3. If none of them has the modules, the check is skipped. oracle-recipes needs transformers in two versions:
+# $ORACLE_PYTHON4 has version 4.
 # --sample is passed to oracle.py.
 set -u
-B=${B:-build}
+B=${B:-build} sample=
+[ "${1:-}" != --sample ] || { sample=$1; shift; }
+chosen=$*
 export PYTHONDONTWRITEBYTECODE=1 KERAS_BACKEND=numpy # which needs nothing but numpy
 
 # check NAME MODULES SCRIPT [ARG]... - runs SCRIPT, which needs MODULES. If no Python has them, prints that NAME
@@ -13,6 +16,7 @@ check()
 {
     name=$1 modules=$2 script=tests/oracle/$3
     shift 3
+    case " ${chosen:-$name} " in *" $name "*) ;; *) return 0 ;; esac
     for python in "${ORACLE_PYTHON:-}" "$B/oracle-env/bin/python" python3; do
         if [ -n "$python" ] && "$python" -c "import $modules" >/dev/null 2>&1; then
             "$python" "$script" "$@"
@@ -31,7 +35,7 @@ check oracle-zarr 'numpy, zarr, numcodecs' zarr_files.py "$B/ckpt" || exit 1
 check oracle-array 'numpy, safetensors.numpy' array_files.py "$B/ckpt" tests/corpus || exit 1
 check oracle-kubernetes kubernetes_validate kubernetes_jobs.py || exit 1
 check oracle-ray ray ray_recipe.py "$B/ckpt" "$B/tests/bench/mkckpt" || exit 1
-sh tests/python/run.sh || exit 1
+case " ${chosen:-python} " in *' python '*) sh tests/python/run.sh || exit 1 ;; esac
 check oracle-edit 'torch.distributed.checkpoint, safetensors.torch' edits.py "$B/ckpt" || exit 1
 check oracle-set torch set_values.py "$B/ckpt" || exit 1
 check oracle-average-torch 'torch.distributed.checkpoint, safetensors.torch' averages.py "$B/ckpt" torch || exit 1
@@ -41,4 +45,4 @@ check oracle-recipes 'torch, safetensors.torch' recipes.py "$B/ckpt" "${ORACLE_P
     "$B/oracle-env5/bin/python" || exit 1
 check oracle-quantized 'torch, safetensors.torch' quantized_files.py "$B/ckpt" || exit 1
 check oracle-export torch exported_programs.py "$B/ckpt" || exit 1
-check oracle 'torch, safetensors.torch' oracle.py "$@" "$B/ckpt" tests/corpus "$B/tests/oracle/create"
+check oracle 'torch, safetensors.torch' oracle.py $sample "$B/ckpt" tests/corpus "$B/tests/oracle/create"
