@@ -131,8 +131,9 @@ struct ckpt_plan {
     bool description_dropped;                  /* by plan_drop_description */
     bool keep_called;                          /* ckpt_plan_keep was called */
     bool allow_none;                           /* a glob, prefix or rule may match nothing */
-    ckpt_str rules; /* by op/edit: all rules and parameters that were applied, or empty */
-    map *view_of;   /* by op/edit: storage that a rule has made -> its number in VIEWS, or NULL */
+    ckpt_str rules;             /* by op/edit: all rules and parameters that were applied, or empty */
+    struct edit_scales *scales; /* by op/edit: what belongs to quantized weights; NULL: nothing was moved */
+    map *view_of;               /* by op/edit: storage that a rule has made -> its number in VIEWS, or NULL */
     struct edit_views views;
     bool renaming;              /* an operation renames; if no name changes, safetensors are copied */
     struct plan_entry *entries; /* made by plan_update_entries, in document order */

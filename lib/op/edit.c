@@ -147,8 +147,8 @@ ckpt_status edit_add(struct editor *editor, const struct edit_step *step, size_t
 
 /* --------------------------------------------------------------------------- selection */
 
-/* moves_elements - returns true if the rule changes tensors, and does not only choose them. */
-static bool moves_elements(const struct rule *rule)
+/* changes_tensors - returns true if the rule changes tensors, and does not only choose them. */
+static bool changes_tensors(const struct rule *rule)
 {
     return rule->verb != RULE_DROP && rule->verb != RULE_KEEP && rule->verb != RULE_CAST;
 }
@@ -158,7 +158,7 @@ static ckpt_status add_operand(struct editor *editor, const struct plan_entry *e
                                const struct name_match *match, ckpt_error *err)
 {
     ckpt_str key = edit_find_key(editor->p, entry->row);
-    if (moves_elements(editor->rule))
+    if (changes_tensors(editor->rule))
         CKPT_TRY(place_if_failed(row_check_place(editor->p, entry->row, err), editor->rule->place, err));
     const struct edit_operand operand = {.row = entry->row,
                                          .name = entry->name,
@@ -300,7 +300,7 @@ ckpt_status edit_apply(struct editor *editor, edit_verb *verb, const struct edit
     for (size_t i = before; i < editor->made.nlist; i++)
         CKPT_TRY(note_tensor(editor, editor->made.list[i].row, editor->made.list[i].name, true, err));
     editor->napplied++;
-    return CKPT_OK;
+    return edit_note_moved(editor, step, err);
 }
 
 /* --------------------------------------------------------------- verbs of one tensor each */
@@ -710,6 +710,7 @@ static ckpt_status run_text(struct editor *editor, ckpt_str text, const ckpt_edi
     CKPT_TRY(rules_parse(text, &params, p->a, &rules, err));
     CKPT_TRY(note_params(p, &params, err));
     CKPT_TRY(edit_open_shards(editor, opts->shards, opts->nshards, err));
+    CKPT_TRY(edit_find_scales(editor, &rules, err));
     CKPT_TRY(run_rules(editor, &rules, err));
     return edit_check_joined(editor, err);
 }

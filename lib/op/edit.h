@@ -85,6 +85,15 @@ ckpt_status edit_check_joined(const struct editor *editor, ckpt_error *err);
 ckpt_status edit_concat_files(struct editor *editor, const struct edit_step *step, ckpt_file *const *files,
                               const uint32_t *rows, size_t count, ckpt_error *err);
 
+/* edit_find_scales - finds the quantized weights of EDITOR's file, if one of RULES could move them, and no
+ * rules were applied before. */
+ckpt_status edit_find_scales(struct editor *editor, const struct rules *rules, ckpt_error *err);
+/* edit_note_moved - notes that the rule has moved the elements of STEP's tensors. */
+ckpt_status edit_note_moved(struct editor *editor, const struct edit_step *step, ckpt_error *err);
+/* edit_check_scales - fails if rules have moved a quantized weight of P, but not what belongs to it, as its
+ * scales. */
+ckpt_status edit_check_scales(const ckpt_plan *p, ckpt_error *err);
+
 /* edit_tie, edit_set - apply the rule, which brings tensors of other names or files to names, or sets
  * values. */
 ckpt_status edit_tie(struct editor *editor, ckpt_error *err);

@@ -55,6 +55,30 @@ def make_experts(transformers, folder, made_by_v4):
         loaded = model.from_pretrained(f"{made_by_v4}/{name}")
         loaded.save_pretrained(f"{folder}/{name}_v4")
         loaded.save_pretrained(f"{folder}/{name}_v5", max_shard_size="40KB", save_original_format=False)
+        make_fp8(model, f"{made_by_v4}/{name}", f"{folder}/{name}_fp8")
+
+
+def make_fp8(model, start, folder):
+    """Writes the weights in START in FP8, as DeepSeek does: each has weight_scale_inv, a number for each block of 8 x 8 (of
+    128 x 128 there); and what transformers 5 makes of them, which it does only with a GPU, unless it is not asked."""
+    from transformers.quantizers.quantizer_finegrained_fp8 import FineGrainedFP8HfQuantizer
+    state = {}
+    for name, tensor in load(start).items():
+        if tensor.ndim != 2 or name.endswith(("embed_tokens.weight", "lm_head.weight", "mlp.gate.weight", "moe.gate.weight")):
+            state[name] = tensor
+            continue
+        state[name] = tensor.to(torch.float8_e4m3fn)
+        state[f"{name}_scale_inv"] = torch.rand([-(-size // 8) for size in tensor.shape])
+    os.makedirs(folder)
+    save_file(state, f"{folder}/model.safetensors", metadata={"format": "pt"})
+    with open(f"{start}/config.json", encoding="utf-8") as text:
+        config = json.load(text)
+    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [8, 8], "activation_scheme": "dynamic"}
+    if config["model_type"] == "mixtral":
+        del config["moe_intermediate_size"]  # which it has not, but the experts in FP8 would take
+    write_json(f"{folder}/config.json", config)
+    FineGrainedFP8HfQuantizer.validate_environment = lambda *_, **__: None
+    model.from_pretrained(folder).save_pretrained(f"{folder}_v5", save_original_format=False)
 
 
 def make_llama(transformers, folder):
@@ -144,24 +168,29 @@ def kv_heads(config):
 
 
 def make_megatron(folder):
-    """Without groups, as transformers 4 converts Megatron's GPT-2; the loaders of Megatron-LM define the form with groups."""
+    """Without groups, as transformers 4 converts Megatron's GPT-2 of each checkpoint_version; the loaders of Megatron-LM
+    define the form with groups."""
     try:
         from transformers.models.megatron_gpt2 import checkpoint_reshaping_and_interoperability as megatron
     except ImportError:
         return
-    fused, expected = {}, {}
-    for i in range(2):
-        for what, shape in (("weight", (96, 32)), ("bias", (96,))):
-            tensor = torch.randn(shape)
-            fused[f"decoder.layers.{i}.self_attention.linear_qkv.{what}"] = tensor
-            ordered = megatron.megatron_to_transformers_fix_query_key_value_ordering(tensor, 3.0, 3, 4, 8)
-            for which, part in zip("qkv", ordered.chunk(3)):
-                expected[f"decoder.layers.{i}.self_attention.{which}_proj.{what}"] = part.contiguous()
-        fused[f"decoder.layers.{i}.self_attention.linear_qkv.layer_norm_weight"] = torch.randn(32)
-    os.makedirs(f"{folder}/megatron")
-    save_file(fused, f"{folder}/megatron/model.safetensors")
-    save_file(expected, f"{folder}/megatron.expected")
-    write_json(f"{folder}/megatron/config.json", {"num_attention_heads": 4, "hidden_size": 32})
+    for name, module, version in (("megatron", "self_attention.linear_qkv", 3.0), ("megatron_v1", "attention.query_key_value", 1.0),
+                                  ("megatron_v0", "attention.query_key_value", 0.0)):
+        fused, expected = {}, {}
+        for i in range(2):
+            place = f"decoder.layers.{i}.{module.split('.')[0]}"
+            for what, shape in (("weight", (96, 32)), ("bias", (96,))):
+                tensor = torch.randn(shape)
+                fused[f"decoder.layers.{i}.{module}.{what}"] = tensor
+                ordered = megatron.megatron_to_transformers_fix_query_key_value_ordering(tensor, version, 3, 4, 8)
+                for which, part in zip("qkv", ordered.chunk(3)):
+                    expected[f"{place}.{which}_proj.{what}"] = part.contiguous()
+            fused[f"decoder.layers.{i}.{module}.layer_norm_weight"] = torch.randn(32)
+        os.makedirs(f"{folder}/{name}")
+        save_file(fused, f"{folder}/{name}/model.safetensors")
+        save_file(expected, f"{folder}/{name}.expected")
+        write_json(f"{folder}/{name}/config.json",
+                   {"num_attention_heads": 4, "hidden_size": 32, "tensor_model_parallel_size": 1})
 
 
 # What ckpt makes of them
@@ -234,6 +263,9 @@ def check_experts(checks, v4, v5):
             checks.expect_equal(out, stacked, f"{family}-v4-to-v5 of {before}")
             checks.expect(any(key.endswith("experts.gate_up_proj") for key in stacked), f"{name} is stacked")
         checks.expect_equal(checks.edit([f"{v5}/{name}_v5"], f"{family}-v5-to-v4"), load(f"{v4}/{name}"), f"{family}-v5-to-v4 of {name}")
+        stacked = load(f"{v5}/{name}_fp8_v5")
+        checks.expect(any(key.endswith("experts.gate_up_proj_scale_inv") for key in stacked), f"{name} has stacked scales")
+        checks.both_ways(f"{v5}/{name}_fp8", f"{family}-v4-to-v5", f"{family}-v5-to-v4", stacked, lambda _: True)
 
 
 # LLaMA as Meta has it: pairs of neighbours are rotated, and each file has a part of the heads.
@@ -347,6 +379,18 @@ def check_megatron_groups(checks):
     checks.both_ways(folder, "megatron-qkv-split", "megatron-qkv-fuse", expected, lambda name: "linear_qkv" in name)
 
 
+def check_megatron_ranks(checks):
+    """In version 0, each tensor-parallel rank has q, then k, then v of its heads: two ranks, joined as they are."""
+    folder = f"{checks.folder}/ranks"
+    os.makedirs(folder)
+    write_json(f"{folder}/config.json", {"num_attention_heads": 4, "hidden_size": 32, "tensor_model_parallel_size": 2})
+    parts = [torch.randn(32, 32) for _ in "qkv"]
+    fused = torch.cat([part.chunk(2)[rank] for rank in range(2) for part in parts])
+    save_file({"layers.0.attention.query_key_value.weight": fused}, f"{folder}/model.safetensors")
+    expected = {f"layers.0.attention.{which}_proj.weight": part for which, part in zip("qkv", parts)}
+    checks.both_ways(folder, "megatron-v0-qkv-split", "megatron-v0-qkv-fuse", expected, lambda _: True)
+
+
 def check_made(checks, models):
     """Checks what a version of transformers has made in the folder MODELS."""
     check_llama(checks, models)
@@ -359,9 +403,10 @@ def check_made(checks, models):
         recipe = f"{name.split('_')[0]}-qkv"
         checks.both_ways(f"{models}/{name}", f"{recipe}-split", f"{recipe}-fuse", load_file(f"{models}/{name}.expected"),
                          lambda key: "query_key_value" in key)
-    if os.path.exists(f"{models}/megatron"):
-        checks.both_ways(f"{models}/megatron", "megatron-qkv-split", "megatron-qkv-fuse", load_file(f"{models}/megatron.expected"),
-                         lambda key: key.endswith(("linear_qkv.weight", "linear_qkv.bias")))
+    for name, recipe in (("megatron", "megatron-qkv"), ("megatron_v1", "megatron-v1-qkv"), ("megatron_v0", "megatron-v0-qkv")):
+        if os.path.exists(f"{models}/{name}"):
+            checks.both_ways(f"{models}/{name}", f"{recipe}-split", f"{recipe}-fuse", load_file(f"{models}/{name}.expected"),
+                             lambda key: key.endswith(("linear_qkv.weight", "linear_qkv.bias", "value.weight", "value.bias")))
 
 
 def find_versions(pythons):
@@ -390,6 +435,7 @@ def main(ckpt, pythons):
         for models in (v4, v5):
             check_made(checks, models)
         check_megatron_groups(checks)
+        check_megatron_ranks(checks)
         print(f"oracle-recipes: {checks.passed} passed, {checks.failed} failed")
         return checks.failed != 0
 
