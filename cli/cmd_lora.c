@@ -106,7 +106,7 @@ static void print_matches(const ckpt_plan *p)
         if (first->rank)
             text_addf(&line, "   rank %llu, scale %.6g", (unsigned long long)first->rank, first->scale);
         else
-            text_add(&line, "   replaced");
+            text_add(&line, strcmp(first->role, "addition") == 0 ? "   added" : "   replaced");
         print_text(out, "%s\n", line.ptr);
         text_free(&line);
         before = first;

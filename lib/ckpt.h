@@ -1120,9 +1120,10 @@ typedef struct {
     uint32_t adapter; /* index */
     uint32_t reserved;
     ckpt_str tensor, weight; /* names in the adapter and in the plan; WEIGHT is empty if there is a problem */
-    const char *role;        /* "down", "up", "bias", "magnitude", "alpha" or "replacement" */
-    uint64_t rank;           /* of the product; 0: the tensor is no part of one */
-    double scale;            /* by which the product is multiplied */
+    const char
+        *role; /* "down", "up", "bias", "magnitude", "alpha", "replacement", or "addition": PLAN lacks it */
+    uint64_t rank;            /* of the product; 0: the tensor is no part of one */
+    double scale;             /* by which the product is multiplied */
     ckpt_str stripped, added; /* the prefix that only TENSOR has, and the one that only WEIGHT has */
     ckpt_str problem;         /* why it is not used; empty: it is */
     ckpt_str nearest;         /* a name in the plan that is similar; may be empty */

@@ -59,17 +59,6 @@ void edit_forget_operands(struct editor *editor)
     editor->operands = editor->made = (struct edit_operands){.nlist = 0};
 }
 
-ckpt_str edit_find_key(const ckpt_plan *p, uint32_t row)
-{
-    const struct row r = table_row(&p->file->table, row);
-    const struct step *step = r.steps && r.t.npath ? &r.steps[r.t.npath - 1] : NULL;
-    const struct edit *e = step && step->node ? plan_find_edit(p, step->node) : NULL;
-    if (!step || !step->node || r.t.path[r.t.npath - 1].is_int)
-        return str_of(NULL, 0);
-    return e && step->index < e->n && e->names[step->index].ptr ? e->names[step->index]
-                                                                : r.t.path[r.t.npath - 1].str;
-}
-
 ckpt_status edit_make_key(struct editor *editor, const struct edit_operand *operand, ckpt_str name,
                           ckpt_str *out, ckpt_error *err)
 {
@@ -100,7 +89,7 @@ static uint32_t count_entries(const ckpt_value *node)
 static ckpt_status set_key(ckpt_plan *p, uint32_t row, ckpt_str key, ckpt_error *err)
 {
     const struct row r = table_row(&p->file->table, row);
-    const struct step *step = &r.steps[r.t.npath - 1]; /* edit_find_key has checked that it has one */
+    const struct step *step = &r.steps[r.t.npath - 1]; /* row_find_key has checked that it has one */
     struct edit *e = plan_find_or_add_edit(p, step->node, count_entries(step->node));
     CKPT_TRY_ALLOC(e, err);
     e->names[step->index] = key;
@@ -157,7 +146,7 @@ static bool changes_tensors(const struct rule *rule)
 static ckpt_status add_operand(struct editor *editor, const struct plan_entry *entry,
                                const struct name_match *match, ckpt_error *err)
 {
-    ckpt_str key = edit_find_key(editor->p, entry->row);
+    ckpt_str key = row_find_key(editor->p, entry->row);
     if (changes_tensors(editor->rule))
         CKPT_TRY(place_if_failed(row_check_place(editor->p, entry->row, err), editor->rule->place, err));
     const struct edit_operand operand = {.row = entry->row,

@@ -138,9 +138,6 @@ ckpt_status edit_compile_templates(struct editor *editor, const struct rule_name
 /* edit_make_key - sets *OUT to the key that NAME is in the mapping of OPERAND. */
 ckpt_status edit_make_key(struct editor *editor, const struct edit_operand *operand, ckpt_str name,
                           ckpt_str *out, ckpt_error *err);
-/* edit_find_key - returns the text of the last key of ROW's path, as the plan has it now; .ptr NULL: it is no
- * text. */
-ckpt_str edit_find_key(const ckpt_plan *p, uint32_t row);
 /* edit_fail - fails as fail() does with CKPT_EUSAGE, at the rule, because of tensor ROW, whose name and shape
  * come first. */
 ckpt_status edit_fail(const struct editor *editor, uint32_t row, ckpt_error *err, const char *fmt, ...)

@@ -62,7 +62,7 @@ ckpt_status edit_note_moved(struct editor *editor, const struct edit_step *step,
 static bool has_new_key(const ckpt_plan *p, uint32_t row)
 {
     const ckpt_tensor t = table_tensor(&p->file->table, row);
-    ckpt_str key = edit_find_key(p, row);
+    ckpt_str key = row_find_key(p, row);
     return key.ptr && t.npath && !str_eq(key, t.path[t.npath - 1].str);
 }
 

@@ -77,26 +77,15 @@ ckpt_status edit_tie(struct editor *editor, ckpt_error *err)
 
 /* --------------------------------------------------------------------------------- set */
 
-/* find_mapping - sets *OUT to the tensor whose mapping NAME is to be added to: that with the longest name
- * that NAME begins with. */
+/* find_mapping - sets *OUT to a tensor of the mapping that NAME is to be added to. */
 static ckpt_status find_mapping(const struct editor *editor, ckpt_str name, struct edit_operand *out,
                                 ckpt_error *err)
 {
-    const ckpt_plan *p = editor->p;
-    bool found = false;
     *out = (struct edit_operand){.name = name};
-    for (size_t i = 0; i < p->nentries; i++) {
-        ckpt_str key = edit_find_key(p, p->entries[i].row), own = p->entries[i].name;
-        bool fits = key.ptr && str_starts(name, str_first(own, own.len - key.len));
-        if (!fits || (found && own.len - key.len <= out->mapping_len))
-            continue;
-        found = true;
-        out->row = p->entries[i].row;
-        out->mapping_len = own.len - key.len;
-    }
-    return found ? CKPT_OK
-                 : rule_fail(editor->rule->place, err, "there is no mapping that \"%.*s\" could be added to",
-                             STR_ARG(name));
+    return row_find_mapping(editor->p, name, &out->row, &out->mapping_len)
+               ? CKPT_OK
+               : rule_fail(editor->rule->place, err, "there is no mapping that \"%.*s\" could be added to",
+                           STR_ARG(name));
 }
 
 /* What `set NAME = FILE` brings. */

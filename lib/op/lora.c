@@ -7,6 +7,7 @@
 
 #include "core/computed_source.h"
 #include "core/row_source.h"
+#include "op/containers.h"
 #include "op/lora_config.h"
 #include "op/lora_match.h"
 #include "op/lora_source.h"
@@ -71,7 +72,16 @@ struct merger {
     map *target_of; /* entry -> its index */
     struct target *targets;
     size_t ntargets, cap_targets;
+    struct addition *additions;
+    size_t nadditions, cap_additions;
     size_t nproblems, nnearest;
+};
+
+/* A tensor of modules_to_save that the plan lacks, and gets. */
+struct addition {
+    ckpt_str name, key; /* below the root of the plan, and in its mapping */
+    uint32_t like;      /* a row of the mapping */
+    struct lora_tensor from;
 };
 
 /* ----------------------------------------------------------------------------- reports */
@@ -91,7 +101,7 @@ static ckpt_status note(struct merger *merger, const struct adapter *adapter, ui
     ckpt_lora_match match = *from;
     match.adapter = adapter->number;
     match.tensor = table_name(&adapter->file->table, row);
-    match.role = role_names[role];
+    match.role = from->role ? from->role : role_names[role];
     merger->nproblems += match.problem.len != 0;
     return ARENA_PUSH(merger->a, &merger->p->report, lora, &match) ? CKPT_OK : fail_memory(err);
 }
@@ -251,6 +261,8 @@ struct meeting {
     struct lora_found bias; /* of the module; only if the pair has one */
     uint32_t biased;        /* index of its target */
     bool has_bias;
+    bool is_new; /* the plan has no such tensor, but gets one */
+    struct addition addition;
     ckpt_str problem; /* .ptr NULL: none so far */
     ckpt_str nearest;
 };
@@ -353,6 +365,19 @@ static ckpt_status check_weight(const struct merger *merger, uint32_t entry, ckp
     return CKPT_OK;
 }
 
+/* is_saved - returns true if a tensor called NAME may replace one, or be new: peft keeps modules_to_save, and
+ * embeddings that have a new size or are adapted. */
+static bool is_saved(const struct meeting *meeting, ckpt_str name)
+{
+    static const char *const embeddings[] = {"embed_tokens", "lm_head"}; /* EMBEDDING_LAYER_NAMES of peft */
+    ckpt_str module = str_first(name, name.len - str_after_last(name, '.').len);
+    module.len -= module.len != 0;
+    for (size_t i = 0; i < sizeof embeddings / sizeof *embeddings; i++)
+        if (str_is(str_after_last(module, '.'), embeddings[i]))
+            return true;
+    return meeting->config && lora_config_saves(meeting->config, module);
+}
+
 /* match - finds the tensor of the plan that is called as the module is, with SUFFIX, or sets the problem. */
 static ckpt_status match(struct merger *merger, struct meeting *meeting, const char *suffix, ckpt_error *err)
 {
@@ -361,6 +386,10 @@ static ckpt_status match(struct merger *merger, struct meeting *meeting, const c
     CKPT_TRY(lora_find(&merger->index, name, suffix, found, err));
     if (found->entry == LORA_SEVERAL)
         return find_several(merger, meeting, err);
+    if (found->entry == MAP_NONE && has(meeting->module, LORA_OTHER) && is_saved(meeting, name->module)) {
+        meeting->is_new = true;
+        return CKPT_OK;
+    }
     if (found->entry == MAP_NONE) {
         meeting->nearest = find_nearest(merger, name->module);
         return set_problem(meeting, ARENA_CONCAT(merger->a, STR_LIT("meets no tensor of the base model")),
@@ -576,19 +605,6 @@ static ckpt_status match_term(struct merger *merger, struct meeting *meeting, ck
     return CKPT_OK;
 }
 
-/* is_saved - returns true if a tensor called NAME may replace one: peft keeps modules_to_save, and
- * embeddings that have a new size or are adapted. */
-static bool is_saved(const struct meeting *meeting, ckpt_str name)
-{
-    static const char *const embeddings[] = {"embed_tokens", "lm_head"}; /* EMBEDDING_LAYER_NAMES of peft */
-    ckpt_str module = str_first(name, name.len - str_after_last(name, '.').len);
-    module.len -= module.len != 0;
-    for (size_t i = 0; i < sizeof embeddings / sizeof *embeddings; i++)
-        if (str_is(str_after_last(module, '.'), embeddings[i]))
-            return true;
-    return meeting->config && lora_config_saves(meeting->config, module);
-}
-
 /* check_replacement - sets the problem unless the tensor that replaces the weight fits it, and replaces no
  * change. */
 static ckpt_status check_replacement(struct merger *merger, struct meeting *meeting, enum lora_role role,
@@ -624,6 +640,8 @@ static ckpt_status match_module(struct merger *merger, struct meeting *meeting, 
     CKPT_TRY(check_pair(merger, meeting, err));
     if (!meeting->problem.ptr)
         CKPT_TRY(match(merger, meeting, has(m, LORA_OTHER) ? "" : ".weight", err));
+    if (meeting->is_new)
+        return CKPT_OK;
     if (!meeting->problem.ptr && (has(m, LORA_OTHER) || has(m, LORA_BASE)))
         CKPT_TRY(check_replacement(merger, meeting, has(m, LORA_OTHER) ? LORA_OTHER : LORA_BASE, err));
     if (!meeting->problem.ptr && has_pair)
@@ -665,10 +683,62 @@ static ckpt_status add_bias(struct merger *merger, struct meeting *meeting, ckpt
     return add_term(merger, target, &term, err);
 }
 
+/* find_conflict - returns why ADDITION cannot be added to the mapping of its row LIKE; NULL: it can be. */
+static const char *find_conflict(const struct merger *merger, const struct addition *addition)
+{
+    const ckpt_file *f = merger->p->file;
+    const struct step *steps = table_steps_of(&f->table, addition->like);
+    const uint32_t depth = table_npath_of(&f->table, addition->like);
+    for (size_t i = 0; i < merger->nadditions; i++)
+        if (str_eq(merger->additions[i].name, addition->name))
+            return "which an adapter before it adds";
+    if (!addition->key.len || !steps || !depth || !steps[depth - 1].node)
+        return "which is in no mapping";
+    return mapping_get(steps[depth - 1].node, addition->key.ptr) ? "which it has, but not as a tensor" : NULL;
+}
+
+/* place_new - sets the name and the mapping of MEETING's tensor, which the plan lacks, or the problem: its
+ * name differs as the other names of its component do. */
+static ckpt_status place_new(struct merger *merger, struct meeting *meeting, ckpt_error *err)
+{
+    const struct adapter *adapter = meeting->adapter;
+    const struct lora_name *name = &meeting->module->name;
+    struct addition *new = &meeting->addition;
+    const struct prefix *prefix = NULL;
+    size_t mapping_len = 0;
+    for (size_t i = 0; i < adapter->nprefixes && !prefix; i++)
+        if (str_eq(adapter->prefixes[i].component, name->component))
+            prefix = &adapter->prefixes[i];
+    if (!prefix || !str_starts(name->module, prefix->strip))
+        return set_problem(
+            meeting,
+            ARENA_CONCAT(merger->a, STR_LIT("the base model lacks it, and "),
+                         prefix ? STR_LIT("the prefix that other names lose is \"") : STR_LIT("no other "),
+                         prefix ? prefix->strip : STR_LIT("tensor shows by which prefix names differ"),
+                         prefix ? STR_LIT("\"") : STR_LIT("")),
+            err);
+    meeting->found = (struct lora_found){.entry = MAP_NONE, .strip = prefix->strip, .add = prefix->add};
+    new->name = ARENA_CONCAT(merger->p->file->a, prefix->add, str_skip(name->module, prefix->strip.len));
+    CKPT_TRY_ALLOC(new->name.ptr, err);
+    new->from = (struct lora_tensor){adapter->file, meeting->module->row[LORA_OTHER]};
+    bool has_mapping = row_find_mapping(merger->p, new->name, &new->like, &mapping_len);
+    new->key = has_mapping ? arena_str(merger->p->file->a, str_skip(new->name, mapping_len)) : new->name;
+    CKPT_TRY_ALLOC(new->key.ptr, err);
+    const char *conflict = has_mapping ? find_conflict(merger, new) : "which is in no mapping";
+    if (conflict)
+        return set_problem(meeting,
+                           ARENA_CONCAT(merger->a, STR_LIT("the base model lacks it; it would be \""),
+                                        new->name, STR_LIT("\", "), str_c(conflict)),
+                           err);
+    return ARENA_PUSH(merger->a, merger, additions, new) ? CKPT_OK : fail_memory(err);
+}
+
 /* apply - adds what MEETING found to its targets, or sets the problem. */
 static ckpt_status apply(struct merger *merger, struct meeting *meeting, ckpt_error *err)
 {
     const struct module *m = meeting->module;
+    if (meeting->is_new)
+        return place_new(merger, meeting, err);
     if (meeting->is_square && meeting->adapter->has_other_order)
         return set_problem(
             meeting,
@@ -699,7 +769,8 @@ static ckpt_status note_meeting(struct merger *merger, const struct meeting *mee
         ckpt_lora_match match = {.problem = meeting->problem.ptr ? meeting->problem : str_of("", 0),
                                  .nearest = meeting->nearest};
         if (!meeting->problem.ptr) {
-            match.weight = merger->p->entries[found->entry].name;
+            match.weight = meeting->is_new ? meeting->addition.name : merger->p->entries[found->entry].name;
+            match.role = meeting->is_new ? "addition" : NULL;
             match.stripped = found->strip;
             match.added = found->add;
             match.rank = is_of_pair ? meeting->term.rank : 0;
@@ -770,6 +841,26 @@ static ckpt_status replace_rows(struct merger *merger, ckpt_error *err)
     return st;
 }
 
+/* add_rows - adds the tensors that the plan lacks, with the dtypes that they have in the adapter. */
+static ckpt_status add_rows(struct merger *merger, ckpt_error *err)
+{
+    for (size_t i = 0; i < merger->nadditions; i++) {
+        const struct addition *addition = &merger->additions[i];
+        const ckpt_tensor t = table_tensor(&addition->from.file->table, addition->from.row);
+        struct new_tensor new = {.dtype = (ckpt_dtype)t.dtype,
+                                 .ndim = t.ndim,
+                                 .shape = t.shape,
+                                 .elements = t.elements,
+                                 .nbytes = t.nbytes};
+        uint32_t row;
+        CKPT_TRY(row_add(merger->p, addition->like, addition->key, &row, err));
+        new.src = row_source(addition->from.file, addition->from.row);
+        CKPT_TRY_ALLOC(new.src, err);
+        CKPT_TRY(row_replace(merger->p->file, row, &new, err));
+    }
+    return CKPT_OK;
+}
+
 /* note_ties - adds a notice for each tensor that shares its elements with one that changes, but does not
  * change itself. */
 static ckpt_status note_ties(struct merger *merger, ckpt_error *err)
@@ -825,6 +916,7 @@ static ckpt_status merge_all(struct merger *merger, struct adapter *list, size_t
                     merger->nproblems, merger->p->report.nlora);
     CKPT_TRY(note_ties(merger, err));
     CKPT_TRY(replace_rows(merger, err));
+    CKPT_TRY(add_rows(merger, err));
     merger->p->entries_stale = true;
     return rows_find_ties(merger->p->file, err);
 }

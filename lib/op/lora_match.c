@@ -131,6 +131,8 @@ ckpt_status lora_find(struct lora_index *index, const struct lora_name *name, co
     const ckpt_str all = ok ? buf_view(&text) : str_of(NULL, 0);
     for (ckpt_str end = all; end.ptr && entry == MAP_NONE && end.len > suffix_len;
          end = skip_component(end)) {
+        if (!suffix_len && end.len < all.len && !str_has(end, STR_LIT(".")))
+            break; /* "weight" alone is no name of a module */
         entry = get(index, index->suffixes, end);
         tail = end.len;
     }

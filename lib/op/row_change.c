@@ -146,6 +146,32 @@ ckpt_status row_add(ckpt_plan *p, uint32_t like, ckpt_str key, uint32_t *row, ck
     return CKPT_OK;
 }
 
+ckpt_str row_find_key(const ckpt_plan *p, uint32_t row)
+{
+    const struct row r = table_row(&p->file->table, row);
+    const struct step *step = r.steps && r.t.npath ? &r.steps[r.t.npath - 1] : NULL;
+    const struct edit *e = step && step->node ? plan_find_edit(p, step->node) : NULL;
+    if (!step || !step->node || r.t.path[r.t.npath - 1].is_int)
+        return str_of(NULL, 0);
+    return e && step->index < e->n && e->names[step->index].ptr ? e->names[step->index]
+                                                                : r.t.path[r.t.npath - 1].str;
+}
+
+bool row_find_mapping(const ckpt_plan *p, ckpt_str name, uint32_t *row, size_t *mapping_len)
+{
+    bool found = false;
+    for (size_t i = 0; i < p->nentries; i++) {
+        ckpt_str key = row_find_key(p, p->entries[i].row), own = p->entries[i].name;
+        bool fits = key.ptr && str_starts(name, str_first(own, own.len - key.len));
+        if (!fits || (found && own.len - key.len <= *mapping_len))
+            continue;
+        found = true;
+        *row = p->entries[i].row;
+        *mapping_len = own.len - key.len;
+    }
+    return found;
+}
+
 ckpt_status row_check_place(ckpt_plan *p, uint32_t row, ckpt_error *err)
 {
     const uint32_t depth = table_npath_of(&p->file->table, row);

@@ -28,3 +28,10 @@ ckpt_status rows_find_ties(ckpt_file *f, ckpt_error *err);
  * shares the elements of LIKE; *ROW is its number. KEY must be in the arena of the file, and new in the
  * mapping. P is the only plan of the file. CKPT_EUNSUPPORTED: LIKE is in no mapping with text keys. */
 ckpt_status row_add(ckpt_plan *p, uint32_t like, ckpt_str key, uint32_t *row, ckpt_error *err);
+/* row_find_key - returns the text of the last key of ROW's path, as the plan has it now; .ptr NULL: it is no
+ * text. */
+ckpt_str row_find_key(const ckpt_plan *p, uint32_t row);
+/* row_find_mapping - sets *ROW to a tensor of the mapping to which a tensor called NAME is to be added, and
+ * *MAPPING_LEN to the length of that mapping's name, with the dot: of those with which NAME begins, the one
+ * with the longest name. False: there is none. The entries of P are up to date. */
+bool row_find_mapping(const ckpt_plan *p, ckpt_str name, uint32_t *row, size_t *mapping_len);

@@ -26,3 +26,12 @@ ckpt lora base.safetensors c -o out.safetensors -f
 for name in fc.weight fc.bias square.weight tokens.weight; do ckpt show out.safetensors "$name"; done
 ckpt lora base.safetensors a c -n -o out2.safetensors --json
 ls
+echo '# a head that the model lacks'
+add base_model.model.score.weight F32 1,2 $three $four
+add_pair base_model.model.fc
+write_peft d ',"modules_to_save":["score","square"]'
+ckpt lora base.safetensors d -o out.safetensors -f && ckpt show out.safetensors score.weight
+ckpt lora base.safetensors d -n -o out2.safetensors --json | grep -o '[^{]*"addition"[^}]*'
+ckpt rename -q base.safetensors -s '^=>model.' -o wrapped.safetensors
+ckpt lora wrapped.safetensors d -o out.safetensors -f -q && ckpt ls out.safetensors
+ckpt lora base.safetensors a d -o out.pt -q && ckpt ls out.pt

@@ -40,6 +40,16 @@ title='a tensor of no pair'
 add_pair $pair
 add base_model.model.square.weight F32 2,2 $one $one $one $one
 refuse
+title='modules_to_save that the model lacks: alone, with another prefix, twice'
+add base_model.model.score.weight F32 1 $one
+refuse ',"modules_to_save":["score"]'
+for tensor in base_model.score.weight base_model.model.score.weight base_model.model.score; do
+    add_pair $pair
+    add "$tensor" F32 1 $one
+    write_peft saved ',"modules_to_save":["score",""]'
+    ckpt lora base.safetensors saved saved -o out.safetensors
+done
+rm -r saved
 title='a magnitude without use_dora, and use_dora without one'
 add_pair $pair
 add $pair.lora_magnitude_vector F32 2 $one $one
