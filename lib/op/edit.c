@@ -483,8 +483,9 @@ static ckpt_status stack_layers(struct editor *editor, const struct layer *layer
                              STR_ARG(layers[i].operand->name));
         if (layers[i].index != i)
             return rule_fail(editor->rule->place, err,
-                             "number %zu of \"%.*s\" is missing: after {=%zu} comes {%" PRIu64 "}", i,
-                             STR_ARG(layers[0].target), i ? i - 1 : 0, layers[i].index);
+                             i ? "number {=%zu} of \"%.*s\" is missing: the next is {%" PRIu64 "}"
+                               : "numbers must begin with {=%zu}: the first of \"%.*s\" is {%" PRIu64 "}",
+                             i, STR_ARG(layers[0].target), layers[i].index);
         rows[i] = layers[i].operand->row;
     }
     return edit_apply(editor, edit_stack, &step, err);

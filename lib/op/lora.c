@@ -234,6 +234,16 @@ static ckpt_status find_config(struct merger *merger, struct adapter *adapter, c
     return CKPT_OK;
 }
 
+/* is_adapter - returns true if ADAPTER has a config, or a name that only tensors of adapters have. */
+static bool is_adapter(const struct adapter *adapter)
+{
+    bool is_one = adapter->nconfigs || adapter->metadata.ptr;
+    for (size_t i = 0; i < adapter->nmodules && !is_one; i++)
+        for (int role = 0; role < LORA_ROLES; role++)
+            is_one |= role != LORA_OTHER && adapter->modules[i].row[role] != CKPT_NO_TENSOR;
+    return is_one;
+}
+
 static ckpt_status read_adapter(struct merger *merger, struct adapter *adapter, ckpt_error *err)
 {
     CKPT_TRY(merger->files->open(merger->p, adapter->given->path, &adapter->file, err));
@@ -244,7 +254,12 @@ static ckpt_status read_adapter(struct merger *merger, struct adapter *adapter, 
         CKPT_TRY(add_tensor(merger, adapter, row, err));
     if (!adapter->nmodules)
         return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor of the adapter is left to merge");
-    return read_config(merger, adapter, err);
+    CKPT_TRY(read_config(merger, adapter, err));
+    return is_adapter(adapter)
+               ? CKPT_OK
+               : fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                      "it is no adapter: none of its %zu tensors has a name like {=\"….lora_A.weight\"}",
+                      adapter->nmodules);
 }
 
 /* ---------------------------------------------------------------------------- matching */

@@ -74,8 +74,9 @@ set x = layers.safetensors:y
 reshape cube [$n]
 "unfinished
 END
-# a gap in a stack, two results of one name, a name outside of the mapping
+# gaps in a stack, two results of one name, a name outside of the mapping
 ckpt edit layers.safetensors -o out.safetensors -e 'drop e.3.w' -e 'stack e.{e}.w -> e'
+ckpt edit layers.safetensors -o out.safetensors -e 'drop e.0.w' -e 'stack e.{e}.w -> e'
 ckpt edit layers.safetensors -o out.safetensors -e 'transpose h.{i}.q -> q'
 ckpt edit data/train.pt -o out.pt -e 'transpose state_dict.module.fc.weight -> other.fc'
 ckpt edit data/train.pt -o out.pt -e 'transpose *.step'

@@ -83,3 +83,6 @@ ckpt lora base.safetensors a -o out.safetensors --scale x
 ckpt lora base.safetensors a a a -o out.safetensors --scale 1 --scale 2
 ckpt lora base.safetensors missing -o out.safetensors
 ckpt lora base.safetensors a -o out.safetensors --only 'nothing*'
+title='no adapter'
+echo "# $title" >&2
+ckpt lora base.safetensors two.safetensors -o out.safetensors
