@@ -207,6 +207,15 @@ ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t index)
 {
     return table_name(&file_or_empty(file)->table, index);
 }
+uint32_t ckpt_tensor_names(const ckpt_file *file, uint32_t first, uint32_t count, ckpt_str *out)
+{
+    const struct table *table = &file_or_empty(file)->table;
+    size_t left = out && first < table->nrows ? table->nrows - first : 0;
+    uint32_t n = count < left ? count : (uint32_t)left;
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = table_name(table, first + i);
+    return n;
+}
 uint32_t ckpt_storage_count(const ckpt_file *file) { return (uint32_t)file_or_empty(file)->table.nstorages; }
 bool ckpt_storage_at(const ckpt_file *file, uint32_t index, ckpt_storage *out)
 {

@@ -560,6 +560,9 @@ CKPT_API bool ckpt_tensor_at(const ckpt_file *file, uint32_t index, ckpt_tensor 
 /* ckpt_tensor_name - returns the name of tensor INDEX at less cost than ckpt_tensor_at; empty past the
  * end. */
 CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t index);
+/* ckpt_tensor_names - sets OUT to the names of at most COUNT tensors from FIRST on, for bindings in which a
+ * call is dear. Returns how many there are. */
+CKPT_API uint32_t ckpt_tensor_names(const ckpt_file *file, uint32_t first, uint32_t count, ckpt_str *out);
 
 /* ckpt_file_narrow - keeps in FILE only the tensors and values below ROOT whose names match GLOBS ("!GLOB"
  * excludes; none: all), and removes ROOT from their names. ROOT is a path of containers, as many as exist,

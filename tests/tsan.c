@@ -71,11 +71,13 @@ static void read_row(struct shared *s, uint32_t row)
         check(s, st == s->expected.last_element_status[row], "the status of its last element", row);
     }
     const void *borrowed;
+    ckpt_str name;
     size_t n;
     if (ckpt_tensor_borrow(s->f, row, &borrowed, &n, NULL) == CKPT_OK)
         check(s, n == t.nbytes, "the size of the borrowed bytes", row);
     check(s, ckpt_tensor_find(s->f, t.name) <= row, "the name", row);
     check(s, ckpt_tensor_name(s->f, row).len == t.name.len, "the length of the name", row);
+    check(s, ckpt_tensor_names(s->f, row, 1, &name) == 1 && name.ptr == t.name.ptr, "the name of a range", row);
     (void)storage_at(s->f, t.storage);
 }
 

@@ -158,11 +158,14 @@ class File(Mapping[str, Any]):
     def _index(self) -> dict[str, int]:
         """Names and rows; of two tensors of one name, the first."""
         if self._rows is None:
-            handle = self._handle
-            name, pointer = library.ckpt_tensor_name, handle.pointer
+            pointer = self._handle.pointer
+            count = library.ckpt_tensor_count(pointer)
+            texts = (ctypes.c_size_t * (2 * count))()  # an address and a length each
+            library.ckpt_tensor_names(pointer, 0, count, ctypes.cast(texts, ctypes.POINTER(_library.Str)))
+            places = list(texts)
             rows: dict[str, int] = {}
-            for row in range(library.ckpt_tensor_count(pointer)):
-                rows.setdefault(name(pointer, row).text(), row)
+            for row, (start, size) in enumerate(zip(places[::2], places[1::2])):
+                rows.setdefault(_library.decode(ctypes.string_at(start, size)), row)
             self._rows = rows
         return self._rows
 
@@ -237,6 +240,16 @@ class File(Mapping[str, Any]):
         """Returns the tensor NAME as an array of its own, which may be changed. Compares its checksum, if it has one."""
         row = self._row(name)
         return self._read(row, self._tensor(row))
+
+    def read_into(self, name: str, address: int, nbytes: int) -> None:
+        """Reads the tensor NAME, row-major and little-endian, to the NBYTES bytes at ADDRESS, which must be its size:
+        what `ndarray.ctypes.data` or `Tensor.data_ptr()` gives. Several threads may read at a time."""
+        row = self._row(name)
+        tensor = self._tensor(row)
+        if nbytes != tensor.nbytes:
+            raise ValueError(f"{name!r} has {tensor.nbytes} bytes, not {nbytes}")
+        count = tensor.nbytes if _is_packed(tensor) else tensor.elements
+        call("ckpt_tensor_read", self._handle.pointer, row, 0, count, ctypes.c_void_p(address))
 
     def slice(self, name: str) -> Slice:
         """Returns the tensor NAME as something to index: only the rows that are indexed are read."""

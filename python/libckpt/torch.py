@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional, Union
 
+from ._dtypes import torch_dtype
+from ._file import File
 from ._file import open as open_file
 
 
@@ -30,4 +34,48 @@ def load_state_dict(
     Returns what torch's load_state_dict does: the missing and the unexpected keys, which are an error if STRICT is set.
     With ASSIGN, the model gets the mapped tensors themselves, and no copy is made.
     """
-    return model.load_state_dict(load_file(path, root=root), strict=strict, assign=assign)
+    with open_file(path, root=root) as file:
+        filled = {} if assign else _fill(model, file)
+        weights = {name: filled[name] if name in filled else file.torch(name) for name in file}
+        return model.load_state_dict(weights, strict=strict, assign=assign)
+
+
+def _fill(model: Any, file: File) -> dict[str, Any]:
+    """Reads tensors of FILE to where MODEL keeps them, which takes less time than to map and copy them. Returns the
+    tensors that were filled; torch's load_state_dict then has nothing to copy, and checks the names as ever."""
+    import torch
+
+    if any(module._load_state_dict_pre_hooks for module in model.modules()):
+        return {}  # a hook may want to see the old tensors
+    own = model.state_dict(keep_vars=True)
+    owners = Counter(tensor.data_ptr() for tensor in own.values() if isinstance(tensor, torch.Tensor))
+    ready = {
+        name: own[name]
+        for name in file
+        if name in own and _is_plain(own[name], file, name) and owners[own[name].data_ptr()] == 1
+    }
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        list(pool.map(lambda name: file.read_into(name, ready[name].data_ptr(), ready[name].nbytes), ready))
+    if ready and hasattr(torch.autograd.graph, "increment_version"):
+        torch.autograd.graph.increment_version(list(ready.values()))
+    return ready
+
+
+def _is_plain(tensor: Any, file: File, name: str) -> bool:
+    """True if TENSOR has the bytes of tensor NAME of FILE as they are stored."""
+    import torch
+
+    try:
+        dtype = torch_dtype(file.dtype(name))
+    except TypeError:  # torch has no such dtype
+        return False
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.device.type == "cpu"
+        and tensor.layout == torch.strided
+        and tensor.dtype == dtype
+        and tuple(tensor.shape) == file.shape(name)
+        and tensor.is_contiguous()
+        and tensor.nbytes > 0
+        and not (tensor.is_conj() or tensor.is_neg())
+    )

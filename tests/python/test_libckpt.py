@@ -382,6 +382,51 @@ class Torch(unittest.TestCase):
         self.assertFalse(torch.equal(load_file(self.path("a.pt"))["0.weight"], loaded["0.weight"]))
         self.assertTrue(torch.equal(torch.load(self.path("a.pt"))["state_dict"]["0.weight"], model[0].weight))
 
+    def test_fills_as_torch_loads(self):
+        """Tied, transposed, broadcast, complex, empty and other tensors, and those of another dtype or shape."""
+        from libckpt.torch import load_state_dict
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                for name, value in {
+                    "plain": torch.zeros(3, 4), "small": torch.zeros(5, dtype=torch.float16), "tied": torch.zeros(6),
+                    "turned": torch.zeros(4, 3).t(), "z": torch.zeros(2, dtype=torch.complex64), "none": torch.zeros(0),
+                    "step": torch.tensor(0), "flag": torch.zeros(7, dtype=torch.bool), "wider": torch.zeros(2, 2),
+                }.items():
+                    self.register_buffer(name, value)
+                self.also_tied = torch.nn.Parameter(self.tied)
+                self.fp8 = torch.nn.Parameter(torch.zeros(2, dtype=torch.float8_e4m3fn), requires_grad=False)
+
+        torch.manual_seed(2)
+        content = {
+            name: (torch.randn(value.shape) * 8).to(value.dtype) if value.dtype != torch.bool else value == 0
+            for name, value in Model().state_dict().items()
+        }
+        content["turned"], content["small"] = torch.randn(4, 3).t(), torch.randn(10)[::2].double()
+        content = dict(reversed(content.items()))  # of tied tensors, the one that the model has last counts
+        for is_hooked in False, True:
+            expected, loaded = Model(), Model()
+            if is_hooked:
+                for model in expected, loaded:
+                    model._register_load_state_dict_pre_hook(lambda state, *_: state["plain"].add_(1))
+            torch.save(content, self.path("m.pt"))
+            expected.load_state_dict(torch.load(self.path("m.pt")))
+            places = {name: value.data_ptr() for name, value in loaded.state_dict().items()}
+            load_state_dict(loaded, self.path("m.pt"))
+            for name, value in expected.state_dict().items():
+                mine = loaded.state_dict()[name]
+                self.assertEqual(mine.data_ptr(), places[name], name)
+                same = torch.equal(mine.contiguous().view(-1).view(torch.uint8), value.contiguous().view(-1).view(torch.uint8))
+                self.assertTrue(same or not value.numel(), name)
+        del content["step"]
+        torch.save({**content, "plain": torch.zeros(4, 3), "extra": torch.zeros(1)}, self.path("m.pt"))
+        self.assertRaisesRegex(
+            RuntimeError, "(?s)Missing.*step.*Unexpected.*extra.*plain", load_state_dict, Model(), self.path("m.pt")
+        )
+        result = load_state_dict(torch.nn.Linear(1, 1), self.path("m.pt"), strict=False)
+        self.assertEqual(sorted(result.missing_keys), ["bias", "weight"])
+
     def test_the_map_outlives_the_file(self):
         torch.save({"w": torch.arange(5000)}, self.path("a.pt"))
         with libckpt.open(self.path("a.pt")) as file:

@@ -52,6 +52,21 @@ static void a_file_outlives_its_plans(void)
     close_open_files();
 }
 
+static void names_come_at_once(void)
+{
+    ckpt_str names[4] = {{NULL, 0}};
+    ckpt_file *f = open_safetensors("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                                    "\"bc\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
+                                    "abc", 3);
+    CU_ASSERT_EQUAL(ckpt_tensor_names(f, 0, 4, names), 2);
+    CU_ASSERT(str_is(names[0], "a") && str_is(names[1], "bc") && !names[2].ptr);
+    CU_ASSERT_EQUAL(ckpt_tensor_names(f, 1, 1, names), 1);
+    CU_ASSERT(str_is(names[0], "bc"));
+    CU_ASSERT_EQUAL(ckpt_tensor_names(f, 2, 1, names), 0);
+    CU_ASSERT_EQUAL(ckpt_tensor_names(f, UINT32_MAX, UINT32_MAX, names), 0);
+    close_open_files();
+}
+
 /* Each format of the list is found by its name and by its first suffix. */
 static void formats_are_found_by_name_and_suffix(void)
 {
@@ -78,5 +93,6 @@ void suite_api(void)
     UNIT(errors_have_a_fixed_size);
     UNIT(a_plan_keeps_its_file_open);
     UNIT(a_file_outlives_its_plans);
+    UNIT(names_come_at_once);
     UNIT(formats_are_found_by_name_and_suffix);
 }

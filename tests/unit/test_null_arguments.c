@@ -448,6 +448,7 @@ static void getters_accept_a_null_file(void)
     CU_ASSERT(!ckpt_file_contains_path(NULL, "/") && !ckpt_file_contains_path(valid.file, NULL));
     CU_ASSERT(ckpt_file_bytes(NULL) == 0 && ckpt_tensor_count(NULL) == 0 && ckpt_storage_count(NULL) == 0);
     CU_ASSERT(!ckpt_tensor_at(NULL, 0, &t) && t.name.len == 0 && !ckpt_storage_at(NULL, 0, &s));
+    CU_ASSERT(ckpt_tensor_names(NULL, 0, 1, &t.name) == 0);
     CU_ASSERT(is_empty(ckpt_tensor_name(NULL, 0)) && ckpt_tensor_json(NULL, 0, NULL, 0) == 0);
     CU_ASSERT_EQUAL(ckpt_tensor_find(NULL, (ckpt_str){"t", 1}), CKPT_NO_TENSOR);
     CU_ASSERT(!ckpt_file_root(NULL) && !ckpt_file_metadata(NULL) && !ckpt_notice_at(NULL, 0));
@@ -473,6 +474,7 @@ static void getters_accept_a_null_result(void)
     CU_ASSERT(!ckpt_mem_group_at(valid.mem, 0, NULL));
     CU_ASSERT(!ckpt_metadata_at(valid.file, 0, NULL));
     CU_ASSERT(is_empty(ckpt_tensor_name(valid.file, OUT_OF_RANGE)));
+    CU_ASSERT(ckpt_tensor_names(valid.file, 0, UINT32_MAX, NULL) == 0);
     CU_ASSERT_EQUAL(ckpt_tensor_find(valid.file, (ckpt_str){NULL, 0}), CKPT_NO_TENSOR);
     close_valid_arguments();
 }
