@@ -14,12 +14,13 @@ from ._commands import add, binary, convert, diff, doctor, edit, hash, info, mem
 from ._commands import tree, verify
 from ._file import File, Slice, open
 from ._library import Error, version
+from ._remote import Remote
 from ._save import save
 
 __version__ = version()
-Error.__module__ = File.__module__ = Slice.__module__ = __name__
+Error.__module__ = File.__module__ = Slice.__module__ = Remote.__module__ = __name__
 
 __all__ = (
-    "Error File Slice add binary convert diff doctor edit hash info mem open rename run save scan stat strip tree "
+    "Error File Remote Slice add binary convert diff doctor edit hash info mem open rename run save scan stat strip tree "
     "verify"
 ).split()

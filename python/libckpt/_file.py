@@ -13,6 +13,7 @@ from typing import Any, Optional, Sequence, Union
 from . import _library
 from ._dtypes import numpy_dtype, torch_dtype
 from ._library import NO_OFFSET, NO_TENSOR, Error, call, library
+from ._remote import Remote, is_url
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -23,8 +24,9 @@ _NONE, _BOOL, _INT, _BIGINT, _FLOAT, _STR, _STR8, _BYTES = range(8)
 class _Handle:
     """The ckpt_file. It is closed when nothing refers to it any more, arrays over its bytes included."""
 
-    def __init__(self, pointer: int) -> None:
+    def __init__(self, pointer: int, remote: Optional[_library.RemoteStruct]) -> None:
         self.pointer = ctypes.c_void_p(pointer)
+        self.remote = remote  # its texts must outlive the file
         weakref.finalize(self, library.ckpt_close, self.pointer)
 
 
@@ -395,13 +397,15 @@ def open(  # noqa: A001 (the name that users expect)
     root: Optional[str] = None,
     keep: Sequence[str] = (),
     salvage: bool = False,
+    remote: Optional[Remote] = None,
     progress: Optional[_library.Progress] = None,
 ) -> File:
-    """Opens the checkpoint PATH, a file or folder of any format, and reads its metadata, but no tensor.
+    """Opens the checkpoint PATH, a file or folder of any format or a URL, and reads its metadata, but no tensor.
 
     root     only what is below this container, named from there; "auto": the weights
     keep     only tensors whose names match one of these globs ("!GLOB" excludes)
     salvage  open a damaged file: what is lost has no bytes
+    remote   how to read a URL; None: as the environment has it, see Remote.from_environment
     progress is called with the bytes read so far, and those to read
 
     >>> import tempfile, numpy
@@ -413,14 +417,16 @@ def open(  # noqa: A001 (the name that users expect)
     """
     name = os.fspath(path)
     watch = _library.Watch(progress)
-    options = _library.OpenOptions(salvage=salvage, progress=watch.function)
+    server = (remote or Remote.from_environment(name)).struct() if remote or is_url(name) else None
+    limits = _library.Limits(remote=ctypes.pointer(server) if server else None)
+    options = _library.OpenOptions(salvage=salvage, progress=watch.function, limits=ctypes.pointer(limits))
     pointer = ctypes.c_void_p()
     try:
         call("ckpt_open_with", os.fsencode(name), ctypes.byref(options), ctypes.byref(pointer))
     except Error:
         watch.check()
         raise
-    handle = _Handle(pointer.value or 0)
+    handle = _Handle(pointer.value or 0, server)
     if root is not None or keep:
         globs = (ctypes.c_char_p * len(keep))(*(_library.encode(glob) for glob in keep))
         call("ckpt_file_narrow", handle.pointer, None if root is None else _library.encode(root), globs, len(keep))

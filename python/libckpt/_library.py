@@ -56,6 +56,25 @@ class Sized(Structure):
         self.struct_size = ctypes.sizeof(self)
 
 
+class RemoteStruct(Sized):
+    _fields_ = [
+        ("struct_size", c_uint32),
+        ("max_requests", c_uint32),
+        ("offline", c_uint8),
+        ("netrc", c_uint8),
+        ("reserved", c_uint8 * 6),
+        ("ca_file", c_char_p),
+        ("hub_endpoint", c_char_p),
+        ("hub_token", c_char_p),
+        ("hub_token_from", c_char_p),
+        ("s3_endpoint", c_char_p),
+        ("s3_region", c_char_p),
+        ("s3_key_id", c_char_p),
+        ("s3_secret", c_char_p),
+        ("s3_session", c_char_p),
+    ]
+
+
 class Limits(Sized):
     _fields_ = [
         ("struct_size", c_uint32),
@@ -68,7 +87,7 @@ class Limits(Sized):
         ("names", c_int32),
         ("reserved", c_uint32),
         ("void_dtypes", c_char_p),
-        ("remote", c_void_p),
+        ("remote", POINTER(RemoteStruct)),
     ]
 
 
@@ -237,6 +256,7 @@ class Info(Sized):
 STRUCTS = {
     "ckpt_str": Str,
     "ckpt_error": ErrorStruct,
+    "ckpt_remote": RemoteStruct,
     "ckpt_limits": Limits,
     "ckpt_tensor": Tensor,
     "ckpt_storage": Storage,

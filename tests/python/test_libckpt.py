@@ -2,8 +2,10 @@
 
 import ctypes
 import doctest
+import functools
 import gc
 import hashlib
+import http.server
 import json
 import os
 import resource
@@ -13,6 +15,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import libckpt
 from libckpt import _file, _library
@@ -354,6 +357,50 @@ class Files(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, "pip install ml_dtypes"):
                 file[name]
             self.assertGreater(len(file.raw(name)), 0)
+
+
+@needs_numpy
+class Remote(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.array = numpy.arange(64, dtype="float32").reshape(8, 8)
+        libckpt.save({"w": self.array}, os.path.join(folder.name, "a.safetensors"))
+
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder.name))
+        self.url = f"http://127.0.0.1:{server.server_port}/a.safetensors"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+
+    def test_url(self):
+        try:
+            file = libckpt.open(self.url)
+        except libckpt.Error as error:
+            self.assertEqual(error.status, "unsupported")  # there is no libcurl
+            self.skipTest(error.what)
+        with file:
+            gc.collect()  # what is read later still has the options
+            self.assertTrue(numpy.array_equal(file["w"], self.array))
+            self.assertTrue(numpy.array_equal(file.slice("w")[2:4], self.array[2:4]))
+
+    def test_offline(self):
+        with self.assertRaisesRegex(libckpt.Error, "offline"):
+            libckpt.open(self.url, remote=libckpt.Remote(offline=True))
+
+    def test_environment(self):
+        given = {"HF_TOKEN": " hf_x\n", "AWS_REGION": "", "AWS_DEFAULT_REGION": "eu", "HF_HUB_OFFLINE": "1"}
+        with unittest.mock.patch.dict(os.environ, given):
+            remote = libckpt.Remote.from_environment("hf://org/model")
+            self.assertEqual((remote.hub_token, remote.s3_region, remote.offline), ("hf_x", "eu", True))
+            self.assertNotIn("hf_x", repr(remote))
+            other = libckpt.Remote.from_environment("s3://bucket/key")
+            self.assertEqual((other.hub_token, other.offline), (None, False))
+        self.assertRaises(ValueError, libckpt.open, self.url, remote=libckpt.Remote(hub_token="a\r\nb"))
 
 
 @needs_torch
