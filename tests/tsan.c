@@ -77,7 +77,8 @@ static void read_row(struct shared *s, uint32_t row)
         check(s, n == t.nbytes, "the size of the borrowed bytes", row);
     check(s, ckpt_tensor_find(s->f, t.name) <= row, "the name", row);
     check(s, ckpt_tensor_name(s->f, row).len == t.name.len, "the length of the name", row);
-    check(s, ckpt_tensor_names(s->f, row, 1, &name) == 1 && name.ptr == t.name.ptr, "the name of a range", row);
+    check(s, ckpt_tensor_names(s->f, row, 1, &name) == 1 && name.ptr == t.name.ptr, "the name of a range",
+          row);
     (void)storage_at(s->f, t.storage);
 }
 

@@ -21,7 +21,7 @@ static inline void store_u64le(unsigned char *bytes, uint64_t number)
     store_u32le(bytes + 4, (uint32_t)(number >> 32));
 }
 
-/* is_little_endian - returns true if this machine stores numbers as little-endian bytes; compilers know it. */
+/* is_little_endian - returns true if this machine stores numbers as little-endian bytes; a constant. */
 static inline bool is_little_endian(void)
 {
     const uint16_t one = 1;

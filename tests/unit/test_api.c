@@ -1,6 +1,7 @@
 /* Tests of ckpt.h: its version, how long files and plans live, and the list of formats. */
 #include <stdio.h>
 
+#include "base/str.h"
 #include "small_files.h"
 #include "unit.h"
 
