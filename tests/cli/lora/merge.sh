@@ -34,4 +34,4 @@ ckpt lora base.safetensors d -o out.safetensors -f && ckpt show out.safetensors 
 ckpt lora base.safetensors d -n -o out2.safetensors --json | grep -o '[^{]*"addition"[^}]*'
 ckpt rename -q base.safetensors -s '^=>model.' -o wrapped.safetensors
 ckpt lora wrapped.safetensors d -o out.safetensors -f -q && ckpt ls out.safetensors
-ckpt lora base.safetensors a d -o out.pt -q && ckpt ls out.pt
+ckpt lora base.safetensors a d -o out.pt -f -q && ckpt ls out.pt
