@@ -10,6 +10,12 @@
 
 /* ------------------------------------------------------------------------------ errors */
 
+ckpt_str edit_name(const struct editor *editor, uint32_t row)
+{
+    const bool has_name = row < editor->nnames && editor->name_of[row].ptr;
+    return has_name ? editor->name_of[row] : table_name(&editor->p->file->table, row);
+}
+
 ckpt_status edit_fail(const struct editor *editor, uint32_t row, ckpt_error *err, const char *fmt, ...)
 {
     char name[256], what[512], shape[128];
@@ -21,7 +27,7 @@ ckpt_status edit_fail(const struct editor *editor, uint32_t row, ckpt_error *err
     shape[0] = '\0';
     for (uint32_t k = 0, at = 0; k < t.ndim && at < sizeof shape - 24; k++)
         at += (uint32_t)snprintf(shape + at, sizeof shape - at, "%s%" PRIu64, k ? ", " : "", t.shape[k]);
-    (void)ckpt_text_escape(str_first(t.name, 100), name, sizeof name);
+    (void)ckpt_text_escape(str_first(edit_name(editor, row), 100), name, sizeof name);
     (void)snprintf(what, sizeof what, "\"%s\" [%s]", name, shape);
     error_add_prefix(err, what);
     return place_if_failed(st, editor->rule->place, err);
@@ -41,6 +47,8 @@ ckpt_status edit_index_names(struct editor *editor, ckpt_error *err)
     ckpt_str *names = realloc(editor->name_of, (p->cap_rows + 1) * sizeof *names);
     CKPT_TRY_ALLOC(names, err);
     editor->name_of = names;
+    editor->nnames = p->cap_rows + 1;
+    memset(names, 0, editor->nnames * sizeof *names);
     for (size_t i = 0; i < p->nentries; i++) {
         editor->name_of[p->entries[i].row] = p->entries[i].name;
         CKPT_TRY_ALLOC(map_put(editor->row_of, p->entries[i].name, p->entries[i].row, &old), err);

@@ -44,7 +44,8 @@ struct editor {
     struct name_pattern *pattern;  /* of this rule, or of the one that it continues */
     struct name_template *targets; /* as many as the rule has */
     map *row_of;                   /* name -> row, before this rule */
-    ckpt_str *name_of;             /* row -> name, before this rule; freed by free() */
+    ckpt_str *name_of;             /* row -> name, before this rule; .ptr NULL: left out; freed by free() */
+    size_t nnames;                 /* room in NAME_OF */
     map *taken;                    /* names of containers and values, which no tensor can get; or NULL */
     uint32_t tied_to;              /* the tensor that share_with_tie shares */
     const void *job;               /* what the verb needs besides the step: see op/edit_set.c */
@@ -138,6 +139,8 @@ ckpt_status edit_compile_templates(struct editor *editor, const struct rule_name
 /* edit_make_key - sets *OUT to the key that NAME is in the mapping of OPERAND. */
 ckpt_status edit_make_key(struct editor *editor, const struct edit_operand *operand, ckpt_str name,
                           ckpt_str *out, ckpt_error *err);
+/* edit_name - returns the name that ROW has before this rule or, if it is new, that of the table. */
+ckpt_str edit_name(const struct editor *editor, uint32_t row);
 /* edit_fail - fails as fail() does with CKPT_EUSAGE, at the rule, because of tensor ROW, whose name and shape
  * come first. */
 ckpt_status edit_fail(const struct editor *editor, uint32_t row, ckpt_error *err, const char *fmt, ...)

@@ -1,5 +1,6 @@
 /* edit_join.c - the verb `join` of `ckpt edit`: the files of a model that tensor-parallel ranks have written
  * have the same names, each with a part of every tensor. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,12 +124,21 @@ static ckpt_status find_parts(const struct editor *editor, uint32_t row, uint32_
     return CKPT_OK;
 }
 
+/* check_dim - checks that ROW, which there is once, has the dimension of the rule. */
+static ckpt_status check_dim(const struct editor *editor, uint32_t row, ckpt_error *err)
+{
+    const int64_t dim = editor->rule->dim, ndim = table_tensor(&editor->p->file->table, row).ndim;
+    return !(editor->rule->given & ARGUMENT_DIM) || (dim < ndim && dim >= -ndim)
+               ? CKPT_OK
+               : edit_fail(editor, row, err, "has no {dimension %" PRId64 "}", dim);
+}
+
 ckpt_status edit_join(struct editor *editor, const struct edit_step *step, ckpt_error *err)
 {
     uint32_t row = step->rows[0];
     uint32_t *rows = calloc(editor->nshards + 1, sizeof *rows);
     CKPT_TRY_ALLOC(rows, err);
-    ckpt_status st = editor->nshards ? find_parts(editor, row, rows, err) : CKPT_OK;
+    ckpt_status st = editor->nshards ? find_parts(editor, row, rows, err) : check_dim(editor, row, err);
     if (st == CKPT_OK && editor->nshards && editor->rule->given & ARGUMENT_DIM)
         st = edit_concat_files(editor, step, editor->shards, rows, editor->nshards, err);
     free(rows);

@@ -198,6 +198,7 @@ static ckpt_status set_from_file(struct editor *editor, ckpt_error *err)
         CKPT_TRY(find_mapping(editor, name->text, &operand, err));
     else
         CKPT_TRY_ALLOC(ARENA_PUSH(NULL, &editor->operands, list, &operand), err);
+    CKPT_TRY(place_if_failed(row_check_place(editor->p, operand.row, err), name->place, err));
     const struct edit_step step = {&operand, &row, row != MAP_NONE};
     editor->job = &brought;
     ckpt_status st = edit_apply(editor, bring_tensor, &step, err);

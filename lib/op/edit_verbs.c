@@ -841,18 +841,23 @@ static ckpt_status check_alike(const struct joining *joining, size_t index, ckpt
 {
     const ckpt_tensor *first = &joining->operands[0].tensor, *t = &joining->operands[index].tensor;
     const struct editor *editor = joining->editor;
+    const uint32_t row = joining->operands[index].row, other = joining->operands[0].row;
     bool is_alike = first->ndim == t->ndim;
     for (uint32_t k = 0; is_alike && k < t->ndim; k++)
         is_alike = t->shape[k] == first->shape[k] || (k == joining->dim && !joining->is_new);
     if (!is_alike)
-        return edit_fail(editor, joining->operands[index].row, err, "does not have the shape of \"%.*s\"",
-                         STR_ARG(first->name));
-    if (t->dtype != first->dtype ||
-        !is_same_cast(editor->p, joining->operands[0].row, joining->operands[index].row))
-        return edit_fail(editor, joining->operands[index].row, err,
-                         "is {%s}, \"%.*s\" {=%s}\nonly tensors of one dtype, cast alike, are joined",
-                         ckpt_tensor_dtype_name(t), STR_ARG(first->name), ckpt_tensor_dtype_name(first));
-    return CKPT_OK;
+        return edit_fail(editor, row, err, "does not have the shape of \"%.*s\"",
+                         STR_ARG(edit_name(editor, other)));
+    if (t->dtype != first->dtype)
+        return edit_fail(editor, row, err, "is {%s}, \"%.*s\" {=%s}\nonly tensors of one dtype are joined",
+                         ckpt_tensor_dtype_name(t), STR_ARG(edit_name(editor, other)),
+                         ckpt_tensor_dtype_name(first));
+    return is_same_cast(editor->p, row, other)
+               ? CKPT_OK
+               : edit_fail(editor, row, err,
+                           "is written as {%s}, \"%.*s\" as {=%s}\ncast them alike, or when they are joined",
+                           ckpt_dtype_name(plan_dtype(editor->p, row)), STR_ARG(edit_name(editor, other)),
+                           ckpt_dtype_name(plan_dtype(editor->p, other)));
 }
 
 /* set_joined_shape - computes the shape of the result without the size of DIM, which is 0. */

@@ -745,6 +745,7 @@ static ckpt_status place_new(struct merger *merger, struct meeting *meeting, ckp
                            ARENA_CONCAT(merger->a, STR_LIT("the base model lacks it; it would be \""),
                                         new->name, STR_LIT("\", "), str_c(conflict)),
                            err);
+    CKPT_TRY(row_check_place(merger->p, new->like, err));
     return ARENA_PUSH(merger->a, merger, additions, new) ? CKPT_OK : fail_memory(err);
 }
 
