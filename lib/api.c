@@ -497,6 +497,8 @@ static ckpt_status write_plan(ckpt_plan *p, const struct format *format, const s
     if (st == CKPT_OK && job->opts->strict)
         st = cast_strict(p, err);
     CKPT_THEN(st, edit_check_scales(p, err));
+    if (st == CKPT_OK && !format->flat)
+        st = rows_note_lost_attributes(p, job->opts->strict, err);
     CKPT_THEN(st, plan_drop_description(p, job->opts->strict, err));
     CKPT_THEN(st, salvage_leave_out_unfit(p, format, err));
     if (st == CKPT_OK && shards_are_wanted(p, job))

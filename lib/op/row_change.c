@@ -192,3 +192,44 @@ ckpt_status rows_find_ties(ckpt_file *f, ckpt_error *err)
         table_set_alias(&f->table, i, CKPT_NO_TENSOR);
     return table_finish(&f->table, err);
 }
+
+/* is_replaced - returns true if ROW of F was made by a change, and not by the call in the graph. */
+static bool is_replaced(const ckpt_file *f, uint32_t row)
+{
+    const ckpt_value *value = table_value_of(&f->table, row);
+    const ckpt_value *node = value ? file_replacement_of(f, value) : NULL;
+    return node && node->type == CKPT_V_TENSOR && node->flags & VALUE_ROW;
+}
+
+/* find_owner - sets *ROW to the tensor of which LEAF is an attribute, or to CKPT_NO_TENSOR. */
+static ckpt_status find_owner(ckpt_file *f, const ckpt_leaf *leaf, uint32_t *row, ckpt_error *err)
+{
+    ckpt_str name = leaf->name;
+    *row = CKPT_NO_TENSOR;
+    while (*row == CKPT_NO_TENSOR && str_after_last(name, '.').len < name.len) {
+        name = str_first(name, name.len - str_after_last(name, '.').len - 1);
+        *row = file_find_tensor(f, name);
+        CKPT_TRY_ALLOC(f->names, err);
+    }
+    return CKPT_OK;
+}
+
+ckpt_status rows_note_lost_attributes(ckpt_plan *p, bool strict, ckpt_error *err)
+{
+    ckpt_file *f = p->file;
+    for (size_t i = 0; f->rows_changed && i < f->nleaves; i++) {
+        const ckpt_leaf *leaf = &f->leaves[i];
+        uint32_t row = CKPT_NO_TENSOR;
+        if (plan_includes_leaf(p, leaf))
+            CKPT_TRY(find_owner(f, leaf, &row, err));
+        if (row == CKPT_NO_TENSOR || !p->keep[row] || !is_replaced(f, row))
+            continue;
+        if (strict)
+            return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                        "\"%.*s\" is an attribute of a tensor that was changed\n"
+                        "without --strict it is left out and listed",
+                        STR_ARG(leaf->name));
+        CKPT_TRY(plan_note_dropped(p, leaf, "attribute of a tensor that was changed", err));
+    }
+    return CKPT_OK;
+}

@@ -35,3 +35,6 @@ ckpt_str row_find_key(const ckpt_plan *p, uint32_t row);
  * *MAPPING_LEN to the length of that mapping's name, with the dot: of those with which NAME begins, the one
  * with the longest name. False: there is none. The entries of P are up to date. */
 bool row_find_mapping(const ckpt_plan *p, ckpt_str name, uint32_t *row, size_t *mapping_len);
+/* rows_note_lost_attributes - reports the attributes of changed tensors as dropped, or refuses to lose them
+ * if STRICT: they may be about what a tensor was, as ds_shape of DeepSpeed. For formats that hold objects. */
+ckpt_status rows_note_lost_attributes(ckpt_plan *p, bool strict, ckpt_error *err);
