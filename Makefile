@@ -403,7 +403,8 @@ check-oracle:
 oracle-env: setup-oracle
 	python3 -m venv $(B)/oracle-env
 	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy transformers peft gguf msgpack h5py hdf5plugin keras flax
-	$(B)/oracle-env/bin/pip install --quiet ray==2.60.0 kubernetes-validate==1.37.0 pre-commit==4.7.0 mergekit==0.1.5 ml_dtypes
+	$(B)/oracle-env/bin/pip install --quiet ray==2.60.0 kubernetes-validate==1.37.0 check-jsonschema==0.39.0 \
+	    dvc==3.67.1 pre-commit==4.7.0 mergekit==0.1.5 ml_dtypes
 	for v in 4 5; do python3 -m venv $(B)/oracle-env$$v && \
 	    $(B)/oracle-env$$v/bin/pip install --quiet "transformers==$$v.*" safetensors && \
 	    for d in $(B)/oracle-env$$v/lib/python3*/site-packages; do \

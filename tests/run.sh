@@ -21,8 +21,9 @@ export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
 # The parts that take longest come first, so that two workers end at about the same time.
-quick='cli robust growth plan faults remote scale unit warnings lint format latency threats rewrite schema man attacks
-       build abi tsan install mpi header example budget readme git hooks python demo mem truth truth-asan replay public'
+quick='cli robust growth plan faults remote scale unit warnings lint format latency threats rewrite schema man
+       attacks build abi tsan install mpi header example budget readme git ci hooks python demo mem truth truth-
+       asan replay public'
 sampled='robust faults threats rewrite' # take every N-th file without --all
 slow='unit-asan gates plan-big fuzz oracle' # run with --all only
 
@@ -85,6 +86,7 @@ part_mpi() { sh tests/mpi/run.sh; }
 part_remote() { sh tests/remote/run.sh; }
 part_scale() { sh tests/scale/run.sh; }
 part_git() { sh tests/git.sh; }
+part_ci() { bash tests/ci.sh; }
 part_hooks() { sh tests/hooks.sh; }
 part_python() { sh tests/python/run.sh; }
 part_demo() { sh tests/demo.sh && echo 'demo: 1 passed, 0 failed'; }

@@ -28,6 +28,7 @@ slurm     slurm-wlm,munge slurm-slurmctld,slurm-slurmd,munge - - -
 parallel  parallel    parallel        parallel       parallel       parallel
 pc        pkg-config  pkgconf         pkgconf        pkgconf        pkgconf
 git       git         git             git            git            git
+lfs       git-lfs     git-lfs         git-lfs        git-lfs        git-lfs
 abigail   abigail-tools libabigail    -              -              -
 clang     clang,libclang-rt-dev clang clang            clang          llvm
 mandoc    mandoc      mandoc          mandoc         mandoc         mandoc
@@ -115,6 +116,7 @@ find_missing()
     command_needed pkg-config pc
     command_needed git git
     command_needed mandoc mandoc
+    command_wanted git-lfs lfs
     command_wanted abidiff abigail
     command_wanted openssl openssl
     command_wanted mpicc mpi

@@ -34,6 +34,7 @@ check oracle-keras keras keras_files.py "$B/ckpt" || exit 1
 check oracle-zarr 'numpy, zarr, numcodecs' zarr_files.py "$B/ckpt" || exit 1
 check oracle-array 'numpy, safetensors.numpy' array_files.py "$B/ckpt" tests/corpus || exit 1
 check oracle-kubernetes kubernetes_validate kubernetes_jobs.py || exit 1
+check oracle-ci check_jsonschema ci_files.py || exit 1
 check oracle-ray ray ray_recipe.py "$B/ckpt" "$B/tests/bench/mkckpt" || exit 1
 case " ${chosen:-python} " in *' python '*) sh tests/python/run.sh || exit 1 ;; esac
 check oracle-edit 'torch.distributed.checkpoint, safetensors.torch' edits.py "$B/ckpt" || exit 1
