@@ -63,7 +63,7 @@ check 'nothing is printed about good files' test ! -s "$tmp/printed"
 git checkout -q origin/main
 check 'nothing changed' exits 0
 check 'nothing changed: it is written' has 'No checkpoint changed.'
-refuses_unknown() { ! bash "$top/examples/ci/review.sh" nothing "$tmp/out" 2>"$tmp/err" && grep 'no commit' "$tmp/err"; }
+refuses_unknown() { ! bash "$top/examples/ci/review.sh" no "$tmp/out" 2>"$tmp/err" && grep 'no commit' "$tmp/err"; }
 check 'an unknown commit' refuses_unknown
 
 # make: the second run does nothing, the third replaces what is older

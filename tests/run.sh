@@ -22,8 +22,8 @@ export LC_ALL=C
 
 # The parts that take longest come first, so that two workers end at about the same time.
 quick='cli robust growth plan faults remote scale unit warnings lint format latency threats rewrite schema man
-       attacks build abi tsan install mpi header example budget readme git ci hooks python demo mem truth truth-
-       asan replay public'
+       attacks build abi tsan install mpi header example budget readme git ci hooks python demo mem truth
+       truth-asan replay public'
 sampled='robust faults threats rewrite' # take every N-th file without --all
 slow='unit-asan gates plan-big fuzz oracle' # run with --all only
 
