@@ -490,6 +490,7 @@ static ckpt_status match_files(ckpt_match *match, ckpt_file *wanted, ckpt_file *
     CKPT_TRY(match_find_renames(match, err));
     CKPT_TRY(match_find_layout(match, err));
     CKPT_TRY(match_find_guesses(match, err));
+    CKPT_TRY(match_find_surplus_layers(match, err));
     CKPT_TRY(match_find_surplus(match, err));
     return doubt_rules(match, err);
 }

@@ -107,7 +107,12 @@ ckpt_status match_find_renames(ckpt_match *match, ckpt_error *err);
 ckpt_status match_find_guesses(ckpt_match *match, ckpt_error *err);
 /* match_find_layout - finds the rules that change elements. */
 ckpt_status match_find_layout(ckpt_match *match, ckpt_error *err);
-/* match_find_surplus - finds what can be left out. */
+/* match_put_pattern - adds to OUT the pattern of a rule for TEXT, in which the numbers are variables, and
+ * ENDING, a pattern. */
+void match_put_pattern(buf *out, ckpt_str text, const char *ending);
+/* match_find_surplus_layers - finds layers of which nothing is wanted, in lists that both sides have. */
+ckpt_status match_find_surplus_layers(ckpt_match *match, ckpt_error *err);
+/* match_find_surplus - finds what else can be left out. */
 ckpt_status match_find_surplus(ckpt_match *match, ckpt_error *err);
 /* match_list_differences - sets *OUT, and the items of MATCH, to how the names of its plan differ from those
  * wanted. */

@@ -35,8 +35,7 @@ static bool is_only_fit(const ckpt_match *match, ckpt_str text)
     return true;
 }
 
-/* put_pattern - adds the pattern for TEXT, in which the numbers are variables, and ENDING, a pattern. */
-static void put_pattern(buf *out, ckpt_str text, const char *ending)
+void match_put_pattern(buf *out, ckpt_str text, const char *ending)
 {
     buf word;
     unsigned nnumbers = 0;
@@ -62,7 +61,7 @@ static void put_pattern(buf *out, ckpt_str text, const char *ending)
     buf_free(&word);
 }
 
-static void put_name(buf *out, ckpt_str text) { put_pattern(out, text, ""); }
+static void put_name(buf *out, ckpt_str text) { match_put_pattern(out, text, ""); }
 
 /* add_layout - adds the rule in LINES about GROUP. Frees LINES. */
 static ckpt_status add_layout(ckpt_match *match, buf *lines, ckpt_match_rule *rule, ckpt_error *err)
@@ -726,7 +725,7 @@ static ckpt_status add_drop(ckpt_match *match, ckpt_str name, bool is_all, bool 
                                        (is_all || is_only_fit(match, name))};
     buf_init(&lines, 8 * REGEXP_MAX_PATTERN);
     buf_put_cstr(&lines, "drop? ");
-    put_pattern(&lines, name, is_all ? ".*" : "");
+    match_put_pattern(&lines, name, is_all ? ".*" : "");
     rule.evidence = arena_printf(match->a, "%s: %zu name%s",
                                  match->is_incomplete ? "not shown, but the model may have it"
                                  : is_doubtful ? "not wanted by this name, but it may be what is missing"
