@@ -10,7 +10,8 @@ DESTDIR  ?=
 CFLAGS   ?= -O2 -g
 # objcopy for the target of CC, which may be a cross compiler
 OBJCOPY  ?= $(or $(shell $(CC) -print-prog-name=objcopy),objcopy)
-# "yes" if libarchive's header is installed. Without it, `ckpt scan` reports bzip2, xz, 7-Zip … as INCOMPLETE.
+# "yes" if libarchive's header is installed. Without it, `ckpt scan` reports bzip2, xz, 7-Zip … as INCOMPLETE. A program
+# loads the library when it needs it; with "linked", it is linked.
 ifeq ($(origin LIBARCHIVE),undefined)
 LIBARCHIVE := $(shell echo | $(CC) -include archive.h -E -x c - >/dev/null 2>&1 && echo yes)
 endif
@@ -26,6 +27,8 @@ ON_DEMAND := $(if $(SAN),,$(shell t=$$(mktemp) && echo 'int main(void) { return 
     $(CC) $(CFLAGS) $(LDFLAGS) -Wl,--no-as-needed -o "$$t" -x c - -lzip -lcrypto $(if $(LIBCURL),-lcurl) 2>/dev/null && \
     $$($(CC) -print-prog-name=readelf) -d "$$t" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p'; rm -f "$$t"))
 endif
+# The files where a libcurl that is linked looks for the authorities to trust, if it was not built for one distribution.
+CA_FILES  ?=
 LIBZIP    := $(filter libzip.%,$(ON_DEMAND))
 LIBCRYPTO := $(filter libcrypto.%,$(ON_DEMAND))
 CURL_SO   := $(filter libcurl.%,$(ON_DEMAND))
@@ -64,11 +67,13 @@ RELR      = $(if $(SAN),,$(call once,RELR,$(shell t=$$(mktemp) && echo 'int main
 PIE       = $(if $(filter -static -static-pie -no-pie,$(CFLAGS) $(LDFLAGS)),,-pie)
 
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror=implicit-function-declaration
-DEFINES   = -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 $(if $(LIBARCHIVE),-DHAVE_LIBARCHIVE) \
+DEFINES   = -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 $(if $(LIBARCHIVE),-DHAVE_LIBARCHIVE) $(if $(filter linked,$(LIBARCHIVE)),-DLIBARCHIVE_LINKED) \
     $(if $(LIBCURL),-DHAVE_LIBCURL $(if $(CURL_SO),-DLIBCURL_SONAME='"$(CURL_SO)"')) \
+    $(if $(CA_FILES),-DCA_FILES='$(foreach f,$(CA_FILES),"$f"$(comma))') \
     $(if $(LIBZIP),-DLIBZIP_SONAME='"$(LIBZIP)"') $(if $(LIBCRYPTO),-DLIBCRYPTO_SONAME='"$(LIBCRYPTO)"')
 ALL_CFLAGS = -std=c11 $(WARN) $(DEFINES) $(SAME_BITS) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hidden -pthread
-LIB_LIBS  = $(if $(LIBZIP),,-lzip) -lz $(if $(LIBCRYPTO),,-lcrypto) $(if $(LIBCURL),$(if $(CURL_SO),,-lcurl)) -lm -ldl
+LIB_LIBS  = $(if $(LIBZIP),,-lzip) -lz $(if $(LIBCRYPTO),,-lcrypto) $(if $(LIBCURL),$(if $(CURL_SO),,-lcurl)) \
+    $(if $(filter linked,$(LIBARCHIVE)),-larchive) -lm -ldl
 CLI_LIBS  = -lcjson
 SHARE     = $(or $(DRIVER),$(CC)) $(CFLAGS) $(SAN) -Wl,--as-needed -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack $(RELR)
 LINK      = $(SHARE) $(PIE)
@@ -410,6 +415,19 @@ oracle-env: setup-oracle
 	    for d in $(B)/oracle-env$$v/lib/python3*/site-packages; do \
 	    ls -d $(abspath $(B))/oracle-env/lib/python3*/site-packages >$$d/oracle-env.pth; done || exit 1; done
 
+# ----------------------------------------------------------------- packaging
+
+ARCHS    ?= x86_64
+
+## dist: build the static program in build/dist, from sources that it fetches: see packaging/README.md
+dist:
+	@for arch in $(ARCHS); do $(ENV) sh packaging/static.sh "$$arch" || exit 1; done
+
+## check-dist: check what dist has built, next to this machine's build
+check-dist:
+	+@$(SUB) all $(B)/tests/bench/runner $(B)/tests/bench/mkckpt
+	@for arch in $(ARCHS); do $(ENV) sh tests/dist/static.sh "$$arch" || exit 1; done
+
 # ------------------------------------------------------------------- install
 
 bindir  = $(DESTDIR)$(PREFIX)/bin
@@ -471,5 +489,5 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-oracle clean coverage demo faults format \
+.PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-dist check-oracle clean coverage demo dist faults format \
     attacks fuzz growth help install lint mpi oracle-env setup setup-check setup-cross setup-oracle steps-programs test-programs threats tsan tsan-programs ubsan uninstall unit valgrind

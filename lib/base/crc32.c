@@ -204,7 +204,11 @@ WIDE512 static uint32_t update_512(uint32_t reg, const unsigned char *bytes, siz
 }
 
 #ifdef __x86_64__
+#if defined(__clang__) && __clang_major__ >= 14 /* which can have SSE 4.2 without its CRC */
+#define SSE42 __attribute__((target("sse4.2,crc32")))
+#else
 #define SSE42 __attribute__((target("sse4.2")))
+#endif
 
 SSE42 static uint64_t crc32c_8(uint64_t reg, const unsigned char *bytes)
 {

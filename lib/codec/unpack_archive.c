@@ -1,8 +1,8 @@
 /* unpack_archive.c - unpacks bzip2, xz, lzma, zstd, lz4 and 7-Zip by libarchive, whose headers no other file
  * includes and which a build may lack (make LIBARCHIVE=). The library is loaded when it is needed, because
- * linking it and the dozen libraries that it needs would double the start-up time of every command. Only
- * decoders inside the library are enabled: for others it would start a program. No name from an archive is
- * ever used as a path. */
+ * linking it and the dozen libraries that it needs would double the start-up time of every command; a static
+ * program has it linked (make LIBARCHIVE=linked). Only decoders inside the library are enabled: for others it
+ * would start a program. No name from an archive is ever used as a path. */
 #include "codec/unpack_archive.h"
 
 #ifdef HAVE_LIBARCHIVE
@@ -58,9 +58,13 @@ struct libarchive {
     FUNCTIONS(LIBRARY_POINTER)
 };
 
+#ifndef LIBARCHIVE_LINKED
 LIBRARY_NOTE(libarchive, "libarchive.so.13", "recommended")
 LIBRARY_LOADED(libarchive, FUNCTIONS, "unpacks it", "libarchive.so.13", "libarchive.so",
                "libarchive.13.dylib")
+#else
+LIBRARY_LINKED(libarchive, FUNCTIONS)
+#endif
 
 struct unpack_input {
     const struct libarchive *lib;

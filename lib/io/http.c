@@ -41,6 +41,7 @@ ckpt_status http_fetch(http_client *client, struct http_range *ranges, size_t co
 #include <inttypes.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/library.h"
 
@@ -242,10 +243,25 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
     return n;
 }
 
+#ifndef CA_FILES
+#define CA_FILES /* names, each with a comma after it */
+#endif
+
+/* choose_ca_file - returns the file of the authorities that the user trusts, or else of those that the system
+ * does; NULL: libcurl knows it. One that is linked for all distributions (make CA_FILES) does not. */
+static const char *choose_ca_file(const ckpt_remote *remote)
+{
+    static const char *const files[] = {CA_FILES NULL};
+    const char *const *file = files;
+    while (!remote->ca_file && *file && access(*file, R_OK) != 0)
+        file++;
+    return remote->ca_file ? remote->ca_file : *file;
+}
+
 static bool set_options(struct transfer *transfer, const char *url)
 {
     const struct libcurl *curl = transfer->client->curl;
-    const char *ca_file = transfer->client->remote->ca_file;
+    const char *ca_file = choose_ca_file(transfer->client->remote);
     CURL *e = transfer->easy;
 #define SET(option, value) (curl->curl_easy_setopt(e, option, value) == CURLE_OK)
 #if LIBCURL_VERSION_NUM >= 0x075500

@@ -11,6 +11,7 @@
 #define MAX_THREADS         256u
 #define DEFAULT_MAX_THREADS 4u
 #define IDLE_INTERVAL_NS    100000000L
+#define STACK_SIZE          1048576u /* bytes of a thread; musl's default is 131072 */
 
 /* The tasks that one thread has left: [next, end). */
 struct share {
@@ -142,10 +143,15 @@ static void *run_worker(void *arg)
 static bool start_thread(struct worker *worker, pthread_t *thread)
 {
     sigset_t all, old;
+    pthread_attr_t with;
+    if (pthread_attr_init(&with) != 0)
+        return false;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    bool ok = pthread_create(thread, NULL, run_worker, worker) == 0;
+    bool ok = pthread_attr_setstacksize(&with, STACK_SIZE) == 0 &&
+              pthread_create(thread, &with, run_worker, worker) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    (void)pthread_attr_destroy(&with);
     return ok;
 }
 
