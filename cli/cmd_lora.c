@@ -3,16 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "extract.h"
 #include "outputs.h"
 
 static struct {
     struct list scales, only;
+    bool extract;
 } opts;
 
 static const struct opt options[] = {
+    {0, "extract", NULL, OPT_FLAG, &opts.extract,
+     "write as an adapter what the second model has more than the first"},
+    EXTRACT_OPTIONS,
     {'s', "scale", "S", OPT_LIST, &opts.scales,
      "multiply what an adapter adds by S; repeatable, one for each"},
-    {0, "only", "GLOB", OPT_LIST, &opts.only, "use only tensors of adapters that match; repeatable"},
+    {0, "only", "GLOB", OPT_LIST, &opts.only,
+     "use only tensors of adapters, or with --extract of models, that match; repeatable"},
     OUTPUT_OPTION,
     TO_OPTION,
     ROOT_OPTION,
@@ -25,9 +31,13 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_lora = {
-    "lora",  "BASE ADAPTER… -o OUT", "merge low-rank adapters (LoRA) into a model", options, 2, NO_LIMIT,
-    run_lora};
+const struct cmd cmd_lora = {"lora",
+                             "BASE ADAPTER… -o OUT",
+                             "merge low-rank adapters (LoRA) into a model, or extract one",
+                             options,
+                             2,
+                             NO_LIMIT,
+                             run_lora};
 
 /* The adapters, in the order of the command line. */
 static ckpt_lora_adapter *adapters;
@@ -207,6 +217,12 @@ static bool parse_scales(size_t count)
 int run_lora(int count, char **operand)
 {
     const size_t n = (size_t)count - 1;
+    if (opts.extract && opts.scales.n)
+        return usage_error("lora", "--scale is not for --extract");
+    if (opts.extract)
+        return extract_adapter(count, operand, &opts.only);
+    if (extract_option_given())
+        return usage_error("lora", "--%s is for --extract", extract_option_given());
     if (!writing.dry_run && (!writing.output || !*writing.output))
         return usage_error("lora", "no output given: use -o OUT; --dry-run writes nothing");
     if (edit_check_part("lora", true) != EXIT_OK)

@@ -5,16 +5,20 @@
 #include "base/sized.h"
 #include "codec/unpack_archive.h"
 #include "codec/zip_inflate.h"
+#include "core/computed_source.h"
+#include "format/builder.h"
 #include "format/files/own_files.h"
 #include "format/files/path.h"
 #include "format/hub/listed_names.h"
 #include "format/hub/merge.h"
 #include "format/hub/write.h"
+#include "format/peft/write.h"
 #include "format/salvage.h"
 #include "format/verify.h"
 #include "op/cast.h"
 #include "op/average.h"
 #include "op/edit.h"
+#include "op/extract.h"
 #include "op/lora.h"
 #include "op/match.h"
 #include "op/part_record.h"
@@ -458,6 +462,89 @@ ckpt_status ckpt_match_apply(ckpt_match *match, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* build_adapter - makes extraction->adapter, the file of the tensors, and its plan. */
+static ckpt_status build_adapter(ckpt_extraction *extraction, ckpt_error *err)
+{
+    ckpt_builder *builder;
+    CKPT_TRY(ckpt_builder_new("the adapter", &builder, err));
+    ckpt_status st = ckpt_builder_add_metadata(builder, "format", "pt", err);
+    for (size_t i = 0; st == CKPT_OK && i < extraction->ntensors; i++) {
+        const struct extract_tensor *made = &extraction->tensors[i];
+        const ckpt_builder_tensor tensor = {
+            .struct_size = sizeof tensor, .dtype = made->dtype, .shape = made->shape, .ndim = made->ndim};
+        st = strlen(made->name.ptr) == made->name.len
+                 ? builder_add_source(builder, made->name.ptr, &tensor, made->src, err)
+                 : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "the name \"%.*s\" has a byte 0",
+                        STR_ARG(made->name));
+    }
+    if (st == CKPT_OK)
+        st = ckpt_builder_finish(builder, &extraction->adapter, err);
+    else
+        ckpt_builder_free(builder);
+    CKPT_THEN(st, ckpt_plan_new(extraction->adapter, &extraction->p, err));
+    return st;
+}
+
+ckpt_status ckpt_extract_lora(ckpt_plan *base, ckpt_plan *tuned, const ckpt_extract_options *opts,
+                              ckpt_extraction **out, ckpt_error *err)
+{
+    CKPT_OWN_ERROR(err);
+    ckpt_extract_options o;
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
+    o.dtype = o.dtype ? o.dtype : CKPT_DT_F32;
+    CKPT_REQUIRE(err, base && tuned && o.rank && o.others <= CKPT_OTHERS_SAVE);
+    CKPT_REQUIRE(err, o.dtype < DTYPE_COUNT && dtype_info((ckpt_dtype)o.dtype)->klass == 'f' &&
+                          computed_has_dtype((ckpt_dtype)o.dtype));
+    CKPT_REQUIRE(err, has_no_null(o.only, o.nonly) && has_no_null(o.embeddings, o.nembeddings));
+    arena *a = arena_new(UINT64_MAX);
+    ckpt_extraction *made = a ? ARENA_NEW(a, ckpt_extraction) : NULL;
+    if (!made) {
+        arena_free(a);
+        return fail_memory(err);
+    }
+    *made = (ckpt_extraction){.a = a, .base = base, .tuned = tuned, .opts = &o};
+    ckpt_status st = extract_lora(made, err);
+    CKPT_THEN(st, build_adapter(made, err));
+    made->opts = NULL;
+    if (st == CKPT_OK || (st == CKPT_ELOSSY && made->nlist))
+        *out = made;
+    else
+        ckpt_extraction_free(made);
+    return name_file_if_failed(st, tuned->file->path, err);
+}
+
+void ckpt_extraction_free(ckpt_extraction *extraction)
+{
+    if (!extraction)
+        return;
+    ckpt_plan_free(extraction->p);
+    ckpt_close(extraction->adapter);
+    extract_free(extraction);
+    arena_free(extraction->a);
+}
+
+const ckpt_extracted *ckpt_extracted_at(const ckpt_extraction *extraction, size_t index)
+{
+    return extraction && index < extraction->nlist ? &extraction->list[index]->report : NULL;
+}
+
+uint64_t ckpt_extraction_unchanged(const ckpt_extraction *extraction)
+{
+    uint64_t unchanged = 0;
+    for (size_t i = 0; extraction && i < extraction->nitems; i++)
+        unchanged += !extraction->items[i].differs;
+    return unchanged;
+}
+
+ckpt_plan *ckpt_extraction_plan(ckpt_extraction *extraction) { return extraction ? extraction->p : NULL; }
+
+ckpt_str ckpt_extraction_config(const ckpt_extraction *extraction)
+{
+    return extraction && extraction->config.ptr ? extraction->config : str_of("", 0);
+}
+
 static ckpt_status write_one_file(ckpt_plan *p, const struct format *format, const struct write_job *job,
                                   ckpt_error *err)
 {
@@ -608,6 +695,38 @@ ckpt_status ckpt_plan_write_fd(ckpt_plan *plan, int fd, const ckpt_write_options
     CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
     CKPT_REQUIRE(err, fd >= 0);
     return write_with_options(plan, &job, opts, out, err);
+}
+
+/* check_adapter_folder - refuses PATH for the folder of EXTRACTION if one of its models is in it. */
+static ckpt_status check_adapter_folder(const ckpt_extraction *extraction, const char *path, ckpt_error *err)
+{
+    const char *name = ARENA_CONCAT(extraction->p->a, str_c(path), STR_LIT("/adapter_model.safetensors")).ptr;
+    CKPT_TRY_ALLOC(name, err);
+    CKPT_TRY(own_files_check_output(extraction->base->file, name, false, err));
+    return own_files_check_output(extraction->tuned->file, name, false, err);
+}
+
+ckpt_status ckpt_extraction_write(ckpt_extraction *extraction, const char *path,
+                                  const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err)
+{
+    CKPT_OWN_ERROR(err);
+    ckpt_write_options o;
+    ckpt_write_result result = {0};
+    CKPT_TRY(out ? sized_struct_clear(out, err) : CKPT_OK);
+    CKPT_TRY(sized_struct_copy_in(opts, &o, sizeof o, err));
+    CKPT_REQUIRE(err, extraction && extraction->p && path);
+    const struct write_job job = {.path = path, .opts = &o, .result = &result};
+    struct plan_report *report = &extraction->p->report;
+    report->ndropped = report->naliases = report->noutputs = report->ncasts = 0;
+    CKPT_TRY(check_adapter_folder(extraction, path, err));
+    const struct peft_adapter adapter = {extraction->p, extraction->config, extraction->tuned->file};
+    CKPT_TRY(peft_write(&adapter, &job, err));
+    result.format = "peft";
+    result.outputs = report->outputs;
+    result.noutputs = report->noutputs;
+    if (out)
+        sized_struct_copy_out(out, &result, sizeof result);
+    return CKPT_OK;
 }
 
 ckpt_status ckpt_plan_write_memory(ckpt_plan *plan, const ckpt_write_options *opts, void **bytes,

@@ -1427,6 +1427,79 @@ CKPT_API bool ckpt_write_format_is_folder(const char *name);
  * fail afterwards. Async-signal-safe: for a signal handler that ends the process. */
 CKPT_API void ckpt_emergency_cleanup(void);
 
+/* ---------------------------------------------------------------- extract */
+
+/* What becomes of tensors that changed, but that a pair of LoRA cannot express. */
+typedef enum {
+    CKPT_OTHERS_ERROR, /* they are an error */
+    CKPT_OTHERS_DROP,  /* they are left out */
+    CKPT_OTHERS_SAVE   /* biases become lora_bias, of others the module is saved: modules_to_save */
+} ckpt_others;
+typedef struct {
+    uint32_t struct_size;
+    uint32_t rank;           /* the largest rank of a pair, at least 1 */
+    uint32_t dtype;          /* ckpt_dtype of the pairs, a float; CKPT_DT_NONE: float32 */
+    uint32_t others;         /* ckpt_others */
+    uint32_t fan_in_fan_out; /* matrices are [in, out], as those of Conv1D of transformers */
+    uint32_t threads;        /* as in ckpt_work */
+    const char *const *only; /* globs that select tensors; others are not compared. NULL: all are */
+    size_t nonly;
+    const char *const *embeddings; /* globs of weights of embeddings with other names than the usual ones */
+    size_t nembeddings;
+    int (*progress)(void *user, uint64_t done, uint64_t total); /* as in ckpt_work */
+    void *user;
+} ckpt_extract_options;
+/* An adapter of LoRA that is the difference of two models. */
+typedef struct ckpt_extraction ckpt_extraction;
+/* ckpt_extract_lora - extracts from the differences of the tensors of TUNED and BASE, which have the same
+ * names below the roots of these plans, an adapter as peft has it: for each matrix, and each convolution as
+ * a matrix, the largest singular values of its difference and their vectors. All is computed in float64, by
+ * LAPACK, and checked; the same LAPACK gives the same bits for any number of threads. Each thread needs
+ * memory for the largest difference and for the square of its smaller side. Changes neither plan; both, and
+ * their files, must exist as long as *OUT, which the caller passes to ckpt_extraction_free(). CKPT_ELOSSY:
+ * a difference cannot be expressed. *OUT is then the list of the reasons, which ckpt_extracted_at returns,
+ * and nothing else; after any other failure it is NULL. CKPT_ENOTFOUND: no matrix differs.
+ * CKPT_EUNSUPPORTED with sys_errno ENOSYS: LAPACK is not installed. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_extract_lora(ckpt_plan *base, ckpt_plan *tuned,
+                                                       const ckpt_extract_options *opts,
+                                                       ckpt_extraction **out, ckpt_error *err);
+/* ckpt_extraction_free - frees EXTRACTION and all that was obtained from it. NULL is allowed. */
+CKPT_API void ckpt_extraction_free(ckpt_extraction *extraction);
+typedef enum {
+    CKPT_EXTRACTED_PAIR,  /* a pair of matrices */
+    CKPT_EXTRACTED_BIAS,  /* the bias of a pair, without loss */
+    CKPT_EXTRACTED_SAVED, /* the tensor itself */
+    CKPT_EXTRACTED_TIED,  /* nothing: it shares its elements with an earlier one, in both models */
+    CKPT_EXTRACTED_NONE   /* nothing: `why` is the reason */
+} ckpt_extracted_kind;
+/* What became of a tensor that differs, or is saved with others. */
+typedef struct {
+    ckpt_str name;
+    uint32_t kind; /* ckpt_extracted_kind */
+    uint32_t is_embedding;
+    uint64_t rank;   /* of a pair */
+    double norm;     /* of a pair: of the difference, the square root of the sum of the squares */
+    double kept;     /* of a pair: which share of that sum its rank keeps, from 0 to 1 */
+    const char *why; /* why it is no pair; NULL: it is one */
+} ckpt_extracted;
+/* ckpt_extracted_at - returns what became of number INDEX of these tensors, in the order of TUNED; NULL past
+ * the end. */
+CKPT_API const ckpt_extracted *ckpt_extracted_at(const ckpt_extraction *extraction, size_t index);
+/* ckpt_extraction_unchanged - returns how many tensors of both models are equal. */
+CKPT_API uint64_t ckpt_extraction_unchanged(const ckpt_extraction *extraction);
+/* ckpt_extraction_plan - returns the plan of the adapter's tensors, which EXTRACTION owns; NULL after
+ * CKPT_ELOSSY. */
+CKPT_API ckpt_plan *ckpt_extraction_plan(ckpt_extraction *extraction);
+/* ckpt_extraction_config - returns the text of its adapter_config.json. */
+CKPT_API ckpt_str ckpt_extraction_config(const ckpt_extraction *extraction);
+/* ckpt_extraction_write - writes the adapter as the folder PATH, with adapter_model.safetensors and
+ * adapter_config.json: it appears with both or not at all. A folder that has other files is not replaced.
+ * Of OPTS, which may be NULL, force, strict, dry_run, no_sync, threads, progress and user count. OUT may be
+ * NULL. What OUT points to is valid until EXTRACTION is freed or written again. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_extraction_write(ckpt_extraction *extraction, const char *path,
+                                                           const ckpt_write_options *opts,
+                                                           ckpt_write_result *out, ckpt_error *err);
+
 /* ------------------------------------------------------------------ parts */
 
 /* An output that several processes write, each by ckpt_plan_write with another `part` in its options, and

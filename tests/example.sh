@@ -42,6 +42,13 @@ check 'scan' prints ', 0 pickles' scan tests/demo.sh
 check 'verify' prints '0 findings' verify "$train"
 check 'verify of half a file' fails_with 'truncated' verify "$cut"
 check 'strip' prints 'module.fc.weight -> fc.weight' strip "$train" "$tmp/weights.safetensors"
+"$B/ckpt" edit -q "$tmp/weights.safetensors" -e 'set fc.weight = 0.5' -o "$tmp/tuned.safetensors"
+run extract "$tmp/weights.safetensors" "$tmp/tuned.safetensors" "$tmp/adapter"
+if grep -q 'cannot be loaded' "$tmp/stderr"; then
+    echo 'example of extract skipped: no LAPACK (apt install liblapack3)'
+else
+    check 'extract' prints 'fc.weight: rank' extract "$tmp/weights.safetensors" "$tmp/tuned.safetensors" "$tmp/adapter2"
+fi
 check 'parts' prints 'parts.safetensors' parts "$train" "$tmp/parts.safetensors"
 check 'diff of what parts wrote' run diff "$tmp/parts.safetensors" "$tmp/weights.safetensors"
 check 'diff of what strip wrote' run diff "$train" "$tmp/weights.safetensors"

@@ -49,6 +49,8 @@ print_json()
         -e 'keep *fc.weight' -e 'tie *fc.weight *fc.lora_A.weight' -e 'untie *fc.lora_A.weight' \
         -e 'slice *fc.weight [:, :2] -> *fc.lora_B.weight'
     ckpt lora "$top/tests/corpus/torch/t26/dp_state_dict.pt" adapter --part 0/2 -n --to safetensors -o none.safetensors
+    "$CKPT" edit -q tied.safetensors -e 'untie *' -e 'set * = 0.5' -o tuned.safetensors
+    ckpt lora --extract tied.safetensors tuned.safetensors --rank 1 -o adapter2 # an error; see also tests/cli/lora
     ckpt info noted.safetensors
     ckpt info "$top/tests/corpus/tensorflow/obj/fit.index" "$top/tests/corpus/keras/tfk/opt_sgd.keras"
     ckpt info "$top/tests/corpus/megatron/tp2_pp2" "$top/tests/corpus/deepspeed/zero3_fp32"

@@ -7,6 +7,10 @@
  * The pairs of Z and Y, scaled to equal lengths, are the result. LAPACK stores matrices by columns, so D in
  * row-major order is the transposed D there.
  *
+ * G has the squares of the singular values, and so rounding errors of 2^-53 of the largest square. Only those
+ * values are accepted that are not much smaller than the largest one; then what they make is subtracted from
+ * D, and the others are computed of the rest. Mostly, one stage is enough.
+ *
  * Some builds of OpenBLAS compute wrong numbers on processors that are newer than they are. So the results
  * are checked by plain C, in a few passes over D, which take little time compared with G: that Z is
  * orthonormal, that a random combination of Y is D times that of Z, that D^T Y is Z diag(s^2), and that D
@@ -62,15 +66,16 @@ struct openblas {
 LIBRARY_LOADED(openblas, OPENBLAS_FUNCTIONS, "computes singular values", SONAMES)
 
 #define ERROR_MAX  0x1p-30 /* of what is checked, relative to the largest value */
-#define NOISE      0x1p-24 /* values below this share of the largest are taken for 0 */
+#define ACCEPTED   0x1p-12 /* the share of the largest value, in a stage, of the smallest that is accepted */
 #define SEED       UINT64_C(0x9e3779b97f4a7c15)
 #define ITERATIONS 2 /* of the search for a larger value */
 
-/* The shorter and longer side of the matrix, and what is computed. */
+/* The shorter and longer side of the matrix, and what a stage computes. */
 struct work {
     const struct lapack *lib;
     const struct svd *svd;
-    size_t k, l, rank;
+    size_t k, l;
+    size_t rank;                                 /* of this stage */
     bool is_tall;                                /* the columns are the shorter side */
     double *gram;                                /* k * k */
     double *z;                                   /* rank vectors of k numbers */
@@ -383,14 +388,61 @@ static int scale_matrix(struct svd *svd)
     return exponent;
 }
 
-/* finish - sets the results of SVD, which gets the vectors. The matrix was divided by 2^EXPONENT. */
-static void finish(struct svd *svd, struct work *work, int exponent)
+/* accept - returns how many of the values of a stage are accepted. LARGEST: the square of the largest value
+ * of all. */
+static size_t accept(const struct work *work, double largest)
 {
-    double all = dot(svd->matrix, svd->matrix, svd->rows * svd->cols), kept = 0;
-    size_t rank = 0;
-    while (rank < work->rank && sqrt(work->squares[rank]) > NOISE * sqrt(work->squares[0]))
-        kept += work->squares[rank++];
+    const double least = work->svd->least * work->svd->least * largest;
+    size_t count = 0;
+    while (count < work->rank && work->squares[count] > least &&
+           work->squares[count] >= ACCEPTED * ACCEPTED * work->squares[0])
+        count++;
+    return count;
+}
+
+/* subtract - subtracts from the matrix what the first COUNT pairs make. */
+static void subtract(const struct work *work, size_t count, double *matrix)
+{
+    const struct svd *svd = work->svd;
+    const double *left = work->is_tall ? work->y : work->z, *right = work->is_tall ? work->z : work->y;
+    for (size_t i = 0; i < svd->rows; i++)
+        for (size_t n = 0; n < count; n++)
+            add_scaled(-left[n * svd->rows + i], right + n * svd->cols, svd->cols, matrix + i * svd->cols);
+}
+
+/* make_stages - computes up to svd->rank pairs at work->z and work->y, and their values at work->squares, and
+ * sets *RANK to how many there are. */
+static ckpt_status make_stages(struct svd *svd, struct work *work, size_t *rank, ckpt_error *err)
+{
+    struct work stage = *work;
+    double largest = 0;
+    *rank = 0;
+    for (size_t wanted = work->rank; wanted; wanted = work->rank - *rank) {
+        stage.rank = wanted;
+        stage.z = work->z + *rank * work->k;
+        stage.y = work->y + *rank * work->l;
+        stage.squares = work->squares + *rank;
+        CKPT_TRY(make_pairs(&stage, err));
+        largest = *rank ? largest : stage.squares[0];
+        const size_t accepted = accept(&stage, largest);
+        *rank += accepted;
+        if (!accepted || *rank == work->rank)
+            return CKPT_OK;
+        subtract(&stage, accepted, svd->matrix);
+        const double all = dot(svd->matrix, svd->matrix, svd->rows * svd->cols);
+        if (all <= svd->least * svd->least * largest)
+            return CKPT_OK; /* so is the largest of the values that are left */
+    }
+    return CKPT_OK;
+}
+
+/* finish - sets the results of SVD: RANK pairs. ALL: the sum of the squares of the matrix, which was
+ * divided by 2^EXPONENT. */
+static void finish(struct svd *svd, struct work *work, size_t rank, double all, int exponent)
+{
+    double kept = 0;
     for (size_t i = 0; i < rank; i++) {
+        kept += work->squares[i];
         set_sign(work, i);
         scale_pair(work, i, exponent);
     }
@@ -431,10 +483,12 @@ ckpt_status svd_compute(struct svd *svd, ckpt_error *err)
               work.other_k && work.in_l;
     ckpt_status st = ok ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK) {
-        int exponent = scale_matrix(svd);
-        st = make_pairs(&work, err);
+        size_t rank;
+        const int exponent = scale_matrix(svd);
+        const double all = dot(svd->matrix, svd->matrix, svd->rows * svd->cols);
+        st = make_stages(svd, &work, &rank, err);
         if (st == CKPT_OK)
-            finish(svd, &work, exponent);
+            finish(svd, &work, rank, all, exponent);
     }
     free(work.gram);
     free(work.z);

@@ -1,16 +1,19 @@
 /* svd.h - the largest singular values of a matrix and their vectors, by LAPACK, which is loaded on demand.
  *
  * The vectors of the shorter side are eigenvectors of the matrix times its transpose, those of the longer
- * side are the products of the matrix with them. So the approximation is the exact projection of the matrix
- * to the vectors, but singular values below about 1e-8 of the largest are not distinguished from 0. */
+ * side are the products of the matrix with them. So the approximation is the projection of the matrix to the
+ * vectors. */
 #pragma once
 
 #include "base/error.h"
+
+#define SVD_LEAST 0x1p-46 /* smaller values are rounding errors */
 
 struct svd {
     size_t rows, cols;
     double *matrix; /* row-major, at least one number is not 0 and none is infinite or NaN; is scaled */
     size_t rank;    /* how many values are wanted, at least 1; then how many there are */
+    double least;   /* values below this share of the largest are taken for 0; at least SVD_LEAST */
     /* RANK vectors of ROWS numbers, and as many of COLS, one after the other: the sum of the products of
      * each pair approximates the matrix. Both vectors of a pair have the same length, the square root of the
      * singular value; of the right one, or of the left one if there are fewer rows than columns, the first

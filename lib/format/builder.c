@@ -10,7 +10,7 @@
 
 #include "base/sized.h"
 #include "base/utf8.h"
-#include "format/format.h"
+#include "format/builder.h"
 #include "format/kit.h"
 
 static const struct format format_built = {.name = "memory", .title = "checkpoint in memory"};
@@ -119,13 +119,17 @@ static ckpt_status count_bytes(ckpt_builder *builder, const ckpt_builder_tensor 
                 "{dtype and shape} take no whole number of bytes below {=2^64}");
 }
 
-/* open_bytes - sets *SRC to a source of the bytes of TENSOR, which must be NBYTES. */
-static ckpt_status open_bytes(ckpt_builder *builder, const ckpt_builder_tensor *tensor, uint64_t nbytes,
-                              source **src)
+/* open_bytes - sets *SRC to a source of the bytes of TENSOR, which must be NBYTES: OWN, unless it is NULL. */
+static ckpt_status open_bytes(ckpt_builder *builder, const ckpt_builder_tensor *tensor, source *own,
+                              uint64_t nbytes, source **src)
 {
     CKPT_REQUIRE(&builder->err, !tensor->data || !tensor->callbacks);
     uint64_t given = tensor->nbytes;
     *src = NULL;
+    if (own && own->size == nbytes) {
+        *src = source_ref(own);
+        return CKPT_OK;
+    }
     if (tensor->callbacks)
         CKPT_TRY(source_callbacks(tensor->callbacks, src, &builder->err));
     else if (!(*src = source_mem(tensor->data, tensor->nbytes, CKPT_NO_OFFSET)))
@@ -153,7 +157,8 @@ static ckpt_status add_row(ckpt_builder *builder, ckpt_str key, struct kit_tenso
                : fail_memory(&builder->err);
 }
 
-static ckpt_status add_tensor(ckpt_builder *builder, ckpt_str key, const ckpt_builder_tensor *given)
+static ckpt_status add_tensor(ckpt_builder *builder, ckpt_str key, const ckpt_builder_tensor *given,
+                              source *src)
 {
     ckpt_builder_tensor t;
     uint64_t nbytes = 0, total;
@@ -168,7 +173,7 @@ static ckpt_status add_tensor(ckpt_builder *builder, ckpt_str key, const ckpt_bu
         .t = {.dtype = (uint16_t)t.dtype, .ndim = t.ndim, .shape = t.shape},
         .nbytes = nbytes,
         .key = arena_printf(builder->f->a, "%zu", builder->f->table.nstorages)}; /* unique, for ties */
-    CKPT_TRY(x.key.ptr ? open_bytes(builder, &t, nbytes, &x.src) : fail_memory(&builder->err));
+    CKPT_TRY(x.key.ptr ? open_bytes(builder, &t, src, nbytes, &x.src) : fail_memory(&builder->err));
     ckpt_status st = add_row(builder, key, &x);
     if (t.callbacks && st == CKPT_OK)
         st = source_finish_opening(x.src, CKPT_OK, false, &builder->err);
@@ -177,15 +182,21 @@ static ckpt_status add_tensor(ckpt_builder *builder, ckpt_str key, const ckpt_bu
     return st;
 }
 
+ckpt_status builder_add_source(ckpt_builder *builder, const char *key, const ckpt_builder_tensor *tensor,
+                               source *src, ckpt_error *err)
+{
+    ckpt_str name;
+    ckpt_status st = begin_entry(builder, key, &name);
+    CKPT_THEN(st, prefix_where_if_failed(add_tensor(builder, name, tensor, src), name, &builder->err));
+    return return_latched(builder, st, err);
+}
+
 ckpt_status ckpt_builder_add_tensor(ckpt_builder *builder, const char *key, const ckpt_builder_tensor *tensor,
                                     ckpt_error *err)
 {
     CKPT_OWN_ERROR(err);
-    ckpt_str name;
     CKPT_REQUIRE(err, builder);
-    ckpt_status st = begin_entry(builder, key, &name);
-    CKPT_THEN(st, prefix_where_if_failed(add_tensor(builder, name, tensor), name, &builder->err));
-    return return_latched(builder, st, err);
+    return builder_add_source(builder, key, tensor, NULL, err);
 }
 
 /* add_tie - adds KEY as a second name of the tensor TENSOR_NAME. */

@@ -23,3 +23,25 @@ write_peft()
     printf '{"peft_type":"LORA","r":1,"lora_alpha":2%s}' "$2" >"$1/adapter_config.json"
     write_file "$1/adapter_model.safetensors"
 }
+# make_pair_of_models - writes base.safetensors and tuned.safetensors, in which fc.weight differs by [[3, 6, 6],
+# [4, 8, 8]] of rank 1, square.weight by [[4, 0], [0, 3]], and the embedding embed_tokens.weight by [[1], [1]]
+make_pair_of_models()
+{
+    add fc.bias F32 2 $zero $one
+    add fc.weight F32 2,3 $one $two $three $four $five $six
+    add square.weight F32 2,2 $one $zero $zero $one
+    add embed_tokens.weight BF16 2,1 3f80 4000
+    write_file base.safetensors
+    add fc.bias F32 2 $zero $one
+    add fc.weight F32 2,3 40800000 41000000 41100000 41000000 41500000 41600000
+    add square.weight F32 2,2 $five $zero $zero $four
+    add embed_tokens.weight BF16 2,1 4000 4040
+    write_file tuned.safetensors
+}
+# need_lapack - ends the case unless LAPACK is installed
+need_lapack()
+{
+    ckpt lora --extract base.safetensors tuned.safetensors --rank 1 -n 2>&1 | grep -q 'cannot be loaded' || return 0
+    echo 'LAPACK is not installed'
+    exit 77
+}

@@ -18,6 +18,7 @@
  * or a journal may stay: the next run must then complete or undo the edit. If the output is a set of shards,
  * a reader must find the complete old or the complete new set even before that run.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -55,6 +56,7 @@ enum {
     MEMORY_ONLY = 16, /* run with failing allocations only */
     EXITS_1 = 32,     /* may exit with 1 in a run without faults, to report what is wrong with its input */
     NO_LINKS = 64,    /* hard links are refused: a set has no index file while it is being replaced */
+    LAPACK = 128,     /* needs LAPACK */
 };
 
 struct job {
@@ -699,11 +701,21 @@ static const struct {
 
 static bool job_is_chosen(size_t i) { return ((long)i % job_step == 0) == (job_step > 0); }
 
+/* lacks_lapack - returns true if JOB needs LAPACK, which is not installed; then prints that it is skipped. */
+static bool lacks_lapack(const struct job *job)
+{
+    if (!(job->flags & LAPACK) || dlopen("liblapack.so.3", RTLD_LAZY))
+        return false;
+    printf("%s skipped: no liblapack.so.3\n", job->title);
+    (void)fflush(stdout);
+    return true;
+}
+
 static void run_jobs(void)
 {
     static struct fixture fx;
     for (size_t i; (i = atomic_fetch_add(&shared->next_job, 1)) < NJOBS;) {
-        if (!job_is_chosen(i))
+        if (!job_is_chosen(i) || lacks_lapack(&jobs[i]))
             continue;
         if (fixture_make(&fx, &jobs[i]))
             for (int k = 0; k < NKINDS; k++)

@@ -42,6 +42,11 @@ check oracle-set torch set_values.py "$B/ckpt" || exit 1
 check oracle-average-torch 'torch.distributed.checkpoint, safetensors.torch' averages.py "$B/ckpt" torch || exit 1
 check oracle-average-mergekit 'torch.distributed.checkpoint, mergekit' averages.py "$B/ckpt" mergekit || exit 1
 check oracle-lora 'torch, safetensors.torch, transformers, peft' loras.py "$B/ckpt" || exit 1
+if "$B/ckpt" lora --extract /dev/null /dev/null --rank 1 -n 2>&1 | grep -q 'cannot be loaded'; then
+    echo 'oracle-extract skipped: no LAPACK (apt install liblapack3)'
+else
+    check oracle-extract 'torch, safetensors.torch, transformers, peft' extracts.py "$B/ckpt" || exit 1
+fi
 check oracle-recipes 'torch, safetensors.torch' recipes.py "$B/ckpt" "${ORACLE_PYTHON4:-}" "$B/oracle-env4/bin/python" \
     "$B/oracle-env5/bin/python" || exit 1
 check oracle-quantized 'torch, safetensors.torch' quantized_files.py "$B/ckpt" || exit 1

@@ -161,6 +161,14 @@ static int take_bytes(void *user, const void *bytes, size_t n)
     CALL(plan_lora_adapters, NULL, ckpt_plan_lora(valid.plan, NULL, 1, NULL, err))                           \
     CALL(plan_lora_none, NULL, ckpt_plan_lora(valid.plan, &adapter, 0, NULL, err))                           \
     CALL(plan_lora_path, NULL, ckpt_plan_lora(valid.plan, &no_adapter, 1, NULL, err))                        \
+    CALL(extract_base, NULL, ckpt_extract_lora(NULL, valid.plan, &extract_options, &extracted, err))         \
+    CALL(extract_tuned, NULL, ckpt_extract_lora(valid.plan, NULL, &extract_options, &extracted, err))        \
+    CALL(extract_out, NULL, ckpt_extract_lora(valid.plan, valid.plan, &extract_options, NULL, err))          \
+    CALL(extract_options, NULL, ckpt_extract_lora(valid.plan, valid.plan, NULL, &extracted, err))            \
+    CALL(extract_dtype, NULL, ckpt_extract_lora(valid.plan, valid.plan, &extract_ints, &extracted, err))     \
+    CALL(extract_range, NULL,                                                                                \
+         ckpt_extract_lora(valid.plan, valid.plan, &extract_out_of_range, &extracted, err))                  \
+    CALL(extraction_write, NULL, ckpt_extraction_write(NULL, "/dev/null", NULL, NULL, err))                  \
     CALL(plan_strip, NULL, ckpt_plan_strip(NULL, "a.", false, err))                                          \
     CALL(plan_strip_prefix, NULL, ckpt_plan_strip(valid.plan, NULL, false, err))                             \
     CALL(plan_strip_auto, NULL, ckpt_plan_strip_auto(NULL, err))                                             \
@@ -317,6 +325,14 @@ static const ckpt_table_json_options null_rows = {.struct_size = sizeof null_row
                                                           .rows = &out_of_range_row,
                                                           .nrows = 1};
 static const ckpt_lora_adapter adapter = {.path = "/dev/null", .scale = 1}, no_adapter = {.scale = 1};
+static ckpt_extraction *extracted;
+static const ckpt_extract_options extract_options = {.struct_size = sizeof extract_options, .rank = 1},
+                                  extract_ints = {.struct_size = sizeof extract_options,
+                                                  .rank = 1,
+                                                  .dtype = CKPT_DT_I8},
+                                  extract_out_of_range = {.struct_size = sizeof extract_options,
+                                                          .rank = 1,
+                                                          .others = OUT_OF_RANGE};
 static const char *const average_paths[] = {"/dev/null", "/dev/null"};
 static const ckpt_average_options average_options = {.struct_size = sizeof average_options,
                                                      .paths = average_paths,
@@ -488,6 +504,9 @@ static void getters_accept_a_null_plan(void)
     CU_ASSERT(!ckpt_plan_sanitized_at(NULL, 0) && !ckpt_plan_rename_at(NULL, 0) && !ckpt_plan_prefix(NULL));
     CU_ASSERT(!ckpt_plan_mapping_at(NULL, 0) && !ckpt_plan_notice_at(NULL, 0) && !ckpt_plan_cast_at(NULL, 0));
     CU_ASSERT(!ckpt_plan_dequantized_at(NULL, 0) && !ckpt_plan_lora_match_at(NULL, 0));
+    CU_ASSERT(!ckpt_extracted_at(NULL, 0) && !ckpt_extraction_plan(NULL) &&
+              ckpt_extraction_unchanged(NULL) == 0 && is_empty(ckpt_extraction_config(NULL)));
+    ckpt_extraction_free(NULL);
     CU_ASSERT(!ckpt_plan_averaged(NULL) && !ckpt_plan_mismatch_at(NULL, 0) &&
               !ckpt_plan_overflow_at(NULL, 0));
     CU_ASSERT(!ckpt_plan_dropped_at(NULL, 0) && !ckpt_plan_alias_at(NULL, 0));

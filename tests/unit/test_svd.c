@@ -69,7 +69,7 @@ static void check_known(size_t rows, size_t cols, size_t count, size_t rank, dou
 {
     ckpt_error err;
     double *matrix = make_matrix(rows, cols, count, size), *copy = make_matrix(rows, cols, count, size);
-    struct svd svd = {.rows = rows, .cols = cols, .matrix = copy, .rank = rank};
+    struct svd svd = {.rows = rows, .cols = cols, .matrix = copy, .rank = rank, .least = SVD_LEAST};
     CU_ASSERT_EQUAL_FATAL(svd_compute(&svd, &err), CKPT_OK);
     size_t expected = count < rank ? count : rank;
     CU_ASSERT_EQUAL(svd.rank, expected);
@@ -108,13 +108,39 @@ static void known_values_are_found(void)
     check_known(20, 30, 5, 5, 0x1p+1001);
 }
 
+/* Values that fall by a factor of 4096 from one to the next are computed in stages, and the last ones are
+ * rounding errors of the first. */
+static void small_values_are_exact(void)
+{
+    enum { SIZE = 12, COUNT = 6 };
+    static double matrix[SIZE * SIZE], copy[SIZE * SIZE];
+    ckpt_error err;
+    if (!has_lapack())
+        return;
+    for (int least = 0; least < 2; least++) {
+        double *made = make_matrix(SIZE, SIZE, COUNT, 1);
+        for (size_t i = 0; i < SIZE * SIZE; i++) /* those of row I were 2^-(I % COUNT) */
+            matrix[i] = copy[i] = ldexp(made[i], -11 * (int)(i / SIZE % COUNT));
+        free(made);
+        struct svd svd = {.rows = SIZE, .cols = SIZE, .matrix = copy, .rank = SIZE};
+        svd.least = least ? 0x1p-24 : SVD_LEAST;
+        CU_ASSERT_EQUAL_FATAL(svd_compute(&svd, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(svd.rank, least ? 2u : 4u);
+        for (size_t i = 0; i < svd.rank; i++)
+            CU_ASSERT(fabs(ldexp(square(svd.left + i * SIZE, SIZE), 12 * (int)i) - 1) < 1e-4);
+        CU_ASSERT(worst_error(&svd, matrix) < ldexp(1, -12 * (int)svd.rank));
+        svd_free(&svd);
+    }
+}
+
 /* Signs do not depend on those that LAPACK chose: turning the matrix turns only the longer vectors. */
 static void signs_are_fixed(void)
 {
     enum { ROWS = 30, COLS = 7, RANK = 4 };
     static double one[ROWS * COLS], other[ROWS * COLS];
     ckpt_error err;
-    struct svd left = {.rows = ROWS, .cols = COLS, .matrix = one, .rank = RANK}, right = left;
+    struct svd left = {.rows = ROWS, .cols = COLS, .matrix = one, .rank = RANK, .least = SVD_LEAST},
+               right = left;
     right.matrix = other;
     if (!has_lapack())
         return;
@@ -152,7 +178,8 @@ static void random_matrices_come_back(void)
         CU_ASSERT_FATAL(matrix != NULL);
         for (size_t i = 0; i < rows * cols; i++)
             matrix[i] = matrix[rows * cols + i] = matrix[2 * rows * cols + i] = next_number();
-        struct svd svd = {.rows = rows, .cols = cols, .matrix = matrix, .rank = 64}, again = svd;
+        struct svd svd = {.rows = rows, .cols = cols, .matrix = matrix, .rank = 64, .least = SVD_LEAST},
+                   again = svd;
         again.matrix += rows * cols;
         CU_ASSERT_EQUAL_FATAL(svd_compute(&svd, &err), CKPT_OK);
         CU_ASSERT_EQUAL_FATAL(svd_compute(&again, &err), CKPT_OK);
@@ -169,6 +196,7 @@ static void random_matrices_come_back(void)
 void suite_svd(void)
 {
     UNIT(known_values_are_found);
+    UNIT(small_values_are_exact);
     UNIT(signs_are_fixed);
     UNIT(random_matrices_come_back);
 }
