@@ -3,16 +3,18 @@
 
 #include "outputs.h"
 #include "files.h"
+#include "installed.h"
 #include "progress.h"
 #include "remote.h"
 
 static struct {
-    bool quick, finite;
+    bool quick, finite, install;
 } opts;
 
 static const struct opt options[] = {
     {0, "quick", NULL, OPT_FLAG, &opts.quick, "do not read the data; damage to it goes unseen"},
     {0, "finite", NULL, OPT_FLAG, &opts.finite, "NaN and Inf count as problems"},
+    {0, "install", NULL, OPT_FLAG, &opts.install, "examine which program `ckpt` is in PATH, not a file"},
     FILES_RECURSIVE_OPTION,
     FILES_NAME_OPTIONS,
     UI_WORK_OPTIONS,
@@ -21,7 +23,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_doctor = {
-    "doctor", "FILE…",    "print why a file does not load, and the command that fixes it", options, 1,
+    "doctor", "FILE…",    "print why a file does not load, and the command that fixes it", options, 0,
     NO_LIMIT, run_doctor,
 };
 
@@ -280,5 +282,11 @@ int run_doctor(int count, char **operand)
 {
     if (opts.quick && opts.finite)
         return usage_error("doctor", "--finite reads the data, --quick does not; choose one");
+    if (opts.install && count)
+        return usage_error("doctor", "--install examines no file");
+    if (opts.install)
+        return installed_examine();
+    if (!count)
+        return opt_fail_too_few(&cmd_doctor);
     return files_each(count, operand, FILES_LINES, diagnose_file);
 }

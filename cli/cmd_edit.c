@@ -370,7 +370,7 @@ int run_edit(int count, char **operand)
     if (opts.shown)
         return show_recipe(opts.shown);
     if (!count)
-        return usage_error("edit", "edit needs %s; standard input is -", cmd_edit.operands);
+        return opt_fail_too_few(&cmd_edit);
     if (!opts.rules.n && !opts.files.n && !opts.recipe)
         return usage_error("edit", "edit needs -e RULE, --rules FILE or --recipe RECIPE");
     if (reads_input_twice(count, operand))

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "guess.h"
+#include "installed.h"
 
 static const struct opt options[] = {
     {0},
@@ -34,16 +35,12 @@ static bool man_has_page(const char *section, const char *page)
  * cannot name it. */
 static bool add_program_folder(struct text *out)
 {
-    char path[4096];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0)
-        return false;
-    path[n] = '\0';
-    char *slash = strrchr(path, '/');
-    if (!slash)
-        return false;
-    text_bytes(out, path, (size_t)(slash + 1 - path));
-    return true;
+    struct text path = {0};
+    bool is_known = installed_path(&path);
+    if (is_known)
+        text_bytes(out, path.ptr, (size_t)(strrchr(path.ptr, '/') + 1 - path.ptr));
+    text_free(&path);
+    return is_known;
 }
 
 /* find_page_file - sets OUT to the file of PAGE in the installation or source tree of this program. Returns

@@ -273,12 +273,10 @@ static bool has_piped_input(void)
     return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode));
 }
 
-/* fail_too_few - reports that operands of CMD are missing. FILE may be standard input, which has to be named.
- */
-static int fail_too_few(const struct cmd *cmd)
+int opt_fail_too_few(const struct cmd *cmd)
 {
     struct text hint = {0};
-    if (cmd->min_operands != 1 || strncmp(cmd->operands, "FILE", 4) != 0 || !has_piped_input())
+    if (cmd->min_operands > 1 || strncmp(cmd->operands, "FILE", 4) != 0 || !has_piped_input())
         return usage_error(cmd->name, "%s needs %s", cmd->name, cmd->operands);
     opt_command_line(&hint, NULL, 1, (char *[]){(char[]){"-"}}, NULL);
     int status = usage_error_suggest(hint.ptr, "%s needs %s; standard input is -", cmd->name, cmd->operands);
@@ -334,7 +332,7 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *count)
             keep_given(cmd, argv + first, i - first + 1);
     }
     if (*count < cmd->min_operands)
-        return fail_too_few(cmd);
+        return opt_fail_too_few(cmd);
     if (*count > cmd->max_operands)
         return fail_too_many(cmd, *count, argv);
     bool has_output = *count == 2 && strcmp(cmd->name, "convert") == 0; /* `convert - -` */

@@ -48,6 +48,9 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *count);
  */
 void opt_command_line(struct text *out, const char *word, int count, char *const *operand,
                       const char *output);
+/* opt_fail_too_few - reports that operands of CMD are missing. FILE may be standard input, which has to be
+ * named. */
+int opt_fail_too_few(const struct cmd *cmd);
 /* opt_fail_output - reports that OUTPUT, an operand after the COUNT operands, goes after -o, and suggests
  * that command line. WORD: as for opt_command_line(). Returns EXIT_TROUBLE. */
 int opt_fail_output(const char *word, int count, char *const *operand, const char *output);
