@@ -101,7 +101,7 @@ static ckpt_status new_item(struct ckpt_extraction *extraction, ckpt_str name, s
                                              &extraction->cap_items, sizeof *item);
     CKPT_TRY_ALLOC(item, err);
     *item = (struct extract_item){.report = {.name = name, .kind = CKPT_EXTRACTED_NONE},
-                                  .pair = {.name = name},
+                                  .pair = {.name = name, .base = CKPT_NO_TENSOR, .tuned = CKPT_NO_TENSOR},
                                   .tie_of = MAP_NONE,
                                   .bias = MAP_NONE,
                                   .weight = MAP_NONE};
@@ -614,6 +614,20 @@ static ckpt_status add_tensors(struct ckpt_extraction *extraction, source *resul
 
 /* ----------------------------------------------------------------------------------- all */
 
+/* check_names_in_both - fails unless a tensor is in both models. */
+static ckpt_status check_names_in_both(const struct ckpt_extraction *extraction, ckpt_error *err)
+{
+    if (!extraction->nitems)
+        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor of the models is selected");
+    for (size_t i = 0; i < extraction->nitems; i++)
+        if (extraction->items[i].pair.base != CKPT_NO_TENSOR)
+            return CKPT_OK;
+    return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET,
+                "no name is in both models: {\"%.*s\"} is the first\n"
+                "--root chooses a part of both; `ckpt strip` and `ckpt rename` change names",
+                STR_ARG(extraction->items[0].report.name));
+}
+
 static ckpt_status extract(struct ckpt_extraction *extraction, ckpt_error *err)
 {
     const ckpt_extract_options *opts = extraction->opts;
@@ -627,8 +641,7 @@ static ckpt_status extract(struct ckpt_extraction *extraction, ckpt_error *err)
     CKPT_TRY(plan_update_entries(extraction->base, err));
     CKPT_TRY(plan_update_entries(extraction->tuned, err));
     CKPT_TRY(pair_models(extraction, err));
-    if (!extraction->nitems)
-        return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor of the models is selected");
+    CKPT_TRY(check_names_in_both(extraction, err));
     CKPT_TRY(compare(extraction, &job, err));
     CKPT_TRY(decide_all(extraction, err));
     ckpt_status st = compute(extraction, &job, &result, err);

@@ -78,6 +78,18 @@ static ckpt_status read_both(const struct run *run, const struct reading *readin
         run->job->tuned, err);
 }
 
+/* report - calls the progress callback, on the thread that called the library. */
+static void report(void *user, struct pool *pool)
+{
+    struct run *run = user;
+    const struct extract_job *job = run->job;
+    uint64_t done = size_add(job->before, atomic_load(&run->done));
+    if (!job->progress || job->progress(job->user, done < job->total ? done : job->total, job->total) == 0)
+        return;
+    atomic_store(&run->is_stopped, true);
+    pool_cancel(pool);
+}
+
 /* ---------------------------------------------------------------------------- comparing */
 
 static uint64_t elements_of(const struct run *run, const struct extract_pair *pair)
@@ -127,8 +139,8 @@ static ckpt_status compare(void *user, struct pool *pool, size_t index, unsigned
     struct extract_pair *pair = run->job->pairs[index];
     struct reading reading;
     bool *differs = &run->job->differ[index];
-    (void)pool;
-    (void)worker;
+    if (!worker)
+        report(run, pool);
     *differs = false;
     pair->is_finite = true;
     ckpt_status st = begin_reading(run, pair, &reading, err);
@@ -230,8 +242,8 @@ static ckpt_status compute(void *user, struct pool *pool, size_t index, unsigned
     struct reading reading;
     const uint64_t bytes = size_mul(size_mul(pair->rows, pair->cols), sizeof(double));
     double *matrix = bytes < SIZE_MAX ? malloc((size_t)bytes + 1) : NULL;
-    (void)pool;
-    (void)worker;
+    if (!worker)
+        report(run, pool);
     ckpt_status st = begin_reading(run, pair, &reading, err);
     CKPT_THEN(st, matrix ? CKPT_OK : fail_memory(err));
     CKPT_THEN(st, read_difference(run, pair, &reading, matrix, err));
@@ -263,17 +275,6 @@ static uint64_t weigh_steps(void *user, size_t index)
 {
     const struct run *run = user;
     return steps_of(run->job->pairs[index]);
-}
-
-static void report(void *user, struct pool *pool)
-{
-    struct run *run = user;
-    const struct extract_job *job = run->job;
-    uint64_t done = size_add(job->before, atomic_load(&run->done));
-    if (!job->progress || job->progress(job->user, done < job->total ? done : job->total, job->total) == 0)
-        return;
-    atomic_store(&run->is_stopped, true);
-    pool_cancel(pool);
 }
 
 /* choose_threads - returns how many threads are used for AMOUNT of work: one, if it takes less time than to

@@ -31,6 +31,9 @@ add square.weight F32 2,2 7f800000 $zero $zero 7fc00000
 add new.weight F32 1,1 $one
 write_file tuned.safetensors
 refuse $both --rank 1 -o a
+echo '# no name in both' >&2
+ckpt add -q m. base.safetensors -o tuned.safetensors -f
+refuse $both --rank 1 -o a
 echo '# a folder with other files is not replaced' >&2
 make_pair_of_models
 mkdir b
