@@ -72,6 +72,7 @@ struct merger {
     map *target_of; /* entry -> its index */
     struct target *targets;
     size_t ntargets, cap_targets;
+    map *addition_of; /* name -> its index */
     struct addition *additions;
     size_t nadditions, cap_additions;
     size_t nproblems, nnearest;
@@ -704,9 +705,8 @@ static const char *find_conflict(const struct merger *merger, const struct addit
     const ckpt_file *f = merger->p->file;
     const struct step *steps = table_steps_of(&f->table, addition->like);
     const uint32_t depth = table_npath_of(&f->table, addition->like);
-    for (size_t i = 0; i < merger->nadditions; i++)
-        if (str_eq(merger->additions[i].name, addition->name))
-            return "which an adapter before it adds";
+    if (map_get(merger->addition_of, addition->name) != MAP_NONE)
+        return "which an adapter before it adds";
     if (!addition->key.len || !steps || !depth || !steps[depth - 1].node)
         return "which is in no mapping";
     return mapping_get(steps[depth - 1].node, addition->key.ptr) ? "which it has, but not as a tensor" : NULL;
@@ -746,7 +746,9 @@ static ckpt_status place_new(struct merger *merger, struct meeting *meeting, ckp
                                         new->name, STR_LIT("\", "), str_c(conflict)),
                            err);
     CKPT_TRY(row_check_place(merger->p, new->like, err));
-    return ARENA_PUSH(merger->a, merger, additions, new) ? CKPT_OK : fail_memory(err);
+    bool ok = map_put(merger->addition_of, new->name, (uint32_t)merger->nadditions, NULL) &&
+              ARENA_PUSH(merger->a, merger, additions, new);
+    return ok ? CKPT_OK : fail_memory(err);
 }
 
 /* apply - adds what MEETING found to its targets, or sets the problem. */
@@ -946,7 +948,9 @@ ckpt_status lora_merge(ckpt_plan *p, const ckpt_lora_adapter *adapters, size_t c
     for (uint32_t i = 0; i < count; i++)
         list[i] = (struct adapter){.given = &adapters[i], .number = i};
     merger.target_of = map_new(64);
-    ckpt_status st = merger.target_of ? note_arguments(&merger, adapters, count, err) : fail_memory(err);
+    merger.addition_of = map_new(0);
+    bool ok = merger.target_of && merger.addition_of;
+    ckpt_status st = ok ? note_arguments(&merger, adapters, count, err) : fail_memory(err);
     CKPT_THEN(st, lora_index_init(&merger.index, p, err));
     CKPT_THEN(st, merge_all(&merger, list, count, err));
     for (size_t i = 0; i < count; i++) {
@@ -956,5 +960,6 @@ ckpt_status lora_merge(ckpt_plan *p, const ckpt_lora_adapter *adapters, size_t c
     }
     lora_index_free(&merger.index);
     map_free(merger.target_of);
+    map_free(merger.addition_of);
     return st;
 }
