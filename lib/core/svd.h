@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-#define SVD_LEAST 0x1p-46 /* smaller values are rounding errors */
+#define SVD_LEAST 0x1p-40 /* smaller values are rounding errors */
 
 struct svd {
     size_t rows, cols;

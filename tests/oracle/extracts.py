@@ -73,7 +73,7 @@ def check_pair(report, adapter, before, after, transposed, rank, dtype):
     added, found = product(adapter, report["name"][:-len(".weight")], before, transposed)
     wanted = (after.double() - before.double()).reshape(before.shape[0], -1)
     values = torch.linalg.svdvals(wanted)
-    noise = 2.0**-44 if dtype == torch.float64 else 2.0**-22  # the share of the largest value that may count as 0
+    noise = 2.0**-38 if dtype == torch.float64 else 2.0**-22  # the share of the largest value that may count as 0
     if report["rank"] == 0:
         return None if not bool(wanted.any()) and not bool(added.any()) else "a pair of rank 0 adds something"
     if found != report["rank"] or found > rank:
