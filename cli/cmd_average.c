@@ -28,11 +28,7 @@ static const struct opt options[] = {
     TO_OPTION,
     {0, "root", "PATH", OPT_TEXT, &writing.root, "use only what is at PATH in each file; auto: the weights"},
     OUTPUT_FORM_OPTIONS,
-    {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"},
-    PART_OPTIONS,
-    WRITE_OPTIONS,
-    UI_WORK_OPTIONS,
-    UI_QUIET_OPTION,
+    COMPUTE_OPTIONS,
     {0},
 };
 
@@ -180,7 +176,6 @@ static bool parse_options(void)
 static int average_opened(const ckpt_file *f, ckpt_plan *p)
 {
     const char *input = given.paths[given.own];
-    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
     bool is_narrowed = writing.output && edit_narrows_if_flat(f);
     const ckpt_average_options o = {.struct_size = sizeof o,
@@ -207,14 +202,7 @@ static int average_opened(const ckpt_file *f, ckpt_plan *p)
             edit_print_result("ckpt.average.v1", input, p, NULL, add_average_json);
         return report_error(&err, s == CKPT_EUSAGE ? NULL : input); /* options are of no file */
     }
-    int status = writing.output ? edit_write(p, input, &r) : EXIT_OK;
-    if (status != EXIT_OK)
-        return status;
-    if (!writing.output)
-        print_plan_notices(p, input);
-    print_averaged(p);
-    edit_print_result("ckpt.average.v1", input, p, writing.output ? &r : NULL, add_average_json);
-    return EXIT_OK;
+    return edit_write_planned(p, input, "ckpt.average.v1", print_averaged, add_average_json);
 }
 
 static int average_files(void)

@@ -24,11 +24,7 @@ static const struct opt options[] = {
      "general.architecture of a GGUF, if IN has none"},
     {0, "compress", NULL, OPT_FLAG, &writing.compress, "deflate the members of a .npz"},
     {0, "shards", "N", OPT_COUNT, &writing.shards, "N files in the folder of --to=dcp"},
-    {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"},
-    PART_OPTIONS,
-    WRITE_OPTIONS,
-    UI_WORK_OPTIONS,
-    UI_QUIET_OPTION,
+    COMPUTE_OPTIONS,
     {0},
 };
 

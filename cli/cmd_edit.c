@@ -18,17 +18,13 @@ static const struct opt options[] = {
     {0, "list-recipes", NULL, OPT_FLAG, &opts.list, "list the recipes, with their parameters"},
     {0, "show-recipe", "RECIPE", OPT_TEXT, &opts.shown, "print the rules of a recipe"},
     {'D', "define", "NAME=N", OPT_LIST, &opts.parameters, "what $NAME stands for in the rules; repeatable"},
-    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
+    OUTPUT_OPTION,
     {0, "shards", NULL, OPT_FLAG, &opts.shards, "each file has a part of every tensor"},
     TO_OPTION,
     ROOT_OPTION,
     UI_NONE_OPTION,
     OUTPUT_FORM_OPTIONS,
-    {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"},
-    PART_OPTIONS,
-    WRITE_OPTIONS,
-    UI_WORK_OPTIONS,
-    UI_QUIET_OPTION,
+    COMPUTE_OPTIONS,
     {0},
 };
 
@@ -294,7 +290,6 @@ static ckpt_status apply_all(ckpt_plan *p, struct editing *editing, ckpt_error *
 static int edit_opened(ckpt_file *f, ckpt_plan *p, struct editing *editing)
 {
     const char *input = editing->input;
-    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
     ckpt_status s = writing.output ? edit_narrow_if_flat(f, p, &err) : CKPT_OK;
     if (s == CKPT_OK)
@@ -303,16 +298,7 @@ static int edit_opened(ckpt_file *f, ckpt_plan *p, struct editing *editing)
         print_plan_notices(p, input);
         return report_error(&err, input);
     }
-    int status = writing.output ? edit_write(p, input, &r) : EXIT_OK;
-    if (status != EXIT_OK)
-        return status;
-    if (!writing.output)
-        print_plan_notices(p, input);
-    print_rules(p);
-    if (!ui.json) /* the JSON report lists the overflows itself */
-        edit_print_overflows(p, input);
-    edit_print_result("ckpt.rules.v1", input, p, writing.output ? &r : NULL, add_edit_json);
-    return EXIT_OK;
+    return edit_write_planned(p, input, "ckpt.rules.v1", print_rules, add_edit_json);
 }
 
 /* edit_inputs - edits the COUNT files INPUTS: one checkpoint or, if they are SHARDS, parts of each tensor. */

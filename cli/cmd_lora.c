@@ -23,11 +23,7 @@ static const struct opt options[] = {
     TO_OPTION,
     ROOT_OPTION,
     OUTPUT_FORM_OPTIONS,
-    {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out"},
-    PART_OPTIONS,
-    WRITE_OPTIONS,
-    UI_WORK_OPTIONS,
-    UI_QUIET_OPTION,
+    COMPUTE_OPTIONS,
     {0},
 };
 
@@ -149,7 +145,6 @@ static void report_problems(const ckpt_plan *p)
 static int merge_opened(ckpt_file *f, ckpt_plan *p, const char *input, size_t count)
 {
     const ckpt_lora_options o = {.struct_size = sizeof o, .only = opts.only.items, .nonly = opts.only.n};
-    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
     ckpt_status s = writing.output ? edit_narrow_if_flat(f, p, &err) : CKPT_OK;
     if (s == CKPT_OK)
@@ -159,14 +154,7 @@ static int merge_opened(ckpt_file *f, ckpt_plan *p, const char *input, size_t co
         print_plan_notices(p, input);
         return report_error(&err, input);
     }
-    int status = writing.output ? edit_write(p, input, &r) : EXIT_OK;
-    if (status != EXIT_OK)
-        return status;
-    if (!writing.output)
-        print_plan_notices(p, input);
-    print_matches(p);
-    edit_print_result("ckpt.lora.v1", input, p, writing.output ? &r : NULL, add_lora_json);
-    return EXIT_OK;
+    return edit_write_planned(p, input, "ckpt.lora.v1", print_matches, add_lora_json);
 }
 
 static int merge(const char *input, size_t count)

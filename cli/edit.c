@@ -344,6 +344,22 @@ void edit_print_overflows(const ckpt_plan *p, const char *input)
                      n - MAX_SHOWN);
 }
 
+int edit_write_planned(ckpt_plan *p, const char *input, const char *schema,
+                       void (*report)(const ckpt_plan *p), void (*add)(const ckpt_plan *p, json *parent))
+{
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
+    int status = writing.output ? edit_write(p, input, &r) : EXIT_OK;
+    if (status != EXIT_OK)
+        return status;
+    if (!writing.output)
+        print_plan_notices(p, input);
+    report(p);
+    if (!ui.json) /* the JSON report lists the overflows itself */
+        edit_print_overflows(p, input);
+    edit_print_result(schema, input, p, writing.output ? &r : NULL, add);
+    return EXIT_OK;
+}
+
 static void mappings_json(const ckpt_plan *p, json *parent)
 {
     json *list = json_add_array(parent, "mappings");

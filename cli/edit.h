@@ -47,6 +47,17 @@ extern struct writing writing;
 #define ROOT_OPTION \
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"}
 
+#define STRICT_OPTION \
+    {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"}
+
+/* The last options of commands that compute tensors. */
+#define COMPUTE_OPTIONS \
+    STRICT_OPTION, \
+    PART_OPTIONS, \
+    WRITE_OPTIONS, \
+    UI_WORK_OPTIONS, \
+    UI_QUIET_OPTION
+
 #define OUTPUT_OPTION {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"}
 
 #define SELECT_OPTIONS \
@@ -104,6 +115,10 @@ int edit_write(ckpt_plan *p, const char *input, ckpt_write_result *result);
  * or a line of text. RESULT NULL: nothing was. */
 void edit_print_result(const char *schema, const char *input, const ckpt_plan *p,
                        const ckpt_write_result *result, void (*add)(const ckpt_plan *p, json *parent));
+/* edit_write_planned - writes P, unless there is no --output, and prints what became of it: what REPORT
+ * prints, notices, and the result as edit_print_result does. Returns an exit code. */
+int edit_write_planned(ckpt_plan *p, const char *input, const char *schema,
+                       void (*report)(const ckpt_plan *p), void (*add)(const ckpt_plan *p, json *parent));
 /* edit_losses_json - adds the dropped values to PARENT, as "dropped", and the ties, as "aliases". */
 void edit_losses_json(const ckpt_plan *p, json *parent);
 /* edit_dropped_json - adds the dropped values to LIST. */
