@@ -419,14 +419,16 @@ oracle-env: setup-oracle
 
 ARCHS    ?= x86_64
 
-## dist: build the static program in build/dist, from sources that it fetches: see packaging/README.md
+## dist: build the static program and what is published in build/dist: see packaging/README.md
 dist:
 	@for arch in $(ARCHS); do $(ENV) sh packaging/static.sh "$$arch" || exit 1; done
+	@$(ENV) sh packaging/archives.sh $(ARCHS)
 
 ## check-dist: check what dist has built, next to this machine's build
 check-dist:
 	+@$(SUB) all $(B)/tests/bench/runner $(B)/tests/bench/mkckpt
-	@for arch in $(ARCHS); do $(ENV) sh tests/dist/static.sh "$$arch" || exit 1; done
+	@for arch in $(ARCHS); do $(ENV) sh tests/dist/static.sh "$$arch" && $(ENV) sh tests/dist/archives.sh "$$arch" || exit 1; done
+	@$(ENV) sh tests/dist/cli.sh
 
 # ------------------------------------------------------------------- install
 

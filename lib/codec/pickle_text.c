@@ -3,6 +3,7 @@
 #include "codec/pickle_text.h"
 
 #include <locale.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/utf8.h"
@@ -186,7 +187,8 @@ bool pickle_text_float(ckpt_str line, double *out)
     if (ok) {
         memcpy(copy, s.ptr, s.len);
         copy[s.len] = 0;
-        *out = strtod_l(copy, NULL, c_locale);
+        double number = strtod_l(copy, NULL, c_locale);
+        *out = isnan(number) ? copysign(number, copy[0] == '-' ? -1 : 1) : number; /* not in musl */
     }
     free(copy);
     if (c_locale != (locale_t)0)
