@@ -363,8 +363,9 @@ static ckpt_status find_target(struct merger *merger, uint32_t entry, uint32_t *
     return CKPT_OK;
 }
 
-/* check_weight - fails unless tensor ROW of the plan can be replaced by what is computed. */
-static ckpt_status check_weight(const struct merger *merger, uint32_t entry, ckpt_error *err)
+/* check_weight - fails unless the tensor of ENTRY can be changed, or replaced by one of the dtype REPLACED. */
+static ckpt_status check_weight(const struct merger *merger, uint32_t entry, ckpt_dtype replaced,
+                                ckpt_error *err)
 {
     ckpt_plan *p = merger->p;
     const ckpt_str name = p->entries[entry].name;
@@ -375,10 +376,13 @@ static ckpt_status check_weight(const struct merger *merger, uint32_t entry, ckp
         error_add_hint(err, "`ckpt convert --dequantize` makes quantized weights dense");
     CKPT_TRY(st);
     CKPT_TRY(row_check_place(p, row, err));
-    if (!dtype_is_float(dtype) || !computed_has_dtype(dtype))
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "\"%.*s\" is {%s}, to which nothing can be added",
-                    STR_ARG(name), ckpt_dtype_name(dtype));
-    return CKPT_OK;
+    if (dtype == replaced || (dtype_is_float(dtype) && computed_has_dtype(dtype)))
+        return CKPT_OK;
+    if (replaced != CKPT_DT_NONE)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "\"%.*s\" is {=%s}, which {%s} cannot replace",
+                    STR_ARG(name), ckpt_dtype_name(dtype), ckpt_dtype_name(replaced));
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "\"%.*s\" is {%s}, to which nothing can be added",
+                STR_ARG(name), ckpt_dtype_name(dtype));
 }
 
 /* is_saved - returns true if a tensor called NAME may replace one, or be new: peft keeps modules_to_save, and
@@ -414,7 +418,9 @@ static ckpt_status match(struct merger *merger, struct meeting *meeting, const c
     CKPT_TRY(check_prefix(merger, meeting, err));
     if (meeting->problem.ptr)
         return CKPT_OK;
-    CKPT_TRY(check_weight(merger, found->entry, err));
+    const bool is_replaced = has(meeting->module, LORA_OTHER);
+    const ckpt_dtype replaced = is_replaced ? (ckpt_dtype)tensor_of(meeting, LORA_OTHER).dtype : CKPT_DT_NONE;
+    CKPT_TRY(check_weight(merger, found->entry, replaced, err));
     return find_target(merger, found->entry, &meeting->target, err);
 }
 
@@ -629,7 +635,7 @@ static ckpt_status check_replacement(struct merger *merger, struct meeting *meet
     const struct module *m = meeting->module;
     const ckpt_tensor new = tensor_of(meeting, role);
     const ckpt_tensor w = table_tensor(&merger->p->file->table, merger->p->entries[meeting->found.entry].row);
-    bool fits = new.ndim == w.ndim && dtype_is_float((ckpt_dtype)new.dtype);
+    bool fits = new.ndim == w.ndim && (new.dtype == w.dtype || dtype_is_float((ckpt_dtype)new.dtype));
     for (uint32_t k = 0; fits && k < w.ndim; k++)
         fits = new.shape[k] == w.shape[k];
     if (!fits)
@@ -824,12 +830,14 @@ static source *make_source(const struct merger *merger, const struct target *tar
 {
     ckpt_file *f = merger->p->file;
     const uint32_t row = merger->p->entries[target->entry].row;
-    const struct lora_tensor own = {f, row};
+    const struct lora_tensor own = {f, row}, *base = target->base.file ? &target->base : &own;
+    if (!target->nterms && table_dtype_of(&base->file->table, base->row) == table_dtype_of(&f->table, row))
+        return row_source(base->file, base->row);
     struct plan_computed *note = plan_add_computed(merger->p, merger->p->entries[target->entry].name,
                                                    (ckpt_dtype)table_dtype_of(&f->table, row));
     if (!note)
         return NULL;
-    const struct lora_weight weight = {.base = target->base.file ? target->base : own,
+    const struct lora_weight weight = {.base = *base,
                                        .dtype = (ckpt_dtype)table_dtype_of(&f->table, row),
                                        .rows = target->nterms ? target->rows : 1,
                                        .cols = target->nterms ? target->cols

@@ -35,3 +35,15 @@ ckpt lora base.safetensors d -n -o out2.safetensors --json | grep -o '[^{]*"addi
 ckpt rename -q base.safetensors -s '^=>model.' -o wrapped.safetensors
 ckpt lora wrapped.safetensors d -o out.safetensors -f -q && ckpt ls out.safetensors
 ckpt lora base.safetensors a d -o out.pt -f -q && ckpt ls out.pt
+echo '# a module with an integer is saved as it is'
+add norm.steps I64 1 0700000000000000
+add norm.weight F32 1 $one
+write_file counted.safetensors
+add base_model.model.norm.steps I64 1 0900000000000000
+add base_model.model.norm.weight F32 1 $two
+write_peft e ',"modules_to_save":["norm"]'
+ckpt lora counted.safetensors e -o counted2.safetensors
+ckpt show counted2.safetensors norm.steps
+add base_model.model.norm.steps I32 1 09000000
+write_peft e ',"modules_to_save":["norm"]'
+ckpt lora counted.safetensors e -o counted3.safetensors 2>&1 || exit 0
