@@ -363,7 +363,8 @@ static ckpt_status find_target(struct merger *merger, uint32_t entry, uint32_t *
     return CKPT_OK;
 }
 
-/* check_weight - fails unless the tensor of ENTRY can be changed, or replaced by one of the dtype REPLACED. */
+/* check_weight - fails unless the tensor of ENTRY can be changed, or replaced by one of the dtype REPLACED.
+ * */
 static ckpt_status check_weight(const struct merger *merger, uint32_t entry, ckpt_dtype replaced,
                                 ckpt_error *err)
 {
