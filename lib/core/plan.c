@@ -655,9 +655,23 @@ ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *w
     return ok ? CKPT_OK : fail_memory(err);
 }
 
+/* is_set_by_rule - returns true if LEAF is not a tensor and has the value that a rule gives it. */
+static bool is_set_by_rule(const ckpt_leaf *leaf)
+{
+    return leaf->value && leaf->value->type != CKPT_V_TENSOR && leaf->value->flags & VALUE_BY_RULE;
+}
+
+bool plan_sets_values(const ckpt_plan *p)
+{
+    bool found = false;
+    for (size_t i = 0; i < p->file->nleaves && !found; i++)
+        found = is_set_by_rule(&p->file->leaves[i]);
+    return found;
+}
+
 ckpt_status plan_check_droppable(const ckpt_leaf *leaf, const char *contents_rule, ckpt_error *err)
 {
-    if (!leaf->value || leaf->value->type == CKPT_V_TENSOR || !(leaf->value->flags & VALUE_BY_RULE))
+    if (!is_set_by_rule(leaf))
         return CKPT_OK;
     return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                 "\"%.*s\", which a rule sets, is not a tensor; %s\n"

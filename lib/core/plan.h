@@ -240,6 +240,8 @@ ckpt_status plan_note_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *w
 /* plan_check_droppable - fails with CKPT_ELOSSY if a rule has set LEAF, so that it cannot be left out.
  * CONTENTS_RULE: what the output holds, as "safetensors holds tensors only". */
 ckpt_status plan_check_droppable(const ckpt_leaf *leaf, const char *contents_rule, ckpt_error *err);
+/* plan_sets_values - returns true if a rule has set a value that is not a tensor. */
+bool plan_sets_values(const ckpt_plan *p);
 ckpt_status plan_note_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err);
 /* plan_note_sanitized - records CHANGE, whose INSTEAD outlives the plan. A name, type or callable with
  * .ptr NULL means out of memory. */

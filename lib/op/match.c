@@ -316,7 +316,8 @@ void match_put_word(buf *out, ckpt_str text)
 {
     bool needs_quotes = strchr("[\"'#-=", text.ptr[0]) != NULL;
     for (size_t i = 0; i < text.len; i++)
-        needs_quotes |= strchr(" \t,;#", text.ptr[i]) != NULL;
+        needs_quotes |= strchr(" \t,;#", text.ptr[i]) != NULL ||
+                        (text.ptr[i] == '-' && i + 1 < text.len && text.ptr[i + 1] == '>');
     const char *quote = !needs_quotes ? "" : memchr(text.ptr, '"', text.len) ? "'" : "\"";
     buf_put_cstr(out, quote);
     buf_put_str(out, text);

@@ -355,7 +355,7 @@ ckpt_status dcp_write_renamed(ckpt_plan *p, struct output_folder *folder, bool *
     *done = false;
     buf_init(&r.path_key, SIZE_MAX / 2);
     ckpt_status st = r.entry_of_path && r.entry_of_name ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK && keeps_all_tensors(p) && !folder->job->opts->shards)
+    if (st == CKPT_OK && keeps_all_tensors(p) && !plan_sets_values(p) && !folder->job->opts->shards)
         st = write_renamed(&r, done);
     buf_free(&r.path_key);
     map_free(r.entry_of_path);

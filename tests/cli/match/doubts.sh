@@ -28,6 +28,10 @@ printf '%s\n' 'a,b.c#d.weight 4' 'a,b.c*[e].weight 4 2' "a,b.{f}'.weight 4" | wr
 printf '%s\n' 'net.a,b.c#d.weight 4' 'net.a,b.c*[e].weight 2 4' "net.a,b.{f}'.weight 4" | write_model net.odd.safetensors
 ckpt match --rules -q net.odd.safetensors odd.safetensors
 mend net.odd.safetensors odd.safetensors
+printf '%s\n' 'a.weight 4' | write_model one.safetensors
+printf '%s\n' 'a.weight 4' 'a->b.weight 2' '-c.weight 3' | write_model arrow.safetensors
+ckpt match --rules -q one.safetensors arrow.safetensors
+mend one.safetensors arrow.safetensors
 mend odd.safetensors net.odd.safetensors
 echo '--- mappings in mappings, which rules of names do not leave'
 ckpt ls corpus/flax/lists.msgpack | sed 's/^\([^. ]*\)\./\1q./' >nested.txt
