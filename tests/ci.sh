@@ -60,6 +60,14 @@ cp damaged.pt "$tmp"
 git rm -q --cached damaged.pt evil.pt && rm -f damaged.pt evil.pt && git commit -qm mended
 check 'good files pass' exits 0
 check 'nothing is printed about good files' test ! -s "$tmp/printed"
+mkdir "$tmp/base"
+reviews_below() { TMPDIR=$1 review && has '| ~ | `state_dict.fc.bias` | float32 | [10] |'; }
+check 'the folder for temporary files may be called base' reviews_below "$tmp/base"
+git checkout -q -b moved origin/main && git lfs pull --include good.pt &&
+    ckpt edit -q good.pt -o new.pt -e 'set state_dict.fc.weight = 2' &&
+    mv new.pt good.pt && git add good.pt && git commit -qm moved && git checkout -q change
+ignores_moves() { bash "$top/examples/ci/review.sh" moved "$tmp/out" >/dev/null && has_no '^| ~ |.*fc.weight'; }
+check 'what changed in the base since then is not reported' ignores_moves
 git checkout -q origin/main
 check 'nothing changed' exits 0
 check 'nothing changed: it is written' has 'No checkpoint changed.'

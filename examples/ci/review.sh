@@ -54,7 +54,8 @@ show_path()
 # show_output - prints standard input as a block of code, which no line of it can end
 show_output() { awk 'NR <= 30 { print "    " $0 } END { if (NR > 30) print "    … and " NR - 30 " more lines" }'; }
 
-# copy_base PATH - copies the file that PATH was in BASE to $work, as `old` points out; fails if there was none
+# copy_base PATH - copies the file that PATH was where HEAD left BASE to $work, as `old` points out; fails if
+# there was none
 copy_base()
 {
     old=$work/base.${1##*.}
@@ -70,7 +71,7 @@ show_changes()
         printf 'new, %d tensors\n' "$(ckpt ls --no-filename --tsv -- "$1" 2>/dev/null | wc -l)"
         return
     fi
-    new=${old/base/head}
+    new=$work/head${old#"$work/base"}
     ln -sf "$PWD/$1" "$new"
     (cd "$work" && ckpt diff --md -- "${old##*/}" "${new##*/}") >"$work/table" 2>"$work/why" || code=$?
     if [[ $code -gt 1 ]]; then
@@ -95,6 +96,7 @@ review()
 }
 
 git rev-parse --verify --quiet "$base^{commit}" >/dev/null || { echo "review.sh: no commit $base; is the clone shallow?" >&2; exit 2; }
+base=$(git merge-base "$base" HEAD) || { echo 'review.sh: HEAD has no commit in common with the base' >&2; exit 2; }
 find_changed D
 removed=("${changed[@]}")
 find_changed d
