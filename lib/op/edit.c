@@ -226,6 +226,14 @@ ckpt_status edit_compile_templates(struct editor *editor, const struct rule_name
     return CKPT_OK;
 }
 
+/* fail_variable - fails because NAME has the variable EXTRA, which the pattern of the rule lacks. */
+static ckpt_status fail_variable(const struct editor *editor, const struct rule_name *name, ckpt_str extra,
+                                 ckpt_error *err)
+{
+    return rule_fail(name->place, err, "the variable %.*s is not in \"%.*s\"", STR_ARG(extra),
+                     STR_ARG(editor->pattern->text));
+}
+
 /* check_extras - fails if a target of the rule has a variable that its pattern lacks, which only that of
  * `unstack` has. */
 static ckpt_status check_extras(const struct editor *editor, ckpt_error *err)
@@ -237,8 +245,7 @@ static ckpt_status check_extras(const struct editor *editor, ckpt_error *err)
             return rule_fail(rule->targets[i].place, err, "\"%.*s\" needs a variable in braces for the index",
                              STR_ARG(rule->targets[i].text));
         if (rule->verb != RULE_UNSTACK && extra.len)
-            return rule_fail(rule->targets[i].place, err, "the variable %.*s is not in \"%.*s\"",
-                             STR_ARG(extra), STR_ARG(editor->pattern->text));
+            return fail_variable(editor, &rule->targets[i], extra, err);
     }
     return CKPT_OK;
 }
@@ -420,6 +427,9 @@ static ckpt_status run_concat(struct editor *editor, ckpt_error *err)
         return rule_fail(rule->place, err,
                          "`concat` takes several names, and makes one: concat a, b dim 0 -> c");
     CKPT_TRY(edit_compile_templates(editor, rule->names + 1, n, &others, err));
+    for (size_t i = 0; i < n; i++)
+        if (others[i].extra.len)
+            return fail_variable(editor, &rule->names[i + 1], others[i].extra, err);
     uint32_t *rows = arena_array(editor->scratch, n + 1, sizeof *rows);
     CKPT_TRY_ALLOC(rows, err);
     map *firsts = NULL;

@@ -28,4 +28,5 @@ try --rules windows.txt && ckpt ls out.safetensors -g cube
 # with ?, a concatenation may find nothing, but not a part of what it is about
 try -e 'concat? h.{i}.q, h.{i}.z dim 0 -> h.{i}.x' && ckpt ls out.safetensors -g 'h.*'
 try -e 'drop h.1.k' -e 'concat? h.{i}.q, h.{i}.k dim 0 -> h.{i}.x'
+try -e 'concat? h.{i}.q, h.{j}.k dim 0 -> h.{i}.x'
 try -e 'rename zzz => y'
