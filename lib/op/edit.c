@@ -474,18 +474,58 @@ static ckpt_status find_index_variable(const struct editor *editor, size_t *out,
                                   STR_ARG(editor->pattern->text), found);
 }
 
-static ckpt_status set_layer(struct editor *editor, size_t number, size_t variable, struct layer *out,
-                             ckpt_error *err)
+/* The stacks of a rule. */
+struct stacks {
+    struct layer *layers;
+    map *first; /* name of a stack -> number of its first layer: most layers have the name of one before */
+    buf name;   /* of the stack of the layer that is set */
+    size_t variable; /* of the pattern: the index */
+};
+
+/* set_target - sets the name of the stack that layer NUMBER, of OPERAND, is for. */
+static ckpt_status set_target(struct editor *editor, struct stacks *stacks, size_t number,
+                              const struct edit_operand *operand, ckpt_error *err)
+{
+    ckpt_str *target = &stacks->layers[number].target;
+    stacks->name.len = 0;
+    name_template_put(&editor->targets[0], &operand->match, str_of("", 0), &stacks->name);
+    CKPT_TRY_ALLOC(buf_ok(&stacks->name), err);
+    uint32_t first = map_get(stacks->first, buf_view(&stacks->name));
+    if (first != MAP_NONE) {
+        *target = stacks->layers[first].target;
+        return CKPT_OK;
+    }
+    *target = arena_str(editor->a, buf_view(&stacks->name));
+    CKPT_TRY_ALLOC(target->ptr && map_put(stacks->first, *target, (uint32_t)number, NULL), err);
+    return CKPT_OK;
+}
+
+static ckpt_status set_layer(struct editor *editor, struct stacks *stacks, size_t number, ckpt_error *err)
 {
     const struct edit_operand *operand = &editor->operands.list[number];
-    ckpt_str text = operand->match.bound[variable];
-    out->operand = operand;
-    out->target = name_template_fill(&editor->targets[0], &operand->match, str_of("", 0), editor->a);
-    CKPT_TRY_ALLOC(out->target.ptr, err);
-    if (!str_uint(text, &out->index) || (text.len > 1 && *text.ptr == '0'))
+    ckpt_str text = name_match_bound(&operand->match, stacks->variable);
+    struct layer *layer = &stacks->layers[number];
+    layer->operand = operand;
+    CKPT_TRY(set_target(editor, stacks, number, operand, err));
+    if (!str_uint(text, &layer->index) || (text.len > 1 && *text.ptr == '0'))
         return rule_fail(editor->rule->place, err, "{\"%.*s\"} of \"%.*s\" is not {=a number}", STR_ARG(text),
                          STR_ARG(operand->name));
     return CKPT_OK;
+}
+
+/* set_layers - sets the COUNT layers of STACKS, one for each operand. */
+static ckpt_status set_layers(struct editor *editor, struct stacks *stacks, size_t count, ckpt_error *err)
+{
+    ckpt_status st = CKPT_OK;
+    stacks->first = map_new(64);
+    buf_init(&stacks->name, SIZE_MAX / 2);
+    if (!stacks->first)
+        st = fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < count; i++)
+        st = set_layer(editor, stacks, i, err);
+    map_free(stacks->first);
+    buf_free(&stacks->name);
+    return st;
 }
 
 /* stack_layers - stacks the COUNT LAYERS of one target. */
@@ -511,15 +551,16 @@ static ckpt_status stack_layers(struct editor *editor, const struct layer *layer
 
 static ckpt_status run_stack(struct editor *editor, ckpt_error *err)
 {
-    size_t n = editor->operands.nlist, variable = 0, end;
+    size_t n = editor->operands.nlist, end;
+    struct stacks stacks = {.variable = 0};
     if (editor->rule->ntargets != 1)
         return rule_fail(editor->rule->place, err, "`stack` needs a name for what it makes, after ->");
-    CKPT_TRY(find_index_variable(editor, &variable, err));
+    CKPT_TRY(find_index_variable(editor, &stacks.variable, err));
     struct layer *layers = arena_array(editor->scratch, n, sizeof *layers);
     uint32_t *rows = arena_array(editor->scratch, n, sizeof *rows);
     CKPT_TRY_ALLOC(layers && rows, err);
-    for (size_t i = 0; i < n; i++)
-        CKPT_TRY(set_layer(editor, i, variable, &layers[i], err));
+    stacks.layers = layers;
+    CKPT_TRY(set_layers(editor, &stacks, n, err));
     if (n)
         qsort(layers, n, sizeof *layers, compare_layers);
     for (size_t begin = 0; begin < n; begin = end) {

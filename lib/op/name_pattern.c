@@ -150,14 +150,18 @@ ckpt_status name_pattern_match(const struct name_pattern *pattern, ckpt_str name
                                bool *matches, ckpt_error *err)
 {
     struct regexp_group groups[REGEXP_GROUPS];
+    if (name.len > UINT32_MAX)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a name has {%zu} bytes, {=2^32 - 1} are allowed",
+                    name.len);
     regexp_begin(pattern->regex, name);
     CKPT_TRY(regexp_find(pattern->regex, name, 0, groups, err));
     *matches = groups[0].start != REGEXP_NO_MATCH;
+    out->name = name.ptr;
     for (size_t i = 0; *matches && i < pattern->nvariables; i++) {
         const struct regexp_group *group = &groups[i + 1];
-        out->bound[i] = group->start == REGEXP_NO_MATCH
-                            ? str_of("", 0)
-                            : str_of(name.ptr + group->start, group->end - group->start);
+        bool is_bound = group->start != REGEXP_NO_MATCH;
+        out->bound[i].start = is_bound ? (uint32_t)group->start : 0;
+        out->bound[i].len = is_bound ? (uint32_t)(group->end - group->start) : 0;
     }
     return CKPT_OK;
 }
@@ -261,17 +265,24 @@ ckpt_status name_template_compile(struct name_template *out, ckpt_str text,
     return st;
 }
 
+void name_template_put(const struct name_template *template, const struct name_match *match, ckpt_str extra,
+                       buf *out)
+{
+    for (size_t i = 0; i < template->npieces; i++) {
+        const struct name_piece *piece = &template->pieces[i];
+        buf_put_str(out, piece->text);
+        if (piece->variable != NAME_NOTHING)
+            buf_put_str(out,
+                        piece->variable == NAME_EXTRA ? extra : name_match_bound(match, piece->variable));
+    }
+}
+
 ckpt_str name_template_fill(const struct name_template *template, const struct name_match *match,
                             ckpt_str extra, arena *a)
 {
     buf name;
     buf_init(&name, SIZE_MAX / 2);
-    for (size_t i = 0; i < template->npieces; i++) {
-        const struct name_piece *piece = &template->pieces[i];
-        buf_put_str(&name, piece->text);
-        if (piece->variable != NAME_NOTHING)
-            buf_put_str(&name, piece->variable == NAME_EXTRA ? extra : match->bound[piece->variable]);
-    }
+    name_template_put(template, match, extra, &name);
     ckpt_str filled = buf_ok(&name) ? arena_str(a, buf_view(&name)) : str_of(NULL, 0);
     buf_free(&name);
     return filled;

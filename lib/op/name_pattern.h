@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/regexp.h"
 
 #define NAME_VARIABLES (REGEXP_GROUPS - 1)
@@ -22,8 +23,17 @@ struct name_pattern {
 
 /* What the variables of a pattern matched in one name. */
 struct name_match {
-    ckpt_str bound[NAME_VARIABLES];
+    const char *name;
+    struct {
+        uint32_t start, len; /* bytes of the name; there may be a match for each of 100,000 tensors */
+    } bound[NAME_VARIABLES];
 };
+
+/* name_match_bound - returns what VARIABLE of the pattern matched. */
+static inline ckpt_str name_match_bound(const struct name_match *match, size_t variable)
+{
+    return (ckpt_str){match->name + match->bound[variable].start, match->bound[variable].len};
+}
 
 /* name_pattern_compile - makes *OUT from TEXT, which outlives it. The caller calls name_pattern_free, also
  * after an error. CKPT_EUSAGE: TEXT is malformed, has too many variables, or one name in braces twice. */
@@ -59,3 +69,6 @@ ckpt_status name_template_compile(struct name_template *out, ckpt_str text,
  * NULL: no memory. */
 ckpt_str name_template_fill(const struct name_template *template, const struct name_match *match,
                             ckpt_str extra, arena *a);
+/* name_template_put - adds this name to OUT. */
+void name_template_put(const struct name_template *template, const struct name_match *match, ckpt_str extra,
+                       buf *out);
