@@ -37,6 +37,7 @@ head -c 30000 good.pt >damaged.pt
 printf 'cos\nsystem\n(S"id"\ntR.' >evil.pt
 cp plain.safetensors './-`|<b>
 @all.safetensors'
+ln -s /etc/hostname out.npy
 git add . && git commit -qm change && git push -q origin change 2>&1
 
 # A clone of CI has pointers in place of the files
@@ -55,9 +56,12 @@ check 'what is removed is listed' has '- `old.pt`'
 check 'what is damaged is named' has 'damaged.pt'
 check 'what would run is named' has "os.system"
 check 'markup stays code' has_no '^[^`]*<img\|^[^`]*@everyone\|^[^`]*@all'
+check 'a link out of the repository is not read' has 'a link that leads out'
+no_sarif_of_link() { ! grep -q 'out.npy' "$tmp/out/scan.sarif"; }
+check 'SARIF has nothing of it' no_sarif_of_link
 check 'SARIF names the files' grep -q '"uri":"evil.pt"' "$tmp/out/scan.sarif"
 cp damaged.pt "$tmp"
-git rm -q --cached damaged.pt evil.pt && rm -f damaged.pt evil.pt && git commit -qm mended
+git rm -q --cached damaged.pt evil.pt out.npy && rm -f damaged.pt evil.pt out.npy && git commit -qm mended
 check 'good files pass' exits 0
 check 'nothing is printed about good files' test ! -s "$tmp/printed"
 mkdir "$tmp/base"

@@ -84,11 +84,18 @@ show_changes()
     rm -f "$new" "$old"
 }
 
+# leads_out PATH - succeeds if PATH is a link to a file that is not in the repository, such as one of the runner
+leads_out() { [[ -L $1 && $(realpath -m -- "$1") != "$(pwd -P)"/* ]]; }
+
 # review PATH - prints a section about PATH; fails if it is damaged or would run code
 review()
 {
     local good=0
     printf '\n### %s\n\n' "$(show_path "$1")"
+    if leads_out "$1"; then
+        echo 'a link that leads out of the repository; not read'
+        return 1
+    fi
     ckpt verify -q -- "$1" >"$work/why" 2>&1 || { good=1; show_output <"$work/why"; echo; }
     ckpt scan -q -- "$1" >"$work/why" 2>&1 || { good=1; show_output <"$work/why"; echo; }
     [[ $good -ne 0 ]] || show_changes "$1"
@@ -114,5 +121,10 @@ find_changed d
 } >"$work/comment"
 awk -v max="$max_bytes" '{ n += length($0) + 1; if (n <= max) print; else left++ }
     END { if (left) printf "\n… and %d more lines\n", left }' "$work/comment" >"$out/comment.md"
-[[ ${#changed[@]} -eq 0 ]] || ckpt scan --sarif -- "${changed[@]}" >"$out/scan.sarif" || [[ $? -eq 1 ]]
+read_paths=()
+for path in "${changed[@]}"; do
+    leads_out "$path" || read_paths+=("$path")
+done
+rm -f "$out/scan.sarif"
+[[ ${#read_paths[@]} -eq 0 ]] || ckpt scan --sarif -- "${read_paths[@]}" >"$out/scan.sarif" || [[ $? -eq 1 ]]
 exit "$status"
