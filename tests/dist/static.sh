@@ -55,10 +55,10 @@ in_root()
 }
 works_in_root()
 {
-    mkdir "$tmp/root" && cp "$static" "$tmp/root/ckpt" && cp tests/data/examples/train.pt "$tmp/root" &&
-        in_root "$tmp/root" ls /train.pt >"$tmp/in" && "$B/ckpt" ls tests/data/examples/train.pt >"$tmp/out" &&
-        in_root "$tmp/root" hash /train.pt >"$tmp/hash" && diff "$tmp/in" "$tmp/out" &&
-        in_root "$tmp/root" convert /train.pt /train.safetensors && [ -s "$tmp/root/train.safetensors" ]
+    mkdir "$tmp/empty" && cp "$static" "$tmp/empty/ckpt" && cp tests/data/examples/train.pt "$tmp/empty" &&
+        in_root "$tmp/empty" ls /train.pt >"$tmp/in" && "$B/ckpt" ls tests/data/examples/train.pt >"$tmp/out" &&
+        in_root "$tmp/empty" hash /train.pt >"$tmp/hash" && diff "$tmp/in" "$tmp/out" &&
+        in_root "$tmp/empty" convert /train.pt /train.safetensors && [ -s "$tmp/empty/train.safetensors" ]
 }
 if [ "$native" ]; then
     check 'it works in an empty root' works_in_root
