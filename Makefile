@@ -80,7 +80,7 @@ LINK      = $(SHARE) $(PIE)
 comma    := ,
 SANITIZE  = -fno-sanitize-recover=all -fno-omit-frame-pointer -fsanitize=address,undefined
 
-VERSION  := $(shell sed -n 's/^\#define CKPT_VERSION "\(.*\)"/\1/p' lib/ckpt.h)
+VERSION  := $(shell sed -n 's/^\#define CKPT_VERSION  *"\(.*\)"/\1/p' lib/ckpt.h)
 SONAME    = libckpt.so.0
 
 LIB_SRC  := $(sort $(wildcard lib/*.c lib/*/*.c lib/*/*/*.c))

@@ -19,7 +19,8 @@ make_tree()
     cp -R "$top/Makefile" "$top/libckpt.pc.in" "$top/completion" "$dir"
     cp "$top/lib/libckpt.map" "$dir/lib"
     cat >"$dir/lib/ckpt.h" <<'EOF'
-#define CKPT_VERSION "1.2.3"
+#define CKPT_VERSION       "1.2.3"
+#define CKPT_VERSION_MAJOR 1
 __attribute__((visibility("default"))) int ckpt_answer(int n);
 EOF
     cat >"$dir/lib/api.c" <<'EOF'
