@@ -81,7 +81,7 @@ static ckpt_status dequantize_weight(struct dequantizer *dequantizer, const stru
     CKPT_TRY(rename_weight(dequantizer->p, weight, err));
     CKPT_TRY(scaled_source(dequantizer->p->file, &out.recipe, &numbers, err));
     CKPT_TRY(set_row(dequantizer->p, weight->weight, &out, numbers, err));
-    for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
+    for (uint32_t i = 0; i < weight->nparts; i++)
         if (weight->part[i] != CKPT_NO_TENSOR)
             dequantizer->p->keep[weight->part[i]] = false;
     struct plan_casts *all = &dequantizer->p->casts;

@@ -86,28 +86,30 @@ ckpt_status recipe_make_scaled(struct dequantizer *dequantizer, const struct qua
                                struct dequantized *out, ckpt_error *err)
 {
     const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
-                      scale = recipe_tensor(dequantizer, weight->part[0]);
+                      scale = recipe_tensor(dequantizer, quantized_part(weight, 0));
     bool is_deepseek = weight->scheme == QUANTIZED_SCALE_INV || weight->scheme == QUANTIZED_DEEPSEEK;
     bool is_fp4 = t.dtype == CKPT_DT_F4 || t.dtype == CKPT_DT_U8 || (is_deepseek && t.dtype == CKPT_DT_I8);
     bool is_compressed = weight->scheme == QUANTIZED_SCALE;
     if (is_fp4 && (!is_deepseek || t.ndim < 2))
         return recipe_refuse("its packed numbers are of an unknown layout", err);
-    if (weight->scheme == QUANTIZED_QUANTO && weight->part[1] != CKPT_NO_TENSOR)
+    if (weight->scheme == QUANTIZED_QUANTO && quantized_part(weight, 1) != CKPT_NO_TENSOR)
         return recipe_refuse("packed numbers of optimum-quanto begin with _data._data", err);
     CKPT_TRY(recipe_begin(dequantizer, weight, is_fp4 ? 2 : 1, recipe_dtype(&scale), out, err));
     if (is_fp4)
         set_fp4(&out->recipe);
-    CKPT_TRY(recipe_set_scales(dequantizer, &out->recipe, weight->part[0], out->shape, out->ndim, err));
+    CKPT_TRY(
+        recipe_set_scales(dequantizer, &out->recipe, quantized_part(weight, 0), out->shape, out->ndim, err));
     read_exponents(dequantizer, &out->recipe);
     if (!is_compressed)
         return CKPT_OK;
-    if (weight->part[1] != CKPT_NO_TENSOR) {
-        if (!is_integer((ckpt_dtype)recipe_tensor(dequantizer, weight->part[1]).dtype) &&
+    if (quantized_part(weight, 1) != CKPT_NO_TENSOR) {
+        if (!is_integer((ckpt_dtype)recipe_tensor(dequantizer, quantized_part(weight, 1)).dtype) &&
             t.dtype == CKPT_DT_I8)
             return recipe_refuse("its zeros are no integers", err);
-        out->recipe.zero.m = recipe_matrix(weight->part[1], out->recipe.scale.rows, out->recipe.scale.cols);
+        out->recipe.zero.m = recipe_matrix(quantized_part(weight, 1), out->recipe.scale.rows,
+                                           out->recipe.scale.cols);
     }
-    return set_groups(dequantizer, &out->recipe, weight->part[2], err);
+    return set_groups(dequantizer, &out->recipe, quantized_part(weight, 2), err);
 }
 
 /* make_comfy_blocks - makes nvfp4 (IS_FP4) or mxfp8: scales for 16 or 32 numbers, in the tiles of cuBLAS. The
@@ -126,7 +128,7 @@ static ckpt_status make_comfy_blocks(struct dequantizer *dequantizer, const stru
     if (r->cols % block)
         return recipe_refuse("its columns are not complete blocks", err);
     r->block_cols = block;
-    r->scale = recipe_matrix(weight->part[1], r->rows, r->cols / block);
+    r->scale = recipe_matrix(quantized_part(weight, 1), r->rows, r->cols / block);
     r->scale.tiled = true;
     r->scale.dtype = is_fp4 ? CKPT_DT_F8_E4M3 : CKPT_DT_F8_E8M0;
     if (!is_fp4)
@@ -134,18 +136,18 @@ static ckpt_status make_comfy_blocks(struct dequantizer *dequantizer, const stru
     set_fp4(r);
     r->codes.high_first = true;
     r->rounds_scale = true;
-    if (weight->part[2] == CKPT_NO_TENSOR)
+    if (quantized_part(weight, 2) == CKPT_NO_TENSOR)
         return recipe_refuse("it has no weight_scale_2", err);
-    return read_scalar(dequantizer, weight->part[2], &r->multiplier, err);
+    return read_scalar(dequantizer, quantized_part(weight, 2), &r->multiplier, err);
 }
 
 ckpt_status recipe_make_comfy(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                               struct dequantized *out, ckpt_error *err)
 {
     const ckpt_value *state;
-    struct quantized_weight scaled = *weight;
-    CKPT_TRY(recipe_read_json(dequantizer, weight->part[0], &state, err));
-    if (weight->part[1] == CKPT_NO_TENSOR)
+    const uint32_t scale = quantized_part(weight, 1);
+    CKPT_TRY(recipe_read_json(dequantizer, quantized_part(weight, 0), &state, err));
+    if (scale == CKPT_NO_TENSOR)
         return recipe_refuse("it has no weight_scale", err);
     if (recipe_text_is(state, "format", "nvfp4") || recipe_text_is(state, "format", "mxfp8"))
         return make_comfy_blocks(dequantizer, weight, recipe_text_is(state, "format", "nvfp4"), out, err);
@@ -153,7 +155,9 @@ ckpt_status recipe_make_comfy(struct dequantizer *dequantizer, const struct quan
         return recipe_refuse("of ComfyUI's formats, only float8_e4m3fn, float8_e5m2, mxfp8 and nvfp4 are "
                              "dequantized",
                              err);
-    scaled.part[0] = weight->part[1];
+    struct quantized_weight scaled = *weight;
+    scaled.part = &scale;
+    scaled.nparts = 1;
     return recipe_make_scaled(dequantizer, &scaled, out, err);
 }
 
@@ -165,12 +169,12 @@ ckpt_status recipe_make_fp4(struct dequantizer *dequantizer, const struct quanti
     bool is_modelopt = weight->scheme == QUANTIZED_NVFP4, has_global = weight->scheme != QUANTIZED_CT_MXFP4;
     CKPT_TRY(recipe_begin(dequantizer, weight, 2, is_modelopt ? CKPT_DT_F32 : CKPT_DT_BF16, out, err));
     set_fp4(r);
-    CKPT_TRY(recipe_set_scales(dequantizer, r, weight->part[0], out->shape, out->ndim, err));
+    CKPT_TRY(recipe_set_scales(dequantizer, r, quantized_part(weight, 0), out->shape, out->ndim, err));
     if (r->block_rows != 1 || (r->block_cols != 16 && r->block_cols != 32))
         return recipe_refuse("its scales are not of 16 or 32 numbers", err);
     read_exponents(dequantizer, r);
     r->divides = !is_modelopt;
-    return has_global ? read_scalar(dequantizer, weight->part[1], &r->multiplier, err) : CKPT_OK;
+    return has_global ? read_scalar(dequantizer, quantized_part(weight, 1), &r->multiplier, err) : CKPT_OK;
 }
 
 /* recipe_make_gpt_oss - [experts, rows, blocks, 16] bytes of fp4, which transformers transposes when it loads
@@ -187,7 +191,7 @@ ckpt_status recipe_make_gpt_oss(struct dequantizer *dequantizer, const struct qu
     r->codes.m = recipe_matrix(weight->weight, experts * rows, blocks * 16);
     set_fp4(r);
     r->block_cols = 32;
-    r->scale = recipe_matrix(weight->part[0], experts * rows, blocks);
+    r->scale = recipe_matrix(quantized_part(weight, 0), experts * rows, blocks);
     read_exponents(dequantizer, r);
     out->ndim = 3;
     out->shape = arena_array(dequantizer->p->file->a, 3, sizeof *out->shape);
@@ -230,12 +234,13 @@ ckpt_status recipe_make_packed(struct dequantizer *dequantizer, const struct qua
                                struct dequantized *out, ckpt_error *err)
 {
     const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
-                      scale = recipe_tensor(dequantizer, weight->part[0]);
+                      scale = recipe_tensor(dequantizer, quantized_part(weight, 0));
     struct scaled_recipe *r = &out->recipe;
     unsigned char *bytes;
     uint64_t n, cols;
-    CKPT_TRY(recipe_read_part(dequantizer, weight->part[1], 64, &bytes, &n, err));
-    if (recipe_tensor(dequantizer, weight->part[1]).dtype != CKPT_DT_I64 || n != 16 || !is_matrix(&t))
+    CKPT_TRY(recipe_read_part(dequantizer, quantized_part(weight, 1), 64, &bytes, &n, err));
+    if (recipe_tensor(dequantizer, quantized_part(weight, 1)).dtype != CKPT_DT_I64 || n != 16 ||
+        !is_matrix(&t))
         return recipe_refuse("its weight_shape is not two int64", err);
     cols = load_u64le(bytes + 8);
     if (load_u64le(bytes) != t.shape[0] || !cols || cols > UINT64_MAX / 32 / t.shape[0])
@@ -248,14 +253,14 @@ ckpt_status recipe_make_packed(struct dequantizer *dequantizer, const struct qua
                                      .packing = PACKED_COLS,
                                      .bits = bits,
                                      .offset = -(1 << (bits - 1))};
-    CKPT_TRY(recipe_set_scales(dequantizer, r, weight->part[0], out->shape, 2, err));
-    if (weight->part[2] != CKPT_NO_TENSOR) {
-        const ckpt_tensor zero = recipe_tensor(dequantizer, weight->part[2]);
+    CKPT_TRY(recipe_set_scales(dequantizer, r, quantized_part(weight, 0), out->shape, 2, err));
+    if (quantized_part(weight, 2) != CKPT_NO_TENSOR) {
+        const ckpt_tensor zero = recipe_tensor(dequantizer, quantized_part(weight, 2));
         r->zero = r->codes;
         r->zero.packing = zero.dtype == CKPT_DT_I32 ? PACKED_ROWS : PACKED_NOT;
-        r->zero.m = recipe_matrix(weight->part[2], zero.ndim ? zero.shape[0] : 0, r->scale.cols);
+        r->zero.m = recipe_matrix(quantized_part(weight, 2), zero.ndim ? zero.shape[0] : 0, r->scale.cols);
     }
-    return set_groups(dequantizer, r, weight->part[3], err);
+    return set_groups(dequantizer, r, quantized_part(weight, 3), err);
 }
 
 /* The first words of GPTQ's zeros. */
@@ -299,16 +304,16 @@ ckpt_status recipe_make_gptq(struct dequantizer *dequantizer, const struct quant
                              struct dequantized *out, ckpt_error *err)
 {
     const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
-                      scale = recipe_tensor(dequantizer, weight->part[0]);
-    const ckpt_tensor zero = recipe_tensor(dequantizer, weight->part[1]);
+                      scale = recipe_tensor(dequantizer, quantized_part(weight, 0));
+    const ckpt_tensor zero = recipe_tensor(dequantizer, quantized_part(weight, 1));
     struct scaled_recipe *r = &out->recipe;
     if (!is_matrix(&t) || !is_matrix(&scale) || !is_matrix(&zero) || t.shape[1] != scale.shape[1])
         return recipe_refuse("its tensors are not matrices of one width", err);
     uint64_t rows = t.shape[1], groups = scale.shape[0], bits = zero.shape[1] * 32 / rows;
-    bool has_groups = weight->part[2] != CKPT_NO_TENSOR;
+    bool has_groups = quantized_part(weight, 2) != CKPT_NO_TENSOR;
     if (!bits || bits > 8 || zero.shape[1] * 32 != rows * bits || zero.shape[0] != groups)
         return recipe_refuse("its zeros are not of 1 to 8 bits", err);
-    uint64_t cols = has_groups ? recipe_tensor(dequantizer, weight->part[2]).elements
+    uint64_t cols = has_groups ? recipe_tensor(dequantizer, quantized_part(weight, 2)).elements
                                : t.shape[0] * 32 / bits;
     if (!cols || t.shape[0] * 32 / bits != cols)
         return recipe_refuse("its packed numbers do not have the shape of its g_idx", err);
@@ -317,12 +322,12 @@ ckpt_status recipe_make_gptq(struct dequantizer *dequantizer, const struct quant
     r->codes = (struct scaled_codes){.m = make_transposed(weight->weight, rows, t.shape[0]),
                                      .packing = PACKED_COLS,
                                      .bits = (unsigned)bits};
-    r->scale = make_transposed(weight->part[0], rows, groups);
-    r->zero = (struct scaled_codes){.m = make_transposed(weight->part[1], zero.shape[1], groups),
+    r->scale = make_transposed(quantized_part(weight, 0), rows, groups);
+    r->zero = (struct scaled_codes){.m = make_transposed(quantized_part(weight, 1), zero.shape[1], groups),
                                     .packing = PACKED_ROWS,
                                     .bits = (unsigned)bits};
-    CKPT_TRY(find_zero_offset(dequantizer, weight->part[1], (unsigned)bits, &r->zero.offset, err));
-    CKPT_TRY(set_groups(dequantizer, r, weight->part[2], err));
+    CKPT_TRY(find_zero_offset(dequantizer, quantized_part(weight, 1), (unsigned)bits, &r->zero.offset, err));
+    CKPT_TRY(set_groups(dequantizer, r, quantized_part(weight, 2), err));
     struct block_choice blocks = {.rows = rows, .cols = cols, .scale_rows = rows, .scale_cols = groups};
     return r->group.row == CKPT_NO_TENSOR ? recipe_choose_blocks(dequantizer, &blocks, r, err) : CKPT_OK;
 }
@@ -334,8 +339,8 @@ ckpt_status recipe_make_awq(struct dequantizer *dequantizer, const struct quanti
 {
     static const uint8_t order[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
-                      scale = recipe_tensor(dequantizer, weight->part[0]);
-    const ckpt_tensor zero = recipe_tensor(dequantizer, weight->part[1]);
+                      scale = recipe_tensor(dequantizer, quantized_part(weight, 0));
+    const ckpt_tensor zero = recipe_tensor(dequantizer, quantized_part(weight, 1));
     struct scaled_recipe *r = &out->recipe;
     if (is_matrix(&t) && is_matrix(&scale) && t.shape[1] == scale.shape[1]) /* GPTQ without g_idx */
         return recipe_make_gptq(dequantizer, weight, out, err);
@@ -353,8 +358,8 @@ ckpt_status recipe_make_awq(struct dequantizer *dequantizer, const struct quanti
                                      .bits = 4,
                                      .order = order};
     r->zero = r->codes;
-    r->zero.m = make_transposed(weight->part[1], t.shape[1], groups);
-    r->scale = make_transposed(weight->part[0], rows, groups);
+    r->zero.m = make_transposed(quantized_part(weight, 1), t.shape[1], groups);
+    r->scale = make_transposed(quantized_part(weight, 0), rows, groups);
     return CKPT_OK;
 }
 
@@ -391,7 +396,7 @@ ckpt_status recipe_make_mlx(struct dequantizer *dequantizer, const struct quanti
                             struct dequantized *out, ckpt_error *err)
 {
     const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
-                      scale = recipe_tensor(dequantizer, weight->part[0]);
+                      scale = recipe_tensor(dequantizer, quantized_part(weight, 0));
     struct scaled_recipe *r = &out->recipe;
     if (!t.ndim || t.ndim != scale.ndim || !t.elements || !scale.elements)
         return recipe_refuse("its tensors do not have the same dimensions", err);
@@ -408,8 +413,8 @@ ckpt_status recipe_make_mlx(struct dequantizer *dequantizer, const struct quanti
     if (r->cols % scales || scale.elements / scales != rows)
         return recipe_refuse("its scales do not divide its columns", err);
     r->block_cols = r->cols / scales;
-    r->scale = recipe_matrix(weight->part[0], rows, scales);
-    r->bias = recipe_matrix(weight->part[1], rows, scales);
+    r->scale = recipe_matrix(quantized_part(weight, 0), rows, scales);
+    r->bias = recipe_matrix(quantized_part(weight, 1), rows, scales);
     r->rounds_product = true;
     return CKPT_OK;
 }
@@ -438,7 +443,7 @@ ckpt_status recipe_make_mlx_float(struct dequantizer *dequantizer, const struct 
                                   struct dequantized *out, ckpt_error *err)
 {
     const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
-                      scale = recipe_tensor(dequantizer, weight->part[0]);
+                      scale = recipe_tensor(dequantizer, quantized_part(weight, 0));
     struct scaled_recipe *r = &out->recipe;
     if (!t.ndim || t.ndim != scale.ndim || !t.elements || !scale.elements)
         return recipe_refuse("its tensors do not have the same dimensions", err);
@@ -454,7 +459,7 @@ ckpt_status recipe_make_mlx_float(struct dequantizer *dequantizer, const struct 
                                      .bits = bits,
                                      .lookup = bits == 4 ? e2m1 : make_e4m3(dequantizer)};
     r->block_cols = r->cols / scales;
-    r->scale = recipe_matrix(weight->part[0], rows, scales);
+    r->scale = recipe_matrix(quantized_part(weight, 0), rows, scales);
     r->scale.dtype = words_each == 2 ? CKPT_DT_F8_E4M3 : CKPT_DT_F8_E8M0;
     return r->codes.lookup ? CKPT_OK : fail_memory(err);
 }

@@ -117,10 +117,10 @@ static ckpt_status find_hqq_packing(struct dequantizer *dequantizer, uint32_t ro
 static ckpt_status find_hqq_dtype(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                                   ckpt_dtype *out, ckpt_error *err)
 {
-    const ckpt_tensor scale = recipe_tensor(dequantizer, weight->part[HQQ_SCALE]);
-    const ckpt_tensor zero = recipe_tensor(dequantizer, weight->part[HQQ_ZERO]);
+    const ckpt_tensor scale = recipe_tensor(dequantizer, quantized_part(weight, HQQ_SCALE));
+    const ckpt_tensor zero = recipe_tensor(dequantizer, quantized_part(weight, HQQ_ZERO));
     ckpt_str name;
-    CKPT_TRY(read_text(dequantizer, weight->part[HQQ_COMPUTE_DTYPE], &name, err));
+    CKPT_TRY(read_text(dequantizer, quantized_part(weight, HQQ_COMPUTE_DTYPE), &name, err));
     ckpt_dtype computes = name.len ? recipe_parse_dtype(name) : CKPT_DT_F16;
     if (!computes || scale.dtype != zero.dtype || scale.ndim != zero.ndim ||
         dtype_info((ckpt_dtype)scale.dtype)->klass != 'f')
@@ -134,9 +134,9 @@ static ckpt_status read_hqq_groups(struct dequantizer *dequantizer, const struct
                                    const struct dequantized *out, struct hqq *hqq, ckpt_error *err)
 {
     uint64_t channel_wise;
-    CKPT_TRY(read_number(dequantizer, weight->part[HQQ_GROUP_SIZE], 0, &hqq->group_size, err));
-    CKPT_TRY(read_number(dequantizer, weight->part[HQQ_AXIS], 0, &hqq->axis, err));
-    CKPT_TRY(read_number(dequantizer, weight->part[HQQ_CHANNEL_WISE], 1, &channel_wise, err));
+    CKPT_TRY(read_number(dequantizer, quantized_part(weight, HQQ_GROUP_SIZE), 0, &hqq->group_size, err));
+    CKPT_TRY(read_number(dequantizer, quantized_part(weight, HQQ_AXIS), 0, &hqq->axis, err));
+    CKPT_TRY(read_number(dequantizer, quantized_part(weight, HQQ_CHANNEL_WISE), 1, &channel_wise, err));
     if (hqq->axis > 1)
         return recipe_refuse("its axis is neither 0 nor 1", err);
     hqq->rows = out->shape[0];
@@ -174,16 +174,16 @@ static ckpt_status set_hqq_codes(struct dequantizer *dequantizer, const struct q
 ckpt_status recipe_make_hqq(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                             struct dequantized *out, ckpt_error *err)
 {
-    const ckpt_tensor scale = recipe_tensor(dequantizer, weight->part[HQQ_SCALE]);
+    const ckpt_tensor scale = recipe_tensor(dequantizer, quantized_part(weight, HQQ_SCALE));
     struct scaled_recipe *r = &out->recipe;
     struct hqq h;
     uint64_t view_as_float;
     ckpt_dtype dtype = CKPT_DT_NONE;
-    CKPT_TRY(read_hqq_shape(dequantizer, weight->part[HQQ_SHAPE], out, &h.elements, err));
+    CKPT_TRY(read_hqq_shape(dequantizer, quantized_part(weight, HQQ_SHAPE), out, &h.elements, err));
     CKPT_TRY(read_hqq_groups(dequantizer, weight, out, &h, err));
-    CKPT_TRY(find_hqq_packing(dequantizer, weight->part[HQQ_PACKING], &h.packing, err));
+    CKPT_TRY(find_hqq_packing(dequantizer, quantized_part(weight, HQQ_PACKING), &h.packing, err));
     CKPT_TRY(find_hqq_dtype(dequantizer, weight, &dtype, err));
-    CKPT_TRY(read_number(dequantizer, weight->part[HQQ_VIEW_AS_FLOAT], 0, &view_as_float, err));
+    CKPT_TRY(read_number(dequantizer, quantized_part(weight, HQQ_VIEW_AS_FLOAT), 0, &view_as_float, err));
     *r = recipe_make(h.rows, h.cols, dtype);
     CKPT_TRY(set_hqq_codes(dequantizer, weight, &h, view_as_float != 0, r, err));
     r->rounds_difference = true;
@@ -192,8 +192,9 @@ ckpt_status recipe_make_hqq(struct dequantizer *dequantizer, const struct quanti
         r->block_rows = r->rows;
     if (is_one || by_row)
         r->block_cols = r->cols;
-    r->scale = recipe_matrix(weight->part[HQQ_SCALE], by_row ? r->rows : 1, is_one || by_row ? 1 : r->cols);
-    r->zero.m = recipe_matrix(weight->part[HQQ_ZERO], r->scale.rows, r->scale.cols);
+    r->scale = recipe_matrix(quantized_part(weight, HQQ_SCALE), by_row ? r->rows : 1,
+                             is_one || by_row ? 1 : r->cols);
+    r->zero.m = recipe_matrix(quantized_part(weight, HQQ_ZERO), r->scale.rows, r->scale.cols);
     return CKPT_OK;
 }
 
@@ -337,11 +338,11 @@ static ckpt_status set_quanto_shape(struct dequantizer *dequantizer, struct dequ
 static void set_quanto_scales(struct dequantizer *dequantizer, const struct quantized_weight *weight,
                               uint64_t scale_rows, uint64_t scale_cols, struct scaled_recipe *recipe)
 {
-    struct scaled_matrix shift = recipe_matrix(weight->part[1], scale_rows, scale_cols);
+    struct scaled_matrix shift = recipe_matrix(quantized_part(weight, 1), scale_rows, scale_cols);
     recipe->block_rows = recipe->rows / scale_rows; /* one scale for each row, or for each column */
     recipe->block_cols = recipe->cols / scale_cols;
-    recipe->scale = recipe_matrix(weight->part[0], scale_rows, scale_cols);
-    if (dtype_info((ckpt_dtype)recipe_tensor(dequantizer, weight->part[1]).dtype)->klass != 'f') {
+    recipe->scale = recipe_matrix(quantized_part(weight, 0), scale_rows, scale_cols);
+    if (dtype_info((ckpt_dtype)recipe_tensor(dequantizer, quantized_part(weight, 1)).dtype)->klass != 'f') {
         recipe->zero.m = shift;
         return;
     }
@@ -364,7 +365,7 @@ ckpt_status recipe_make_quanto(struct dequantizer *dequantizer, const struct qua
                                struct dequantized *out, ckpt_error *err)
 {
     const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
-                      scale = recipe_tensor(dequantizer, weight->part[0]);
+                      scale = recipe_tensor(dequantizer, quantized_part(weight, 0));
     if (!t.ndim || !t.elements || !scale.ndim || !scale.elements)
         return recipe_refuse("its tensors have no elements", err);
     bool is_row = is_quanto_row(&t, &scale);

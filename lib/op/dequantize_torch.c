@@ -8,13 +8,15 @@ static ckpt_status make_bnb_nested(struct dequantizer *dequantizer, const struct
                                    const ckpt_value *state, struct scaled_recipe *recipe, ckpt_error *err)
 {
     const ckpt_value *offset = value_get(state, "nested_offset");
-    bool has_both = weight->part[4] != CKPT_NO_TENSOR && weight->part[5] != CKPT_NO_TENSOR;
+    bool has_both = quantized_part(weight, 4) != CKPT_NO_TENSOR &&
+                    quantized_part(weight, 5) != CKPT_NO_TENSOR;
     recipe->nested_block = recipe_get_number(state, "nested_blocksize");
     if (!has_both || !recipe->nested_block || !offset || offset->type != CKPT_V_FLOAT)
         return recipe_refuse("its quant_state does not describe the nested absmax", err);
     recipe->nested_offset = (float)offset->u.f;
-    recipe->nested = recipe_matrix(weight->part[4], 1, recipe_tensor(dequantizer, weight->part[4]).elements);
-    return recipe_read_lookup(dequantizer, weight->part[5], 256, &recipe->nested_lookup, err);
+    recipe->nested = recipe_matrix(quantized_part(weight, 4), 1,
+                                   recipe_tensor(dequantizer, quantized_part(weight, 4)).elements);
+    return recipe_read_lookup(dequantizer, quantized_part(weight, 5), 256, &recipe->nested_lookup, err);
 }
 
 /* read_shape - sets the shape of OUT to the list VALUE. */
@@ -41,9 +43,10 @@ ckpt_status recipe_make_bnb_4bit(struct dequantizer *dequantizer, const struct q
                                  struct dequantized *out, ckpt_error *err)
 {
     const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight),
-                      absmax = recipe_tensor(dequantizer, weight->part[0]);
+                      absmax = recipe_tensor(dequantizer, quantized_part(weight, 0));
     struct scaled_recipe *r = &out->recipe;
-    uint32_t row = weight->part[2] != CKPT_NO_TENSOR ? weight->part[2] : weight->part[3];
+    uint32_t row = quantized_part(weight, 2) != CKPT_NO_TENSOR ? quantized_part(weight, 2)
+                                                               : quantized_part(weight, 3);
     const ckpt_value *state;
     uint64_t elements;
     if (row == CKPT_NO_TENSOR)
@@ -63,8 +66,8 @@ ckpt_status recipe_make_bnb_4bit(struct dequantizer *dequantizer, const struct q
     r->codes.m.dtype = width < 9 ? words[width] : CKPT_DT_NONE;
     if (!r->codes.m.dtype)
         return recipe_refuse("its numbers are not in elements of 1, 2 or 4 bytes", err);
-    CKPT_TRY(recipe_read_lookup(dequantizer, weight->part[1], 16, &r->codes.lookup, err));
-    r->scale = recipe_matrix(weight->part[0], 1, absmax.elements);
+    CKPT_TRY(recipe_read_lookup(dequantizer, quantized_part(weight, 1), 16, &r->codes.lookup, err));
+    r->scale = recipe_matrix(quantized_part(weight, 0), 1, absmax.elements);
     return absmax.dtype == CKPT_DT_U8 ? make_bnb_nested(dequantizer, weight, state, r, err) : CKPT_OK;
 }
 
@@ -74,11 +77,12 @@ ckpt_status recipe_make_bnb_int8(struct dequantizer *dequantizer, const struct q
     unsigned char *format;
     uint64_t n;
     CKPT_TRY(recipe_begin(dequantizer, weight, 1, CKPT_DT_F32, out, err));
-    CKPT_TRY(recipe_set_scales(dequantizer, &out->recipe, weight->part[0], out->shape, out->ndim, err));
+    CKPT_TRY(
+        recipe_set_scales(dequantizer, &out->recipe, quantized_part(weight, 0), out->shape, out->ndim, err));
     out->recipe.factor = 7.874015718698502e-3f; /* 1 / 127, as bitsandbytes rounds it */
-    if (weight->part[1] == CKPT_NO_TENSOR)
+    if (quantized_part(weight, 1) == CKPT_NO_TENSOR)
         return CKPT_OK;
-    CKPT_TRY(recipe_read_part(dequantizer, weight->part[1], 8, &format, &n, err));
+    CKPT_TRY(recipe_read_part(dequantizer, quantized_part(weight, 1), 8, &format, &n, err));
     return n && *format == 0 ? CKPT_OK : recipe_refuse("its weight_format is not that of rows", err);
 }
 
@@ -150,13 +154,13 @@ ckpt_status recipe_make_torchao(struct dequantizer *dequantizer, const struct qu
     const ckpt_value *data = value_get(state, "_data"), *type = value_get(state, "_type");
     if (!type || !value_text(type, &klass) || !is_dequantized_class(klass))
         return refuse_class(klass, err);
-    if (weight->part[2] != CKPT_NO_TENSOR || weight->part[3] != CKPT_NO_TENSOR)
+    if (quantized_part(weight, 2) != CKPT_NO_TENSOR || quantized_part(weight, 3) != CKPT_NO_TENSOR)
         return recipe_refuse("its activations are scaled, too, which a weight alone cannot express", err);
     ckpt_dtype dtype = recipe_get_dtype(value_get(data, "dtype"), "_data");
     if (!dtype)
         return recipe_refuse("its metadata do not name its dtype", err);
-    return set_torchao(dequantizer, weight, weight->weight, weight->part[0], weight->part[1], dtype, out,
-                       err);
+    return set_torchao(dequantizer, weight, weight->weight, quantized_part(weight, 0),
+                       quantized_part(weight, 1), dtype, out, err);
 }
 
 /* recipe_make_torchao_tensor - a tensor of torchao in a pickle: a composite, whose components are qdata,
@@ -168,14 +172,14 @@ ckpt_status recipe_make_torchao_tensor(struct dequantizer *dequantizer, const st
     ckpt_str klass = str_after_last(t.klass, '.');
     if (!is_dequantized_class(klass))
         return refuse_class(klass, err);
-    if (weight->part[3] != CKPT_NO_TENSOR)
+    if (quantized_part(weight, 3) != CKPT_NO_TENSOR)
         return recipe_refuse("its activations are scaled, too, which a weight alone cannot express", err);
-    if (weight->part[0] == CKPT_NO_TENSOR || weight->part[1] == CKPT_NO_TENSOR)
+    if (quantized_part(weight, 0) == CKPT_NO_TENSOR || quantized_part(weight, 1) == CKPT_NO_TENSOR)
         return recipe_refuse("it has no qdata and scale", err);
     if (!recipe_parse_dtype(str_c(ckpt_dtype_name((ckpt_dtype)t.dtype))))
         return recipe_refuse("it is not of float32, float16 or bfloat16", err);
-    return set_torchao(dequantizer, weight, weight->part[0], weight->part[1], weight->part[2],
-                       (ckpt_dtype)t.dtype, out, err);
+    return set_torchao(dequantizer, weight, quantized_part(weight, 0), quantized_part(weight, 1),
+                       quantized_part(weight, 2), (ckpt_dtype)t.dtype, out, err);
 }
 
 /* The parts of a torchao_affine, in the order of the components in quantized.c. */
@@ -233,7 +237,7 @@ static bool has_zero_domain(const ckpt_value *state, bool has_zero)
 static ckpt_status find_affine_codes(const struct dequantizer *dequantizer,
                                      const struct quantized_weight *weight, uint32_t *row, ckpt_error *err)
 {
-    uint32_t impl = weight->part[AFFINE_IMPL];
+    uint32_t impl = quantized_part(weight, AFFINE_IMPL);
     if (impl == CKPT_NO_TENSOR)
         return recipe_refuse("it has no tensor_impl", err);
     ckpt_str layout = str_after_last(recipe_tensor(dequantizer, impl).klass, '.');
@@ -246,8 +250,8 @@ static ckpt_status find_affine_codes(const struct dequantizer *dequantizer,
                     STR_ARG(layout));
     if (is_float8 && !(transposed && transposed->type == CKPT_V_BOOL && !transposed->u.b))
         return recipe_refuse("its float8_data are transposed", err);
-    *row = weight->part[is_float8 ? AFFINE_FLOAT8_DATA : AFFINE_INT_DATA];
-    return *row == CKPT_NO_TENSOR || weight->part[AFFINE_SCALE] == CKPT_NO_TENSOR
+    *row = quantized_part(weight, is_float8 ? AFFINE_FLOAT8_DATA : AFFINE_INT_DATA);
+    return *row == CKPT_NO_TENSOR || quantized_part(weight, AFFINE_SCALE) == CKPT_NO_TENSOR
                ? recipe_refuse("its tensor_impl has no data or no scale", err)
                : CKPT_OK;
 }
@@ -268,8 +272,8 @@ ckpt_status recipe_make_torchao_affine(struct dequantizer *dequantizer, const st
 {
     bool is_inner = str_is(str_after_last(recipe_tensor(dequantizer, weight->weight).klass, '.'),
                            "LinearActivationQuantizedTensor");
-    uint32_t row = is_inner ? weight->part[AFFINE_WEIGHT] : weight->weight, codes = CKPT_NO_TENSOR;
-    uint32_t zero = weight->part[AFFINE_ZERO];
+    uint32_t row = is_inner ? quantized_part(weight, AFFINE_WEIGHT) : weight->weight, codes = CKPT_NO_TENSOR;
+    uint32_t zero = quantized_part(weight, AFFINE_ZERO);
     if (row == CKPT_NO_TENSOR)
         return recipe_refuse("it has no original_weight_tensor", err);
     const ckpt_tensor t = recipe_tensor(dequantizer, row);
@@ -288,7 +292,7 @@ ckpt_status recipe_make_torchao_affine(struct dequantizer *dequantizer, const st
         return recipe_refuse("its data have another shape", err);
     struct scaled_recipe *r = &out->recipe;
     r->codes.m.row = codes;
-    CKPT_TRY(set_affine_blocks(out, state, weight->part[AFFINE_SCALE], r, err));
+    CKPT_TRY(set_affine_blocks(out, state, quantized_part(weight, AFFINE_SCALE), r, err));
     r->truncates_zero = r->rounds_difference = true;
     if (zero != CKPT_NO_TENSOR)
         r->zero.m = recipe_matrix(zero, r->scale.rows, r->scale.cols);
@@ -316,22 +320,22 @@ static ckpt_status set_channels(const struct dequantizer *dequantizer, const str
 {
     int64_t dim;
     const ckpt_tensor t = recipe_tensor(dequantizer, weight->weight);
-    bool ok = weight->part[0] != CKPT_NO_TENSOR && weight->part[1] != CKPT_NO_TENSOR && axis &&
-              value_integer(axis, &dim) && t.ndim;
+    bool ok = quantized_part(weight, 0) != CKPT_NO_TENSOR && quantized_part(weight, 1) != CKPT_NO_TENSOR &&
+              axis && value_integer(axis, &dim) && t.ndim;
     if (!ok || (dim != 0 && dim != (int64_t)t.ndim - 1))
         return recipe_refuse("its scales are not those of the first or last dimension", err);
     uint64_t channels = t.shape[dim];
     recipe->matrix_rows = recipe->rows;
     if (dim) {
         recipe->block_rows = recipe->rows;
-        recipe->scale = recipe_matrix(weight->part[0], 1, channels);
+        recipe->scale = recipe_matrix(quantized_part(weight, 0), 1, channels);
     } else {
         recipe->block_rows = recipe->rows / channels;
         recipe->block_cols = recipe->cols;
-        recipe->scale = recipe_matrix(weight->part[0], channels, 1);
+        recipe->scale = recipe_matrix(quantized_part(weight, 0), channels, 1);
     }
-    recipe->zero.m = recipe_matrix(weight->part[1], recipe->scale.rows, recipe->scale.cols);
-    recipe->has_wide_scale = recipe_tensor(dequantizer, weight->part[0]).dtype == CKPT_DT_F64;
+    recipe->zero.m = recipe_matrix(quantized_part(weight, 1), recipe->scale.rows, recipe->scale.cols);
+    recipe->has_wide_scale = recipe_tensor(dequantizer, quantized_part(weight, 0)).dtype == CKPT_DT_F64;
     return CKPT_OK;
 }
 

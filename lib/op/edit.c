@@ -65,12 +65,14 @@ void edit_forget_operands(struct editor *editor)
         free(editor->made.list);
     free(editor->operands.list);
     editor->operands = editor->made = (struct edit_operands){.nlist = 0};
+    arena_free(editor->matches);
+    editor->matches = NULL;
 }
 
 ckpt_status edit_make_key(struct editor *editor, const struct edit_operand *operand, ckpt_str name,
                           ckpt_str *out, ckpt_error *err)
 {
-    if (operand->mapping_len == SIZE_MAX)
+    if (operand->mapping_len == UINT32_MAX)
         return edit_fail(editor, operand->row, err, "is in no mapping, so that it cannot get a name");
     ckpt_str mapping = str_first(operand->name, operand->mapping_len);
     if (!str_starts(name, mapping))
@@ -150,17 +152,31 @@ static bool changes_tensors(const struct rule *rule)
     return rule->verb != RULE_DROP && rule->verb != RULE_KEEP && rule->verb != RULE_CAST;
 }
 
-/* add_operand - adds ENTRY, of whose name MATCH is a match, to the operands. */
+/* keep_match - sets *OUT to a match of NAME, of whose COUNT variables BOUND is what they matched. */
+static ckpt_status keep_match(struct editor *editor, ckpt_str name, const struct name_span *bound,
+                              size_t count, struct name_match *out, ckpt_error *err)
+{
+    editor->matches = editor->matches ? editor->matches : arena_new(UINT64_MAX);
+    struct name_span *kept = editor->matches ? arena_alloc_words(editor->matches, count * sizeof *kept)
+                                             : NULL;
+    CKPT_TRY_ALLOC(kept, err);
+    memcpy(kept, bound, count * sizeof *kept);
+    *out = (struct name_match){name.ptr, kept};
+    return CKPT_OK;
+}
+
+/* add_operand - adds ENTRY, in whose name the COUNT variables of a pattern matched BOUND, to the operands. */
 static ckpt_status add_operand(struct editor *editor, const struct plan_entry *entry,
-                               const struct name_match *match, ckpt_error *err)
+                               const struct name_span *bound, size_t count, ckpt_error *err)
 {
     ckpt_str key = row_find_key(editor->p, entry->row);
+    struct edit_operand operand = {.name = entry->name,
+                                   .row = entry->row,
+                                   .mapping_len = key.ptr ? (uint32_t)(entry->name.len - key.len)
+                                                          : UINT32_MAX};
     if (changes_tensors(editor->rule))
         CKPT_TRY(place_if_failed(row_check_place(editor->p, entry->row, err), editor->rule->place, err));
-    const struct edit_operand operand = {.row = entry->row,
-                                         .name = entry->name,
-                                         .mapping_len = key.ptr ? entry->name.len - key.len : SIZE_MAX,
-                                         .match = *match};
+    CKPT_TRY(keep_match(editor, entry->name, bound, count, &operand.match, err));
     return ARENA_PUSH(NULL, &editor->operands, list, &operand) ? CKPT_OK : fail_memory(err);
 }
 
@@ -183,13 +199,13 @@ static ckpt_status fail_no_match(const struct editor *editor, const struct rule_
 /* select_by - adds the tensors that PATTERN matches to the operands. */
 static ckpt_status select_by(struct editor *editor, const struct name_pattern *pattern, ckpt_error *err)
 {
-    struct name_match match;
+    struct name_span bound[NAME_VARIABLES];
     bool matches;
     for (size_t i = 0; i < editor->p->nentries; i++) {
         const struct plan_entry *entry = &editor->p->entries[i];
-        CKPT_TRY(name_pattern_match(pattern, entry->name, &match, &matches, err));
+        CKPT_TRY(name_pattern_match(pattern, entry->name, bound, &matches, err));
         if (matches)
-            CKPT_TRY(add_operand(editor, entry, &match, err));
+            CKPT_TRY(add_operand(editor, entry, bound, pattern->nvariables, err));
     }
     return CKPT_OK;
 }
@@ -250,11 +266,25 @@ static ckpt_status check_extras(const struct editor *editor, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* finds_names - returns true if RULE looks for tensors by names that it makes or has. */
+static bool finds_names(const struct rule *rule)
+{
+    return rule->verb == RULE_CONCAT || rule->verb == RULE_TIE || rule->verb == RULE_SET;
+}
+
+static void forget_rows_of_names(struct editor *editor)
+{
+    map_free(editor->row_of);
+    editor->row_of = NULL;
+}
+
 /* begin_rule - finds the operands of the rule, and makes its targets. */
 static ckpt_status begin_rule(struct editor *editor, ckpt_error *err)
 {
     const struct rule *rule = editor->rule;
     CKPT_TRY(place_if_failed(edit_index_names(editor, err), rule->place, err));
+    if (!finds_names(rule)) /* 3 MiB for 100,000 tensors */
+        forget_rows_of_names(editor);
     if (rule->continues) {
         if (editor->operands.list != editor->made.list)
             free(editor->operands.list);
@@ -283,7 +313,7 @@ static ckpt_status note_tensor(struct editor *editor, uint32_t row, ckpt_str nam
 {
     struct plan_report *report = &editor->p->report;
     const ckpt_tensor t = table_tensor(&editor->p->file->table, row);
-    const ckpt_edited note = {.step = (uint32_t)report->nedit_steps,
+    const ckpt_edited note = {.step = (uint32_t)report->nedit_steps - 1,
                               .application = editor->napplied,
                               .is_made = is_made,
                               .dtype = (uint32_t)plan_dtype(editor->p, row),
@@ -304,7 +334,8 @@ ckpt_status edit_apply(struct editor *editor, edit_verb *verb, const struct edit
     for (size_t i = before; i < editor->made.nlist; i++)
         CKPT_TRY(note_tensor(editor, editor->made.list[i].row, editor->made.list[i].name, true, err));
     editor->napplied++;
-    return edit_note_moved(editor, step, err);
+    edit_note_moved(editor, step);
+    return CKPT_OK;
 }
 
 /* --------------------------------------------------------------- verbs of one tensor each */
@@ -444,18 +475,18 @@ static ckpt_status run_concat(struct editor *editor, ckpt_error *err)
 
 /* ------------------------------------------------------------------------------- stack */
 
-/* One tensor of a stack. */
+/* One tensor of a stack; a rule may have 100,000. */
 struct layer {
-    ckpt_str target; /* the name of the stack */
     uint64_t index;
-    const struct edit_operand *operand;
+    uint32_t stack;   /* its number: stacks are in the order of their first tensors */
+    uint32_t operand; /* of the rule */
 };
 
 static int compare_layers(const void *left, const void *right)
 {
     const struct layer *a = left, *b = right;
-    int by_target = str_compare(a->target, b->target);
-    return by_target ? by_target : (a->index > b->index) - (a->index < b->index);
+    int by_stack = (a->stack > b->stack) - (a->stack < b->stack);
+    return by_stack ? by_stack : (a->index > b->index) - (a->index < b->index);
 }
 
 /* find_index_variable - sets *OUT to the variable of the pattern that the target of `stack` lacks. */
@@ -477,27 +508,25 @@ static ckpt_status find_index_variable(const struct editor *editor, size_t *out,
 /* The stacks of a rule. */
 struct stacks {
     struct layer *layers;
-    map *first; /* name of a stack -> number of its first layer: most layers have the name of one before */
-    buf name;   /* of the stack of the layer that is set */
+    map *number_of;  /* by name */
+    buf name;        /* of the stack of the layer that is set */
     size_t variable; /* of the pattern: the index */
 };
 
-/* set_target - sets the name of the stack that layer NUMBER, of OPERAND, is for. */
-static ckpt_status set_target(struct editor *editor, struct stacks *stacks, size_t number,
-                              const struct edit_operand *operand, ckpt_error *err)
+/* find_stack - sets *OUT to the number of the stack that OPERAND is a layer of. */
+static ckpt_status find_stack(struct editor *editor, struct stacks *stacks,
+                              const struct edit_operand *operand, uint32_t *out, ckpt_error *err)
 {
-    ckpt_str *target = &stacks->layers[number].target;
+    uint32_t next = (uint32_t)map_count(stacks->number_of);
     stacks->name.len = 0;
     name_template_put(&editor->targets[0], &operand->match, str_of("", 0), &stacks->name);
     CKPT_TRY_ALLOC(buf_ok(&stacks->name), err);
-    uint32_t first = map_get(stacks->first, buf_view(&stacks->name));
-    if (first != MAP_NONE) {
-        *target = stacks->layers[first].target;
+    *out = map_get(stacks->number_of, buf_view(&stacks->name));
+    if (*out != MAP_NONE)
         return CKPT_OK;
-    }
-    *target = arena_str(editor->a, buf_view(&stacks->name));
-    CKPT_TRY_ALLOC(target->ptr && map_put(stacks->first, *target, (uint32_t)number, NULL), err);
-    return CKPT_OK;
+    *out = next;
+    ckpt_str name = arena_str(editor->scratch, buf_view(&stacks->name));
+    return name.ptr && map_put(stacks->number_of, name, next, NULL) ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status set_layer(struct editor *editor, struct stacks *stacks, size_t number, ckpt_error *err)
@@ -505,8 +534,8 @@ static ckpt_status set_layer(struct editor *editor, struct stacks *stacks, size_
     const struct edit_operand *operand = &editor->operands.list[number];
     ckpt_str text = name_match_bound(&operand->match, stacks->variable);
     struct layer *layer = &stacks->layers[number];
-    layer->operand = operand;
-    CKPT_TRY(set_target(editor, stacks, number, operand, err));
+    layer->operand = (uint32_t)number;
+    CKPT_TRY(find_stack(editor, stacks, operand, &layer->stack, err));
     if (!str_uint(text, &layer->index) || (text.len > 1 && *text.ptr == '0'))
         return rule_fail(editor->rule->place, err, "{\"%.*s\"} of \"%.*s\" is not {=a number}", STR_ARG(text),
                          STR_ARG(operand->name));
@@ -517,58 +546,83 @@ static ckpt_status set_layer(struct editor *editor, struct stacks *stacks, size_
 static ckpt_status set_layers(struct editor *editor, struct stacks *stacks, size_t count, ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
-    stacks->first = map_new(64);
+    stacks->number_of = map_new(64);
     buf_init(&stacks->name, SIZE_MAX / 2);
-    if (!stacks->first)
+    if (!stacks->number_of)
         st = fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < count; i++)
         st = set_layer(editor, stacks, i, err);
-    map_free(stacks->first);
+    map_free(stacks->number_of);
     buf_free(&stacks->name);
     return st;
 }
 
-/* stack_layers - stacks the COUNT LAYERS of one target. */
-static ckpt_status stack_layers(struct editor *editor, const struct layer *layers, size_t count,
-                                uint32_t *rows, ckpt_error *err)
+/* check_numbers - fails unless the COUNT LAYERS of one stack are numbered from 0 on. */
+static ckpt_status check_numbers(const struct editor *editor, const struct layer *layers, size_t count,
+                                 ckpt_error *err)
 {
-    const struct edit_step step = {layers[0].operand, rows, count};
+    const struct edit_operand *operands = editor->operands.list;
+    ckpt_str name = name_template_fill(&editor->targets[0], &operands[layers[0].operand].match, str_of("", 0),
+                                       editor->scratch);
+    CKPT_TRY_ALLOC(name.ptr, err);
     for (size_t i = 0; i < count; i++) {
         if (i && layers[i].index == layers[i - 1].index)
             return rule_fail(editor->rule->place, err,
                              "number %" PRIu64 " of \"%.*s\" is \"%.*s\" and \"%.*s\"", layers[i].index,
-                             STR_ARG(layers[0].target), STR_ARG(layers[i - 1].operand->name),
-                             STR_ARG(layers[i].operand->name));
+                             STR_ARG(name), STR_ARG(operands[layers[i - 1].operand].name),
+                             STR_ARG(operands[layers[i].operand].name));
         if (layers[i].index != i)
             return rule_fail(editor->rule->place, err,
                              i ? "number {=%zu} of \"%.*s\" is missing: the next is {%" PRIu64 "}"
                                : "numbers must begin with {=%zu}: the first of \"%.*s\" is {%" PRIu64 "}",
-                             i, STR_ARG(layers[0].target), layers[i].index);
-        rows[i] = layers[i].operand->row;
+                             i, STR_ARG(name), layers[i].index);
     }
-    return edit_apply(editor, edit_stack, &step, err);
+    return CKPT_OK;
+}
+
+/* stack_layers - stacks the COUNT LAYERS of one stack. */
+static ckpt_status stack_layers(struct editor *editor, const struct layer *layers, size_t count,
+                                ckpt_error *err)
+{
+    const struct edit_operand *operands = editor->operands.list;
+    CKPT_TRY(check_numbers(editor, layers, count, err));
+    uint32_t *rows = calloc(count, sizeof *rows);
+    CKPT_TRY_ALLOC(rows, err);
+    for (size_t i = 0; i < count; i++)
+        rows[i] = operands[layers[i].operand].row;
+    const struct edit_step step = {&operands[layers[0].operand], rows, count};
+    ckpt_status st = edit_apply(editor, edit_stack, &step, err);
+    free(rows);
+    return st;
+}
+
+/* stack_all - makes the stacks of the COUNT LAYERS of the rule, which it sorts. */
+static ckpt_status stack_all(struct editor *editor, struct layer *layers, size_t count, ckpt_error *err)
+{
+    size_t end;
+    if (count)
+        qsort(layers, count, sizeof *layers, compare_layers);
+    for (size_t begin = 0; begin < count; begin = end) {
+        for (end = begin + 1; end < count && layers[end].stack == layers[begin].stack;)
+            end++;
+        CKPT_TRY(stack_layers(editor, layers + begin, end - begin, err));
+    }
+    return CKPT_OK;
 }
 
 static ckpt_status run_stack(struct editor *editor, ckpt_error *err)
 {
-    size_t n = editor->operands.nlist, end;
+    size_t n = editor->operands.nlist;
     struct stacks stacks = {.variable = 0};
     if (editor->rule->ntargets != 1)
         return rule_fail(editor->rule->place, err, "`stack` needs a name for what it makes, after ->");
     CKPT_TRY(find_index_variable(editor, &stacks.variable, err));
-    struct layer *layers = arena_array(editor->scratch, n, sizeof *layers);
-    uint32_t *rows = arena_array(editor->scratch, n, sizeof *rows);
-    CKPT_TRY_ALLOC(layers && rows, err);
-    stacks.layers = layers;
-    CKPT_TRY(set_layers(editor, &stacks, n, err));
-    if (n)
-        qsort(layers, n, sizeof *layers, compare_layers);
-    for (size_t begin = 0; begin < n; begin = end) {
-        for (end = begin + 1; end < n && str_eq(layers[end].target, layers[begin].target);)
-            end++;
-        CKPT_TRY(stack_layers(editor, layers + begin, end - begin, rows, err));
-    }
-    return CKPT_OK;
+    stacks.layers = calloc(n + 1, sizeof *stacks.layers);
+    CKPT_TRY_ALLOC(stacks.layers, err);
+    ckpt_status st = set_layers(editor, &stacks, n, err);
+    CKPT_THEN(st, stack_all(editor, stacks.layers, n, err));
+    free(stacks.layers);
+    return st;
 }
 
 /* ---------------------------------------------------------------- drop, keep, cast, rename */
@@ -680,31 +734,39 @@ static ckpt_status run_verb(struct editor *editor, ckpt_error *err)
     }
 }
 
+/* note_rule - adds the rule to the report, before it is applied. */
 static ckpt_status note_rule(struct editor *editor, ckpt_error *err)
 {
     const struct rule *rule = editor->rule;
-    size_t together = rule->verb == RULE_CONCAT ? rule->nnames : 1; /* tensors of one application */
     const ckpt_edit_step note = {.line = rule->place.line,
                                  .column = rule->place.column,
                                  .text = arena_str(editor->p->a, rule->text),
-                                 .verb = rule_verb_name(rule->verb),
-                                 .tensors = editor->operands.nlist * together,
-                                 .made = editor->made.nlist,
-                                 .values = editor->nvalues};
+                                 .verb = rule_verb_name(rule->verb)};
     bool ok = note.text.ptr && ARENA_PUSH(editor->p->a, &editor->p->report, edit_steps, &note);
     return ok ? CKPT_OK : fail_memory(err);
 }
 
+/* note_counts - adds to the report what the rule was about, and what it made. */
+static void note_counts(struct editor *editor)
+{
+    ckpt_edit_step *note = &editor->p->report.edit_steps[editor->p->report.nedit_steps - 1];
+    size_t together = editor->rule->verb == RULE_CONCAT ? editor->rule->nnames : 1; /* in one application */
+    note->tensors = editor->operands.nlist * together;
+    note->made = editor->made.nlist;
+    note->values = editor->nvalues;
+}
+
 static ckpt_status run_rule(struct editor *editor, ckpt_error *err)
 {
+    CKPT_TRY(note_rule(editor, err));
     switch (editor->rule->verb) {
     case RULE_RENAME: CKPT_TRY(run_rename(editor, err)); break;
     default: CKPT_TRY(begin_rule(editor, err)); CKPT_TRY(run_verb(editor, err));
     }
     editor->p->entries_stale = true;
     editor->made_nothing = !editor->operands.nlist && (editor->made_nothing || editor->rule->is_optional);
-    CKPT_TRY(rows_find_ties(editor->p->file, err));
-    return note_rule(editor, err);
+    note_counts(editor);
+    return rows_find_ties(editor->p->file, err);
 }
 
 static ckpt_status run_rules(struct editor *editor, const struct rules *rules, ckpt_error *err)

@@ -8,12 +8,12 @@
 
 #define EDIT_MAX_DIMS 62u /* core/pieces.h takes one more */
 
-/* A tensor that a rule is about, and what the pattern matched in its name. */
+/* A tensor that a rule is about, and what the pattern matched in its name. There may be 100,000. */
 struct edit_operand {
-    uint32_t row;
     ckpt_str name;
-    size_t mapping_len; /* of its mapping's name, with the dot, in NAME; SIZE_MAX: it is in no mapping */
-    struct name_match match;
+    uint32_t row;
+    uint32_t mapping_len; /* of its mapping's name, with the dot, in NAME; UINT32_MAX: it is in no mapping */
+    struct name_match match; /* in EDITOR->matches */
 };
 
 struct edit_operands {
@@ -43,7 +43,7 @@ struct editor {
     const struct rule *rule;
     struct name_pattern *pattern;  /* of this rule, or of the one that it continues */
     struct name_template *targets; /* as many as the rule has */
-    map *row_of;                   /* name -> row, before this rule */
+    map *row_of;                   /* name -> row, before this rule; NULL if the rule looks for none */
     ckpt_str *name_of;             /* row -> name, before this rule; .ptr NULL: left out; freed by free() */
     size_t nnames;                 /* room in NAME_OF */
     map *taken;                    /* names of containers and values, which no tensor can get; or NULL */
@@ -54,6 +54,7 @@ struct editor {
     uint32_t nvalues;              /* that are not tensors, and that the rule has set so far */
     struct edit_operands operands; /* the tensors that the rule is about */
     struct edit_operands made;     /* what it has made so far */
+    arena *matches;                /* what the variables of the pattern matched in the names of both */
     const struct edit_files *files;
     ckpt_file **shards; /* the further files, which have the same names */
     size_t nshards, cap_shards;
@@ -90,7 +91,7 @@ ckpt_status edit_concat_files(struct editor *editor, const struct edit_step *ste
  * rules were applied before. */
 ckpt_status edit_find_scales(struct editor *editor, const struct rules *rules, ckpt_error *err);
 /* edit_note_moved - notes that the rule has moved the elements of STEP's tensors. */
-ckpt_status edit_note_moved(struct editor *editor, const struct edit_step *step, ckpt_error *err);
+void edit_note_moved(struct editor *editor, const struct edit_step *step);
 /* edit_check_scales - fails if rules have moved a quantized weight of P, but not what belongs to it, as its
  * scales. */
 ckpt_status edit_check_scales(const ckpt_plan *p, ckpt_error *err);

@@ -6,7 +6,9 @@
 
 struct edit_scales {
     struct quantized_weights found; /* in the file before the first rule */
-    ckpt_str *moved_by; /* by row of that file: the last rule that moved its elements, or .ptr NULL */
+    uint32_t
+        *moved_by; /* by row of that file: the last rule that moved its elements, as 1 + its number in the
+                         * report; 0: none did */
     size_t nrows;
 };
 
@@ -45,17 +47,14 @@ ckpt_status edit_find_scales(struct editor *editor, const struct rules *rules, c
     return CKPT_OK;
 }
 
-ckpt_status edit_note_moved(struct editor *editor, const struct edit_step *step, ckpt_error *err)
+void edit_note_moved(struct editor *editor, const struct edit_step *step)
 {
     const struct edit_scales *scales = editor->p->scales;
     if (!scales || !scales->found.n || !moves_elements(editor->rule->verb))
-        return CKPT_OK;
-    ckpt_str rule = arena_str(editor->p->a, editor->rule->text);
-    CKPT_TRY_ALLOC(rule.ptr, err);
+        return;
     for (size_t i = 0; i < step->nrows; i++)
         if (step->rows[i] < scales->nrows)
-            scales->moved_by[step->rows[i]] = rule;
-    return CKPT_OK;
+            scales->moved_by[step->rows[i]] = (uint32_t)editor->p->report.nedit_steps;
 }
 
 /* has_new_key - returns true if the last key of ROW's path is not that of the file. */
@@ -70,17 +69,17 @@ static bool has_new_key(const ckpt_plan *p, uint32_t row)
  * belongs to it. */
 static bool stays_behind(const ckpt_plan *p, uint32_t weight, uint32_t part)
 {
-    if (part == CKPT_NO_TENSOR || !p->keep[part] || p->scales->moved_by[part].ptr || has_new_key(p, part))
+    if (part == CKPT_NO_TENSOR || !p->keep[part] || p->scales->moved_by[part] || has_new_key(p, part))
         return false;
     return table_elements_of(&p->file->table, part) > 1 || has_new_key(p, weight);
 }
 
-/* check_weight - fails if what belongs to the quantized WEIGHT, which the rule RULE has moved, stays. */
-static ckpt_status check_weight(const ckpt_plan *p, const struct quantized_weight *weight, ckpt_str rule,
-                                ckpt_error *err)
+/* check_weight - fails if what belongs to the quantized WEIGHT, which a rule has moved, stays. */
+static ckpt_status check_weight(const ckpt_plan *p, const struct quantized_weight *weight, ckpt_error *err)
 {
     const struct table *table = &p->file->table;
-    for (uint32_t k = 0; k < QUANTIZED_PARTS_MAX; k++)
+    ckpt_str rule = p->report.edit_steps[p->scales->moved_by[weight->weight] - 1].text;
+    for (uint32_t k = 0; k < weight->nparts; k++)
         if (stays_behind(p, weight->weight, weight->part[k]))
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                         "\"%.*s\" is quantized (%s): `%.*s` changes it, and no rule changes \"%.*s\", "
@@ -95,8 +94,8 @@ ckpt_status edit_check_scales(const ckpt_plan *p, ckpt_error *err)
     const struct edit_scales *scales = p->scales;
     for (size_t i = 0; scales && i < scales->found.n; i++) {
         const struct quantized_weight *weight = &scales->found.list[i];
-        if (weight->scheme < QUANTIZED_UNKNOWN && scales->moved_by[weight->weight].ptr)
-            CKPT_TRY(check_weight(p, weight, scales->moved_by[weight->weight], err));
+        if (weight->scheme < QUANTIZED_UNKNOWN && scales->moved_by[weight->weight])
+            CKPT_TRY(check_weight(p, weight, err));
     }
     return CKPT_OK;
 }

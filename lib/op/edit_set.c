@@ -81,11 +81,13 @@ ckpt_status edit_tie(struct editor *editor, ckpt_error *err)
 static ckpt_status find_mapping(const struct editor *editor, ckpt_str name, struct edit_operand *out,
                                 ckpt_error *err)
 {
+    size_t mapping_len = 0;
     *out = (struct edit_operand){.name = name};
-    return row_find_mapping(editor->p, name, &out->row, &out->mapping_len)
-               ? CKPT_OK
-               : rule_fail(editor->rule->place, err, "there is no mapping that \"%.*s\" could be added to",
-                           STR_ARG(name));
+    bool found = row_find_mapping(editor->p, name, &out->row, &mapping_len);
+    out->mapping_len = (uint32_t)mapping_len; /* of the name of a tensor, as those of all operands */
+    return found ? CKPT_OK
+                 : rule_fail(editor->rule->place, err, "there is no mapping that \"%.*s\" could be added to",
+                             STR_ARG(name));
 }
 
 /* What `set NAME = FILE` brings. */

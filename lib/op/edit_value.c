@@ -66,7 +66,7 @@ static ckpt_status note_value(struct editor *editor, ckpt_str name, const ckpt_v
                               ckpt_error *err)
 {
     struct plan_report *report = &editor->p->report;
-    const ckpt_edited note = {.step = (uint32_t)report->nedit_steps,
+    const ckpt_edited note = {.step = (uint32_t)report->nedit_steps - 1,
                               .application = editor->napplied,
                               .is_made = is_made,
                               .name = name,
@@ -194,14 +194,14 @@ static ckpt_status get_leaf_name(const struct editor *editor, const ckpt_leaf *l
 static ckpt_status check_places(const struct editor *editor, const ckpt_leaf *leaf, ckpt_error *err)
 {
     const ckpt_file *f = editor->p->file;
-    struct name_match match;
+    struct name_span bound[NAME_VARIABLES];
     bool matches;
     for (size_t i = 0; i < f->nleaves; i++) {
         ckpt_str name;
         if (&f->leaves[i] == leaf || !is_same_place(leaf, &f->leaves[i]))
             continue;
         CKPT_TRY(get_leaf_name(editor, &f->leaves[i], &name, err));
-        CKPT_TRY(name_pattern_match(editor->pattern, name, &match, &matches, err));
+        CKPT_TRY(name_pattern_match(editor->pattern, name, bound, &matches, err));
         if (!matches)
             return rule_fail(editor->rule->names[0].place, err,
                              "\"%.*s\" is in an object that has several names: it is \"%.*s\", too\n"
@@ -266,14 +266,14 @@ ckpt_status edit_index_taken(struct editor *editor, ckpt_error *err)
 ckpt_status edit_replace_values(struct editor *editor, ckpt_error *err)
 {
     const ckpt_file *f = editor->p->file;
-    struct name_match match;
+    struct name_span bound[NAME_VARIABLES];
     bool matches;
     for (size_t i = 0; i < f->nleaves; i++) {
         ckpt_str name;
         if (!plan_includes_leaf(editor->p, &f->leaves[i]))
             continue;
         CKPT_TRY(get_leaf_name(editor, &f->leaves[i], &name, err));
-        CKPT_TRY(name_pattern_match(editor->pattern, name, &match, &matches, err));
+        CKPT_TRY(name_pattern_match(editor->pattern, name, bound, &matches, err));
         if (matches)
             CKPT_TRY(replace_leaf(editor, &editor->p->file->leaves[i], name, err));
     }

@@ -146,8 +146,8 @@ ckpt_status name_pattern_compile(struct name_pattern *out, ckpt_str text, ckpt_e
 
 void name_pattern_free(struct name_pattern *pattern) { regexp_free(pattern->regex); }
 
-ckpt_status name_pattern_match(const struct name_pattern *pattern, ckpt_str name, struct name_match *out,
-                               bool *matches, ckpt_error *err)
+ckpt_status name_pattern_match(const struct name_pattern *pattern, ckpt_str name,
+                               struct name_span bound[NAME_VARIABLES], bool *matches, ckpt_error *err)
 {
     struct regexp_group groups[REGEXP_GROUPS];
     if (name.len > UINT32_MAX)
@@ -156,12 +156,11 @@ ckpt_status name_pattern_match(const struct name_pattern *pattern, ckpt_str name
     regexp_begin(pattern->regex, name);
     CKPT_TRY(regexp_find(pattern->regex, name, 0, groups, err));
     *matches = groups[0].start != REGEXP_NO_MATCH;
-    out->name = name.ptr;
     for (size_t i = 0; *matches && i < pattern->nvariables; i++) {
         const struct regexp_group *group = &groups[i + 1];
         bool is_bound = group->start != REGEXP_NO_MATCH;
-        out->bound[i].start = is_bound ? (uint32_t)group->start : 0;
-        out->bound[i].len = is_bound ? (uint32_t)(group->end - group->start) : 0;
+        bound[i].start = is_bound ? (uint32_t)group->start : 0;
+        bound[i].len = is_bound ? (uint32_t)(group->end - group->start) : 0;
     }
     return CKPT_OK;
 }

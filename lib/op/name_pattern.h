@@ -21,12 +21,15 @@ struct name_pattern {
     regexp *regex; /* variable I is its group I + 1 */
 };
 
+/* Bytes of a name. */
+struct name_span {
+    uint32_t start, len;
+};
+
 /* What the variables of a pattern matched in one name. */
 struct name_match {
     const char *name;
-    struct {
-        uint32_t start, len; /* bytes of the name; there may be a match for each of 100,000 tensors */
-    } bound[NAME_VARIABLES];
+    const struct name_span *bound; /* by variable of the pattern */
 };
 
 /* name_match_bound - returns what VARIABLE of the pattern matched. */
@@ -39,10 +42,10 @@ static inline ckpt_str name_match_bound(const struct name_match *match, size_t v
  * after an error. CKPT_EUSAGE: TEXT is malformed, has too many variables, or one name in braces twice. */
 ckpt_status name_pattern_compile(struct name_pattern *out, ckpt_str text, ckpt_error *err);
 void name_pattern_free(struct name_pattern *pattern);
-/* name_pattern_match - sets *MATCHES to whether PATTERN matches NAME and, if it does, *OUT, which refers to
- * NAME. CKPT_ELIMIT: NAME would take an expression too long. */
-ckpt_status name_pattern_match(const struct name_pattern *pattern, ckpt_str name, struct name_match *out,
-                               bool *matches, ckpt_error *err);
+/* name_pattern_match - sets *MATCHES to whether PATTERN matches NAME and, if it does, BOUND to what each of
+ * its variables matched. CKPT_ELIMIT: NAME would take an expression too long. */
+ckpt_status name_pattern_match(const struct name_pattern *pattern, ckpt_str name,
+                               struct name_span bound[NAME_VARIABLES], bool *matches, ckpt_error *err);
 
 /* A text, then the value of a variable. */
 struct name_piece {

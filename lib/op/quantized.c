@@ -155,35 +155,42 @@ static uint32_t find_row(struct finder *finder, ckpt_str stem, ckpt_str word)
     return is_whole ? row : CKPT_NO_TENSOR;
 }
 
-/* find_parts - looks for STEM + each word of WORDS, and sets the next parts of WEIGHT. Returns true if all
+/* The parts of a weight, as they are found. */
+struct part_list {
+    uint32_t row[QUANTIZED_PARTS_MAX];
+    uint32_t n;
+};
+
+/* find_parts - looks for STEM + each word of WORDS, and adds their rows to PARTS. Returns true if all
  * exist. */
-static bool find_parts(struct finder *finder, struct quantized_weight *weight, const char *words,
-                       size_t *nparts)
+static bool find_parts(struct finder *finder, ckpt_str stem, const char *words, struct part_list *parts)
 {
     ckpt_str list = str_c(words), word;
     bool found_all = true;
-    while ((word = str_take_until(&list, ' ')).len && *nparts < QUANTIZED_PARTS_MAX) {
-        uint32_t row = find_row(finder, weight->stem, word);
+    while ((word = str_take_until(&list, ' ')).len && parts->n < QUANTIZED_PARTS_MAX) {
+        uint32_t row = find_row(finder, stem, word);
         found_all &= row != CKPT_NO_TENSOR;
-        weight->part[(*nparts)++] = row;
+        parts->row[parts->n++] = row;
     }
     return found_all;
 }
 
-static void init_parts(struct quantized_weight *weight)
-{
-    for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
-        weight->part[i] = CKPT_NO_TENSOR;
-}
-
-static ckpt_status add_weight(struct finder *finder, const struct quantized_weight *weight, ckpt_error *err)
+/* add_weight - adds WEIGHT with the first of PARTS: a model has 50,000, which mostly have one. */
+static ckpt_status add_weight(struct finder *finder, struct quantized_weight weight,
+                              const struct part_list *parts, ckpt_error *err)
 {
     struct quantized_weights *out = finder->out;
-    out->of_row[weight->weight] = (uint32_t)out->n;
-    for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
-        if (weight->part[i] != CKPT_NO_TENSOR)
-            out->of_row[weight->part[i]] = (uint32_t)out->n;
-    return arena_push(finder->a, &out->list, &out->n, &out->cap, weight, sizeof *weight) ? CKPT_OK
+    out->of_row[weight.weight] = (uint32_t)out->n;
+    for (uint32_t i = 0; i < parts->n; i++)
+        if (parts->row[i] != CKPT_NO_TENSOR) {
+            out->of_row[parts->row[i]] = (uint32_t)out->n;
+            weight.nparts = i + 1;
+        }
+    uint32_t *part = arena_alloc_words(finder->a, weight.nparts * sizeof *part);
+    CKPT_TRY_ALLOC(part, err);
+    memcpy(part, parts->row, weight.nparts * sizeof *part);
+    weight.part = part;
+    return arena_push(finder->a, &out->list, &out->n, &out->cap, &weight, sizeof weight) ? CKPT_OK
                                                                                          : fail_memory(err);
 }
 
@@ -194,18 +201,17 @@ static ckpt_status try_scheme(struct finder *finder, enum quantized_scheme_id id
     const struct scheme *s = &schemes[id];
     struct quantized_weight w = {.scheme = id};
     ckpt_str first = finder->first_scale[id], name = table_name(&finder->file->table, scale);
-    size_t nparts = 0;
+    struct part_list parts = {.n = 0};
     w.stem = str_of(name.ptr, name.len - first.len);
     finder->near = scale;
     if (!is_stem(w.stem, first) || (w.weight = find_row(finder, w.stem, str_c(s->weight))) == CKPT_NO_TENSOR)
         return CKPT_OK;
     if (belongs(finder, w.weight) || !is_quantized_dtype(s, table_dtype_of(&finder->file->table, w.weight)))
         return CKPT_OK;
-    init_parts(&w);
-    if (!find_parts(finder, &w, s->scales, &nparts))
+    if (!find_parts(finder, w.stem, s->scales, &parts))
         return CKPT_OK;
-    (void)find_parts(finder, &w, s->optional, &nparts);
-    return add_weight(finder, &w, err);
+    (void)find_parts(finder, w.stem, s->optional, &parts);
+    return add_weight(finder, w, &parts, err);
 }
 
 /* A kind of tensor that is quantized, and the names of its components that a recipe reads. The more specific
@@ -247,10 +253,10 @@ static uint32_t find_component(struct finder *finder, uint32_t composite, ckpt_s
     return row != CKPT_NO_TENSOR && is_below(finder, row, composite) ? row : CKPT_NO_TENSOR;
 }
 
-static bool is_part(const struct quantized_weight *weight, uint32_t row)
+static bool is_part(const struct part_list *parts, uint32_t row)
 {
-    for (size_t i = 0; i < QUANTIZED_PARTS_MAX; i++)
-        if (weight->part[i] == row)
+    for (uint32_t i = 0; i < parts->n; i++)
+        if (parts->row[i] == row)
             return true;
     return false;
 }
@@ -259,20 +265,19 @@ static bool is_part(const struct quantized_weight *weight, uint32_t row)
 static ckpt_status add_composite(struct finder *finder, const struct quantized_kind *kind, uint32_t composite,
                                  ckpt_error *err)
 {
-    struct quantized_weight w = {
+    const struct quantized_weight w = {
         .scheme = kind->scheme, .stem = table_name(&finder->file->table, composite), .weight = composite};
+    struct part_list parts = {.n = 0};
     ckpt_str list = str_c(kind->components), word;
-    size_t n = 0;
-    init_parts(&w);
     while ((word = str_take_until(&list, ' ')).len)
-        w.part[n++] = find_component(finder, composite, word);
-    for (uint32_t i = composite + 1; i < finder->file->table.nrows && n < QUANTIZED_PARTS_MAX; i++) {
+        parts.row[parts.n++] = find_component(finder, composite, word);
+    for (uint32_t i = composite + 1; i < finder->file->table.nrows && parts.n < QUANTIZED_PARTS_MAX; i++) {
         if (!is_below(finder, i, composite))
             break;
-        if (!is_part(&w, i))
-            w.part[n++] = i;
+        if (!is_part(&parts, i))
+            parts.row[parts.n++] = i;
     }
-    return add_weight(finder, &w, err);
+    return add_weight(finder, w, &parts, err);
 }
 
 /* find_kind - returns the kind of the quantized tensor ROW; NULL: it is not quantized by its kind. */
@@ -377,13 +382,12 @@ static ckpt_status find_unknown(struct finder *finder, ckpt_error *err)
     for (uint32_t i = 0; st == CKPT_OK && map_count(scale_of) && i < finder->file->table.nrows; i++) {
         if (!is_unknown_weight(finder, i))
             continue;
-        struct quantized_weight w = {.scheme = QUANTIZED_UNKNOWN,
-                                     .weight = i,
-                                     .stem = get_module(table_name(&finder->file->table, i))};
-        init_parts(&w);
-        w.part[0] = map_get(scale_of, w.stem);
-        if (w.part[0] != MAP_NONE)
-            st = add_weight(finder, &w, err);
+        const struct quantized_weight w = {.scheme = QUANTIZED_UNKNOWN,
+                                           .weight = i,
+                                           .stem = get_module(table_name(&finder->file->table, i))};
+        const struct part_list scale = {.row = {map_get(scale_of, w.stem)}, .n = 1};
+        if (scale.row[0] != MAP_NONE)
+            st = add_weight(finder, w, &scale, err);
     }
     for (uint32_t i = 0; st == CKPT_OK && finder->out->n > nknown && i < finder->file->table.nrows; i++) {
         ckpt_str name = table_name(&finder->file->table, i);
@@ -443,12 +447,11 @@ static ckpt_status add_torn(struct finder *finder, ckpt_error *err)
 {
     for (uint32_t i = 0; i < finder->file->table.nrows; i++) {
         const ckpt_tensor t = get_tensor(finder, i);
-        struct quantized_weight w = {.scheme = QUANTIZED_IN_SHARDS, .weight = i, .stem = t.name};
-        init_parts(&w);
+        const struct quantized_weight w = {.scheme = QUANTIZED_IN_SHARDS, .weight = i, .stem = t.name};
         if (belongs(finder, i) || t.part_of != CKPT_NO_TENSOR)
             continue;
         if (finder->siblings ? is_torn(finder, i) : may_be_torn(&t))
-            CKPT_TRY(add_weight(finder, &w, err));
+            CKPT_TRY(add_weight(finder, w, &(const struct part_list){.n = 0}, err));
     }
     return CKPT_OK;
 }

@@ -19,12 +19,19 @@ enum quantized_scheme_id {
 
 /* A weight and the tensors that belong to it. */
 struct quantized_weight {
+    ckpt_str stem; /* what the names of its tensors begin with */
     enum quantized_scheme_id scheme;
-    ckpt_str stem;                      /* what the names of its tensors begin with */
-    uint32_t weight;                    /* row of the quantized numbers */
-    uint32_t part[QUANTIZED_PARTS_MAX]; /* rows of the words of `scales` and `optional`, in the order of
-                                         * quantized.def; CKPT_NO_TENSOR: absent */
+    uint32_t weight;      /* row of the quantized numbers */
+    const uint32_t *part; /* rows of the words of `scales` and `optional`, in the order of quantized.def;
+                           * CKPT_NO_TENSOR: absent, as all after NPARTS */
+    uint32_t nparts;
 };
+
+/* quantized_part - returns the row of part INDEX of WEIGHT, or CKPT_NO_TENSOR. */
+static inline uint32_t quantized_part(const struct quantized_weight *weight, uint32_t index)
+{
+    return index < weight->nparts ? weight->part[index] : CKPT_NO_TENSOR;
+}
 
 struct quantized_weights {
     struct quantized_weight *list; /* in the order of the file, scheme by scheme */
