@@ -18,9 +18,9 @@ struct low_rank {
     /* No product of a number of LEFT and one of RIGHT needs more bits than a double has, because both are
      * floats: a fused multiply-add gives the same as two operations. */
     bool are_floats;
-    /* The same matrices as floats, and the lengths of the rows of LEFT and of the columns of RIGHT,
-     * rounded up; NULL: low_rank_make_narrow has not made them. */
-    float *narrow_left, *narrow_right, *row_lengths, *col_lengths;
+    /* The same matrices as floats, and the factors that the rows of LEFT and the columns of RIGHT have in the
+     * bound of the error; NULL: low_rank_make_narrow has not made them. */
+    float *narrow_left, *narrow_right, *row_factors, *col_factors;
 };
 
 /* low_rank_right_count - sets *OUT to the numbers that the right matrix takes; false: overflow. */
@@ -38,40 +38,45 @@ void low_rank_free(struct low_rank *product);
  * rank, from 0 on, each operation rounded to a double. */
 void low_rank_add(const struct low_rank *product, double scale, uint64_t first, size_t count, double *out);
 
-/* low_rank_has_narrow - returns true if this CPU can run low_rank_add_stored for DT; are_floats must be
- * true, too. low_rank_make_narrow makes what that needs; false: no memory. */
-bool low_rank_has_narrow(ckpt_dtype dt);
+#define LOW_RANK_NARROW_MAX 4096u /* the rank of which the error is bounded */
+/* low_rank_has_narrow - returns true if this CPU can run low_rank_add_stored for DT and RANK; are_floats must
+ * be true, too. low_rank_make_narrow makes what that needs; false: no memory. */
+bool low_rank_has_narrow(ckpt_dtype dt, uint64_t rank);
 bool low_rank_make_narrow(struct low_rank *product);
-/* What computes the COUNT elements from number FIRST on, at most LOW_RANK_VECTOR, in doubles, and rounds
- * them. */
-struct low_rank_exact {
-    void (*add)(void *user, uint64_t first, size_t count, unsigned char *stored);
+/* What rounds COUNT NUMBERS, which it may overwrite, to the elements OUT; several threads call it. */
+struct low_rank_rounding {
+    void (*round)(void *user, double *numbers, size_t count, unsigned char *out);
     void *user;
 };
-/* low_rank_add_stored - does what EXACT does for all COUNT elements of DT at STORED, several times as
- * fast: it computes in floats, and bounds the error. Where the numbers within that bound are not all
- * rounded to the same element, it calls EXACT. */
+/* low_rank_add_stored - adds SCALE times the product to the COUNT elements of DT at STORED, from number FIRST
+ * on: the same as low_rank_add on doubles and ROUNDING of these, several times as fast. It computes in
+ * floats, and bounds the error. Where the numbers within that bound are not all rounded to the same element,
+ * it computes in doubles. */
 void low_rank_add_stored(const struct low_rank *product, ckpt_dtype dt, double scale, uint64_t first,
-                         size_t count, unsigned char *stored, const struct low_rank_exact *exact);
+                         size_t count, unsigned char *stored, const struct low_rank_rounding *rounding);
 
-/* low_rank_kernel - adds to COUNT <= LOW_RANK_ROWS rows of one panel: OUT has LOW_RANK_COLS numbers of
- * each row, STRIDE apart. LEFT is the first of the rows. */
+/* low_rank_kernel - adds to COUNT <= LOW_RANK_ROWS rows of one panel: OUT has numbers of each row, STRIDE
+ * apart. LEFT is the first of the rows. */
 typedef void low_rank_kernel(const double *left, size_t rank, const double *panel, double scale, size_t count,
                              double *out, size_t stride);
-low_rank_kernel low_rank_scalar;
-/* low_rank_best_kernel - returns the fastest kernel that this CPU can run; unless ARE_FLOATS, one that
- * rounds each product. */
-low_rank_kernel *low_rank_best_kernel(bool are_floats);
+struct low_rank_kernels {
+    low_rank_kernel *add_panel;  /* to LOW_RANK_COLS columns */
+    low_rank_kernel *add_vector; /* to LOW_RANK_VECTOR columns, the first of which is in PANEL */
+};
+extern const struct low_rank_kernels low_rank_scalar;
+/* low_rank_best - returns the fastest kernels that this CPU can run; unless ARE_FLOATS, those that round
+ * each product. */
+const struct low_rank_kernels *low_rank_best(bool are_floats);
 
 /* A group of at most LOW_RANK_ROWS rows in a panel, of floats. */
 struct low_rank_tile {
     ckpt_dtype dtype;
     const float *left, *panel;                  /* the first row; the panel */
-    const float *row_lengths, *col_lengths;     /* of these rows, and of the columns of the panel */
+    const float *row_factors, *col_factors;     /* of these rows, and of the columns of the panel */
     size_t rank, nrows, first_vector, nvectors; /* the vectors of the panel that are added to */
     float scale;
-    float per_weight, per_length,
-        least;             /* bound of the error: per_weight * |w| + per_length * lengths + least */
+    float per_weight, per_factors,
+        least;             /* bound of the error: per_weight * |w| + per_factors * factors + least */
     unsigned char *stored; /* the first vector of the panel in the first row */
     size_t stride;         /* bytes from row to row */
 };

@@ -80,6 +80,23 @@ AVX_FMA static void low_rank_fma(const double *left, size_t rank, const double *
         }
 }
 
+/* add_pair - does what low_rank_fma does for LOW_RANK_VECTOR columns. */
+AVX_FMA static void add_pair(const double *left, size_t rank, const double *panel, double scale, size_t count,
+                             double *out, size_t stride)
+{
+    const __m256d factor = _mm256_set1_pd(scale);
+    for (size_t i = 0; i < count; i++, left += rank, out += stride) {
+        __m256d low = _mm256_setzero_pd(), high = low;
+        for (size_t k = 0; k < rank; k++) {
+            const __m256d number = _mm256_broadcast_sd(left + k);
+            low = _mm256_fmadd_pd(number, _mm256_loadu_pd(panel + k * LOW_RANK_COLS), low);
+            high = _mm256_fmadd_pd(number, _mm256_loadu_pd(panel + k * LOW_RANK_COLS + 4), high);
+        }
+        _mm256_storeu_pd(out, _mm256_add_pd(_mm256_loadu_pd(out), _mm256_mul_pd(factor, low)));
+        _mm256_storeu_pd(out + 4, _mm256_add_pd(_mm256_loadu_pd(out + 4), _mm256_mul_pd(factor, high)));
+    }
+}
+
 /* -------------------------------------------------------------------------- in floats */
 
 /* The sums of a row, or numbers of the panel. */
@@ -103,13 +120,13 @@ AVX_FMA INLINE void add_float_products(struct floats *sums, const float *number,
 
 /* What the vectors of a row have in common. */
 struct row_bounds {
-    __m256 scale, per_weight, per_length, least;
+    __m256 scale, per_weight, per_factors, least;
 };
 
 AVX_FMA INLINE struct row_bounds bounds_of(const struct low_rank_tile *tile, size_t row)
 {
     return (struct row_bounds){_mm256_set1_ps(tile->scale), _mm256_set1_ps(tile->per_weight),
-                               _mm256_set1_ps(tile->row_lengths[row] * tile->per_length),
+                               _mm256_set1_ps(tile->row_factors[row] * tile->per_factors),
                                _mm256_set1_ps(tile->least)};
 }
 
@@ -132,8 +149,8 @@ AVX_FMA INLINE int round_between(ckpt_dtype dt, __m256 low, __m256 high, __m128i
 }
 
 /* add_vector - adds SUM times the scale to the eight elements at STORED, unless the result is not certain,
- * or near the largest element or NaN: then it returns 1. LENGTHS are those of the columns. */
-AVX_FMA INLINE uint32_t add_vector(const struct row_bounds *bounds, ckpt_dtype dt, const float *lengths,
+ * or near the largest element or NaN: then it returns 1. FACTORS are those of the columns. */
+AVX_FMA INLINE uint32_t add_vector(const struct row_bounds *bounds, ckpt_dtype dt, const float *factors,
                                    __m256 sum, unsigned char *stored)
 {
     const __m256 sign = _mm256_set1_ps(-0.0F),
@@ -141,7 +158,7 @@ AVX_FMA INLINE uint32_t add_vector(const struct row_bounds *bounds, ckpt_dtype d
     __m128i rounded;
     __m256 weight = avx_load_floats(dt, stored), size = _mm256_andnot_ps(sign, weight);
     __m256 number = _mm256_fmadd_ps(bounds->scale, sum, weight);
-    __m256 of_product = _mm256_fmadd_ps(bounds->per_length, _mm256_loadu_ps(lengths), bounds->least);
+    __m256 of_product = _mm256_fmadd_ps(bounds->per_factors, _mm256_loadu_ps(factors), bounds->least);
     __m256 error = _mm256_fmadd_ps(bounds->per_weight, size, of_product);
     __m256 low = _mm256_sub_ps(number, error), high = _mm256_add_ps(number, error);
     int is_small = _mm256_movemask_ps(_mm256_cmp_ps(_mm256_andnot_ps(sign, high), largest, _CMP_LT_OQ));
@@ -158,18 +175,18 @@ AVX_FMA INLINE uint32_t add_row(const struct low_rank_tile *tile, ckpt_dtype dt,
 {
     const struct row_bounds bounds = bounds_of(tile, row);
     const size_t first = tile->first_vector, end = first + tile->nvectors, width = LOW_RANK_VECTOR * 2;
-    const float *lengths = tile->col_lengths;
+    const float *factors = tile->col_factors;
     unsigned char *stored = tile->stored + row * tile->stride;
     uint32_t uncertain = 0;
     if (first == 0)
-        uncertain |= add_vector(&bounds, dt, lengths, sums->first, stored);
+        uncertain |= add_vector(&bounds, dt, factors, sums->first, stored);
     if (first <= 1 && end > 1)
         uncertain |=
-            add_vector(&bounds, dt, lengths + LOW_RANK_VECTOR, sums->second, stored + (1 - first) * width)
+            add_vector(&bounds, dt, factors + LOW_RANK_VECTOR, sums->second, stored + (1 - first) * width)
             << 1;
     if (end > 2)
         uncertain |=
-            add_vector(&bounds, dt, lengths + 2 * LOW_RANK_VECTOR, sums->third, stored + (2 - first) * width)
+            add_vector(&bounds, dt, factors + 2 * LOW_RANK_VECTOR, sums->third, stored + (2 - first) * width)
             << 2;
     return uncertain << (4 * row);
 }
@@ -218,9 +235,10 @@ AVX_FMA uint32_t low_rank_add_tile(const struct low_rank_tile *tile)
 
 bool low_rank_has_tiles(void) { return simd_has_fma(); }
 
-low_rank_kernel *low_rank_best_kernel(bool are_floats)
+const struct low_rank_kernels *low_rank_best(bool are_floats)
 {
-    return are_floats && simd_has_fma() ? low_rank_fma : low_rank_scalar;
+    static const struct low_rank_kernels fma = {low_rank_fma, add_pair};
+    return are_floats && simd_has_fma() ? &fma : &low_rank_scalar;
 }
 
 #else
@@ -233,10 +251,10 @@ uint32_t low_rank_add_tile(const struct low_rank_tile *tile)
 
 bool low_rank_has_tiles(void) { return false; }
 
-low_rank_kernel *low_rank_best_kernel(bool are_floats)
+const struct low_rank_kernels *low_rank_best(bool are_floats)
 {
     (void)are_floats;
-    return low_rank_scalar;
+    return &low_rank_scalar;
 }
 
 #endif

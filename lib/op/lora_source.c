@@ -318,21 +318,14 @@ static ckpt_status compute(const struct computed *how, uint64_t first, size_t co
 
 /* A call of `store`. */
 struct storing {
-    const struct weight *weight;
     atomic_bool *is_overflow;
     struct conversion rounding; /* to the dtype of the result */
 };
 
-/* add_exactly - does what compute and the rounding do, for the COUNT elements from number FIRST on at
- * STORED. */
-static void add_exactly(void *user, uint64_t first, size_t count, unsigned char *stored)
+static void round_numbers(void *user, double *numbers, size_t count, unsigned char *out)
 {
     const struct storing *storing = user;
-    const struct weight *weight = storing->weight;
-    double numbers[LOW_RANK_VECTOR];
-    number_decode(weight->base_dtype, stored, count, numbers);
-    low_rank_add(&weight->terms[0].product, weight->terms[0].t.scale, first, count, numbers);
-    if (computed_round(&storing->rounding, numbers, count, stored) && storing->is_overflow)
+    if (computed_round(&storing->rounding, numbers, count, out) && storing->is_overflow)
         atomic_store_explicit(storing->is_overflow, true, memory_order_relaxed);
 }
 
@@ -341,14 +334,14 @@ static ckpt_status store(const struct computed *how, uint64_t first, size_t coun
 {
     struct weight *weight = how->user;
     const size_t width = dtype_info(how->dtype)->block_bytes;
-    struct storing storing = {.weight = weight, .is_overflow = how->is_overflow};
-    const struct low_rank_exact exact = {add_exactly, &storing};
+    struct storing storing = {.is_overflow = how->is_overflow};
+    const struct low_rank_rounding rounding = {round_numbers, &storing};
     (void)conversion_init_once(&storing.rounding, how->dtype); /* computed_has_dtype is true */
     CKPT_TRY(source_read(how->inputs[0], first * width, out, count * width, err));
     ckpt_status st = acquire(weight, how->inputs[0], err);
     if (st == CKPT_OK)
         low_rank_add_stored(&weight->terms[0].product, how->dtype, weight->terms[0].t.scale, first, count,
-                            out, &exact);
+                            out, &rounding);
     release(weight);
     return st;
 }
@@ -401,7 +394,7 @@ static struct weight *make_weight(const struct lora_weight *from, struct lora_me
     weight->w.terms = NULL; /* those of the caller */
     weight->is_narrow = from->nterms == 1 && !from->terms[0].magnitude.file &&
                         from->dtype == weight->base_dtype && are_floats(&from->terms[0]) &&
-                        low_rank_has_narrow(from->dtype);
+                        low_rank_has_narrow(from->dtype, from->terms[0].rank);
     return weight;
 }
 
