@@ -43,7 +43,7 @@ once      = $(eval $(1) := $(2))$($(1))
 # Without x87 and fused multiply-add, results have the same bits on every processor. Without the path of the source
 # folder, builds in different folders have the same bytes.
 SAME_BITS = $(call once,SAME_BITS,$(call accepted,-ffp-contract=off) \
-    $(if $(shell echo __i386__ | $(CC) $(CPPFLAGS) $(CFLAGS) -E -P - | grep 1),-msse2 -mfpmath=sse -Wno-psabi) \
+    $(if $(shell echo __i386__ | $(CC) $(CPPFLAGS) $(CFLAGS) -E -P -x c - | grep 1),-msse2 -mfpmath=sse -Wno-psabi) \
     $(call accepted,-ffile-prefix-map=$(CURDIR)=.))
 # Builds for sanitizers and coverage are not hardened. _FORTIFY_SOURCE needs an optimized build; the user may set it.
 OPTIMIZED = $(filter-out -O0,$(filter -O%,$(CFLAGS)))
@@ -157,9 +157,9 @@ $(B)/libckpt.a: $(B)/libckpt.o
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcsD $@ $<
 
-$(B)/libckpt.so: $(LIB_OBJ) lib/libckpt.map $(B)/link.flags
+$(B)/libckpt.so: $(B)/libckpt.o lib/libckpt.map $(B)/link.flags
 	$(say) LD $@
-	$(Q)$(SHARE) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libckpt.map -o $@ $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -pthread
+	$(Q)$(SHARE) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libckpt.map -o $@ $< $(LDFLAGS) $(LIB_LIBS) -pthread
 
 $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 	$(say) LD $@

@@ -13,10 +13,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/map.h"
 #include "io/renameat2.h"
@@ -141,7 +141,7 @@ static int compute_stem_len(const char *base)
 static void make_random_letters(char out[RANDOM_LEN + 1])
 {
     unsigned char b[RANDOM_LEN];
-    if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b) {
+    if (syscall(SYS_getrandom, b, sizeof b, 0) != (long)sizeof b) {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
         unsigned long mix = (unsigned long)now.tv_nsec * 31 + (unsigned long)getpid();
