@@ -7,11 +7,24 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Any, Callable, Optional, Union
+import sysconfig
+from collections.abc import Iterator
+from typing import Any, Callable, Union
 
 from ._library import Error
 
 Operand = Union[str, "os.PathLike[str]"]
+
+
+def _script_folders() -> Iterator[str]:
+    """Where pip has put programs when it put this package where it is."""
+    site = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    yield os.path.join(site, "bin")  # with --target
+    for scheme in sysconfig.get_scheme_names():
+        places = sysconfig.get_paths(scheme)
+        if site in (os.path.realpath(places["purelib"]), os.path.realpath(places["platlib"])):
+            yield places["scripts"]
+    yield os.path.dirname(sys.executable)
 
 
 def binary() -> str:
@@ -19,10 +32,13 @@ def binary() -> str:
     given = os.environ.get("CKPT")
     if given:
         return given
-    beside = os.path.join(os.path.dirname(sys.executable), "ckpt")
-    found = beside if os.access(beside, os.X_OK) else shutil.which("ckpt")
+    found = shutil.which("ckpt", path=os.pathsep.join(_script_folders())) or shutil.which("ckpt")
     if found is None:
-        raise Error("the program ckpt is not installed", status="not-found", hint="put it into PATH, or set CKPT")
+        raise Error(
+            "the program ckpt is not installed",
+            status="not-found",
+            hint="pip install libckpt has it; else put it into PATH, or set CKPT",
+        )
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 # Names that NumPy has itself; the other ones are those of ml_dtypes.
@@ -14,10 +15,20 @@ _ML_DTYPES = frozenset(
 )
 
 
+def import_optional(module: str, instead: str) -> Any:
+    """Returns MODULE, which this package needs only here; ImportError: what to do, or INSTEAD of it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        text = f"this needs {module}: pip install {module}, or take {instead}"
+        raise ModuleNotFoundError(text, name=module) from None
+
+
 def numpy_dtype(name: str) -> Any:
     """Returns NumPy's dtype called NAME, as torch calls it; TypeError: there is none."""
-    import numpy
-
+    numpy = import_optional("numpy", "File.torch or File.raw")
     if name in _NUMPY:
         return numpy.dtype(name)
     if name not in _ML_DTYPES:
@@ -36,8 +47,7 @@ def numpy_dtype(name: str) -> Any:
 
 def torch_dtype(name: str) -> Any:
     """Returns torch's dtype called NAME; TypeError: this torch has none."""
-    import torch
-
+    torch = import_optional("torch", "File.__getitem__, which gives NumPy's arrays")
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"torch {torch.__version__} has no dtype {name}; File.raw gives the bytes")

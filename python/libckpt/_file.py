@@ -134,6 +134,9 @@ class File(Mapping[str, Any]):
     def __exit__(self, *_: Any) -> None:
         self.close()
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a File cannot be pickled or copied: open the path in each process")
+
     def __repr__(self) -> str:
         if self._open_handle is None:
             return f"<libckpt.File {self.path!r}, closed>"
@@ -219,18 +222,19 @@ class File(Mapping[str, Any]):
         call("ckpt_tensor_read", self._handle.pointer, row, first, count, pointer)
 
     def _as_array(self, tensor: _library.Tensor, data: Any) -> Any:
+        dtype = numpy_dtype(_dtype_name(tensor))
         import numpy
 
-        return numpy.frombuffer(data, dtype=numpy_dtype(_dtype_name(tensor))).reshape(_shape(tensor))
+        return numpy.frombuffer(data, dtype=dtype).reshape(_shape(tensor))
 
     def _read(self, row: int, tensor: _library.Tensor) -> Any:
         numpy_dtype(_dtype_name(tensor))  # before anything is read
         return self._as_array(tensor, self._copy(row, tensor))
 
     def _read_rows(self, row: int, tensor: _library.Tensor, first: int, count: int) -> Any:
+        dtype, shape = numpy_dtype(_dtype_name(tensor)), _shape(tensor)
         import numpy
 
-        dtype, shape = numpy_dtype(_dtype_name(tensor)), _shape(tensor)
         per_row = tensor.elements // shape[0] if shape and shape[0] else tensor.elements
         data = bytearray(count * per_row * dtype.itemsize)
         self._read_into(row, first * per_row, count * per_row, data)
@@ -269,11 +273,11 @@ class File(Mapping[str, Any]):
         Where the bytes are stored as torch has them, they are mapped: pages are read when they are used, and a change
         stays in this process. Else they are copied.
         """
-        import torch
-
         row = self._row(name)
         tensor = self._tensor(row)
         dtype, shape = torch_dtype(_dtype_name(tensor)), _shape(tensor)
+        import torch
+
         if not tensor.nbytes:
             if not tensor.has_data:
                 self._borrow(row)  # raises the reason
@@ -375,8 +379,12 @@ class File(Mapping[str, Any]):
         return found
 
     def table(self) -> dict[str, list[Any]]:
-        """Returns all tensors as a dict of columns, which pandas.DataFrame and pyarrow.table take."""
+        """Returns all tensors as a dict of columns, which pandas.DataFrame and pyarrow.table take.
+
+        file_offset is that of bytes that are stored raw; alias_of is the first of several names of the same bytes.
+        """
         text, size = ctypes.c_void_p(), ctypes.c_size_t()
+        call("ckpt_file_locate", self._handle.pointer)
         call("ckpt_table_json", self._handle.pointer, None, ctypes.byref(text), ctypes.byref(size))
         try:
             rows = json.loads(ctypes.string_at(text.value or 0, size.value))["tensors"]

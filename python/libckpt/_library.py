@@ -270,6 +270,10 @@ STRUCTS = {
 }
 
 
+# Hints that name an option of the command line, in words of Python
+_HINTS = {"use -f to replace it": "force=True replaces it"}
+
+
 class Error(Exception):
     """What libckpt or ckpt reports: the text is the line that `ckpt` prints, and the hint.
 
@@ -290,6 +294,7 @@ class Error(Exception):
         allowed: Optional[str] = None,
         errno: Optional[int] = None,
     ) -> None:
+        hint = _HINTS.get(hint, hint) if hint else None
         super().__init__(f"{message}\nhint: {hint}" if hint else message)
         self.status = status
         self.file = file
@@ -327,21 +332,24 @@ def _find() -> str:
 
 
 def _load() -> ctypes.CDLL:
-    path = _find()
     try:
         return ctypes.CDLL(path)
     except OSError as error:
         raise ImportError(
-            f"libckpt: {path} cannot be loaded ({error}); install it by `make install`, "
-            "or set CKPT_LIBRARY to the path of libckpt.so"
+            f"libckpt: {path} cannot be loaded ({error}); pip install libckpt has it for Linux, "
+            "else install it by `make install`, or set CKPT_LIBRARY to the path of libckpt.so"
         ) from None
 
 
+path = _find()
 library = _load()
 
 
 def _declare(result: Any, name: str, *arguments: Any) -> None:
-    function = getattr(library, name)
+    try:
+        function = getattr(library, name)
+    except AttributeError:
+        raise ImportError(f"libckpt: {path} has no {name}; it is of another version than this package") from None
     function.restype = result
     function.argtypes = arguments
 

@@ -123,6 +123,8 @@ def save(
     True
     """
     name = os.fspath(path)
+    if not isinstance(content, Mapping):
+        raise TypeError(f"a checkpoint is a dict of names and arrays, not a {type(content).__name__}")
     builder = _Builder()
     try:
         for key, text in (metadata or {}).items():

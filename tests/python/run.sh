@@ -1,7 +1,7 @@
 #!/bin/sh
 # python/run.sh [PYTHON] - tests the Python package with PYTHON, next to the library that was built. Default: the first
 # of $ORACLE_PYTHON, the Python of `make oracle-env` and the system's that has NumPy. What needs NumPy, ml_dtypes or
-# torch is skipped if they are not there.
+# torch is skipped if they are not there. With INSTALLED set, it is the package that is installed in PYTHON.
 set -u
 B=${B:-build}
 
@@ -24,6 +24,10 @@ if [ -z "$python" ]; then
     echo 'python: 0 passed, 0 failed, 1 skipped'
     exit
 fi
-export PYTHONPATH="$PWD/python" PYTHONDONTWRITEBYTECODE=1 PYTHONUTF8=1
-export CKPT_LIBRARY="$PWD/$B/libckpt.so" CKPT="$PWD/$B/ckpt" CORPUS="$PWD/tests/corpus" INCLUDE="$PWD/lib"
+export PYTHONDONTWRITEBYTECODE=1 PYTHONUTF8=1 CORPUS="$PWD/tests/corpus" INCLUDE="$PWD/lib"
+if [ "${INSTALLED:-}" ]; then
+    unset CKPT_LIBRARY CKPT
+else
+    export PYTHONPATH="$PWD/python" CKPT_LIBRARY="$PWD/$B/libckpt.so" CKPT="$PWD/$B/ckpt"
+fi
 exec "$python" -W error::ResourceWarning tests/python/test_libckpt.py

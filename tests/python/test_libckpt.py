@@ -1,5 +1,6 @@
 """Tests of the Python package. CORPUS and the library come from the environment, see run.sh."""
 
+import _ctypes
 import ctypes
 import doctest
 import functools
@@ -8,6 +9,7 @@ import hashlib
 import http.server
 import json
 import os
+import pickle
 import resource
 import signal
 import subprocess
@@ -145,6 +147,42 @@ class Files(unittest.TestCase):
         self.assertIn("none.pt", str(caught.exception))
         self.assertRaises(libckpt.Error, libckpt.run, "no-such-command")
         self.assertRaises(TypeError, libckpt.open, 5)
+        self.assertRaisesRegex(TypeError, "not a list", libckpt.save, [1], self.path("a.pt"))
+
+    def test_another_library(self):
+        code = "import libckpt"
+        for path, text in ((self.path("none.so"), "cannot be loaded.*pip install libckpt"),
+                           (_ctypes.__file__, "has no ckpt_version; it is of another version")):  # fmt: skip
+            done = subprocess.run(
+                [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env={**os.environ, "CKPT_LIBRARY": path}
+            )
+            self.assertRegex(done.stderr, text)
+
+    def test_module_is_the_command(self):
+        def run(*words, **more):
+            command = [sys.executable, "-m", "libckpt", *words]
+            return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+        self.assertEqual(run("--version").stdout, f"ckpt {libckpt.__version__}\n")
+        self.assertEqual(run("no-such-command").returncode, 2)
+        done = run("ls", env={**os.environ, "CKPT": self.path("none")})
+        self.assertEqual((done.returncode, done.stderr[:6]), (2, "ckpt: "))
+
+    @needs_numpy
+    def test_optional_modules_are_named(self):
+        self.saved()
+        with libckpt.open(self.path("a.safetensors")) as file:
+            uses = ("numpy", file.__getitem__), ("numpy", lambda name: file.slice(name)[1]), ("torch", file.torch)
+            for module, use in uses:
+                with unittest.mock.patch.dict(sys.modules, {module: None}):
+                    with self.assertRaisesRegex(ImportError, f"pip install {module}"):
+                        use("w")
+
+    @needs_numpy
+    def test_a_file_is_not_pickled(self):
+        self.saved()
+        with libckpt.open(self.path("a.safetensors")) as file:
+            self.assertRaisesRegex(TypeError, "open the path", pickle.dumps, file)
 
     @needs_numpy
     def test_round_trip(self):
@@ -188,7 +226,7 @@ class Files(unittest.TestCase):
         libckpt.save({"a": array, "n": 1}, self.path("a.safetensors"), strict=False)
         with self.assertRaises(libckpt.Error) as caught:
             libckpt.save({"a": array}, self.path("a.safetensors"))
-        self.assertEqual(caught.exception.status, "exists")
+        self.assertEqual((caught.exception.status, caught.exception.hint), ("exists", "force=True replaces it"))
         libckpt.save({"a": array}, self.path("a.safetensors"), force=True, metadata={"k": "v"})
 
     @needs_numpy
@@ -198,6 +236,10 @@ class Files(unittest.TestCase):
         self.assertLess(os.path.getsize(self.path("a.pt")), 12000)
         with libckpt.open(self.path("a.pt")) as file:
             self.assertEqual(file.info["aliases"], 1)
+            table = file.table()
+            offset = table["file_offset"][0]
+            with open(self.path("a.pt"), "rb") as stored:
+                self.assertEqual(stored.read()[offset : offset + 8], array[0].tobytes())
             numpy.testing.assert_array_equal(file["b.c"], array)
 
     @needs_numpy
@@ -234,7 +276,8 @@ class Files(unittest.TestCase):
             self.assertRaises(KeyError, file.__getitem__, "x")
             self.assertIsNone(file.get("x"))
             self.assertEqual([array.shape for array in file.values()], [(64, 16)])
-            self.assertEqual(file.table()["name"], ["w"])
+            table = file.table()
+            self.assertEqual((table["name"], table["shape"]), (["w"], [[64, 16]]))
             self.assertEqual(file.notices, [])
 
     @needs_numpy
