@@ -419,15 +419,19 @@ oracle-env: setup-oracle
 
 ARCHS    ?= x86_64
 
-## dist: build the static program and what is published in build/dist: see packaging/README.md
-dist:
-	@for arch in $(ARCHS); do $(ENV) sh packaging/static.sh "$$arch" || exit 1; done
+## dist: build the static program, the Python wheels and what is published in build/dist: see packaging/README.md
+dist: wheel
 	@$(ENV) sh packaging/archives.sh $(ARCHS)
+
+## wheel: build the Python wheels and the static program in them
+wheel:
+	@$(ENV) sh packaging/wheel.sh $(ARCHS)
 
 ## check-dist: check what dist has built, next to this machine's build
 check-dist:
 	+@$(SUB) all $(B)/tests/bench/runner $(B)/tests/bench/mkckpt
-	@for arch in $(ARCHS); do $(ENV) sh tests/dist/static.sh "$$arch" && $(ENV) sh tests/dist/archives.sh "$$arch" || exit 1; done
+	@for arch in $(ARCHS); do $(ENV) sh tests/dist/static.sh "$$arch" && $(ENV) sh tests/dist/archives.sh "$$arch" && \
+	    $(ENV) sh tests/dist/wheel.sh "$$arch" || exit 1; done
 	@$(ENV) sh tests/dist/cli.sh
 
 # ------------------------------------------------------------------- install
@@ -492,4 +496,4 @@ help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-dist check-oracle clean coverage demo dist faults format \
-    attacks fuzz growth help install lint mpi oracle-env setup setup-check setup-cross setup-oracle steps-programs test-programs threats tsan tsan-programs ubsan uninstall unit valgrind
+    attacks fuzz growth help install lint mpi oracle-env setup setup-check setup-cross setup-oracle steps-programs test-programs threats tsan tsan-programs ubsan uninstall unit valgrind wheel

@@ -1,7 +1,7 @@
 #!/bin/sh
 # archives.sh ARCH… - writes what is published to B/dist/release: for each ARCH an archive with its static program and an
-# SPDX bill of materials, the sources with and without tests/corpus, and the sums. Two runs with one SOURCE_DATE_EPOCH
-# (default: the time of the last commit) write the same bytes.
+# SPDX bill of materials, the sources with and without tests/corpus, the wheels of wheel.sh, and the sums. Two runs with
+# one SOURCE_DATE_EPOCH (default: the time of the last commit) write the same bytes.
 set -eu
 B=${B:-build}
 SOURCES=${SOURCES:-$PWD/$B/dist/sources}
@@ -73,4 +73,5 @@ if git rev-parse --verify -q HEAD >/dev/null 2>&1; then
 else
     echo 'ckpt: no archive of the sources is made, because this is no clone of the repository' >&2
 fi
-(cd "$release" && sha256sum -- *.tar.xz *.json >SHA256SUMS)
+for file in "$B"/dist/wheels/*; do [ ! -f "$file" ] || cp "$file" "$release"; done
+(cd "$release" && sha256sum -- *.* >SHA256SUMS)

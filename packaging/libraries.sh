@@ -86,7 +86,7 @@ build_zstd()
     unpack_crate zstd-sys-*.crate zstd/lib zstd
     (cd "$work/zstd" && rm -rf legacy deprecated dictBuilder && cp zstd.h zstd_errors.h "$CKPT_ROOT/include")
     # shellcheck disable=SC2046
-    library zstd -O3 zstd -DZSTD_DISABLE_ASM $(cd "$work/zstd" && ls common/*.c compress/*.c decompress/*.c)
+    library zstd -O3 zstd "-DZSTD_DISABLE_ASM -DZSTD_TRACE=0" $(cd "$work/zstd" && ls common/*.c compress/*.c decompress/*.c)
 }
 
 build_lz4()

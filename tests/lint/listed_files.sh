@@ -11,7 +11,7 @@ done
 known='.ci .clang-format .editorconfig .git-blame-ignore-revs .gitattributes .github .gitignore .gitlab-ci.yml
        .pre-commit-hooks.yaml
        CHANGELOG.md CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md cli completion examples findings lib
-       libckpt.pc.in man packaging python share tests'
+       libckpt.pc.in man packaging pyproject.toml python share tests'
 git ls-files 2>/dev/null | sed 's/^"//; s|/.*||' | sort -u | while read -r name; do
     case " $(echo $known) " in
     *" $name "*) ;;
