@@ -10,8 +10,8 @@
 The functions named after commands run `ckpt`, and return its JSON.
 """
 
-from ._commands import add, binary, convert, diff, doctor, edit, hash, info, mem, rename, run, scan, stat, strip
-from ._commands import tree, verify
+from ._commands import add, average, binary, convert, diff, doctor, edit, hash, info, lora, ls, match, mem, merge_parts
+from ._commands import meta, parts, rename, run, salvage, sanitize, scan, show, stat, strip, tree, verify
 from ._file import File, Slice, open
 from ._library import Error, version
 from ._remote import Remote
@@ -21,6 +21,6 @@ __version__ = version()
 Error.__module__ = File.__module__ = Slice.__module__ = Remote.__module__ = __name__
 
 __all__ = (
-    "Error File Remote Slice add binary convert diff doctor edit hash info mem open rename run save scan stat strip tree "
-    "verify"
+    "Error File Remote Slice add average binary convert diff doctor edit hash info lora ls match mem merge_parts meta "
+    "open parts rename run salvage sanitize save scan show stat strip tree verify"
 ).split()

@@ -104,22 +104,32 @@ def _function(command: str) -> Callable[..., Any]:
     def call_command(*operands: Operand, **options: Any) -> Any:
         return run(command, *operands, **options)
 
-    call_command.__name__ = call_command.__qualname__ = command
+    call_command.__name__ = call_command.__qualname__ = command.replace("-", "_")
     call_command.__doc__ = f"Runs `ckpt {command}`; see `run`, and `ckpt help {command}`."
     return call_command
 
 
-strip = _function("strip")
 add = _function("add")
-rename = _function("rename")
-edit = _function("edit")
+average = _function("average")
 convert = _function("convert")
 diff = _function("diff")
-verify = _function("verify")
-scan = _function("scan")
-stat = _function("stat")
+doctor = _function("doctor")
+edit = _function("edit")
 hash = _function("hash")  # noqa: A001 (the command's name)
 info = _function("info")
-doctor = _function("doctor")
-tree = _function("tree")
+lora = _function("lora")
+ls = _function("ls")
+match = _function("match")
 mem = _function("mem")
+merge_parts = _function("merge-parts")
+meta = _function("meta")
+parts = _function("parts")
+rename = _function("rename")
+salvage = _function("salvage")
+sanitize = _function("sanitize")
+scan = _function("scan")
+show = _function("show")
+stat = _function("stat")
+strip = _function("strip")
+tree = _function("tree")
+verify = _function("verify")

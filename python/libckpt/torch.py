@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional, Union
@@ -37,7 +38,13 @@ def load_state_dict(
     with open_file(path, root=root) as file:
         filled = {} if assign else _fill(model, file)
         weights = {name: filled[name] if name in filled else file.torch(name) for name in file}
-        return model.load_state_dict(weights, strict=strict, assign=assign)
+        try:
+            return model.load_state_dict(weights, strict=strict, assign=assign)
+        except RuntimeError as error:
+            if weights.keys() & model.state_dict().keys():
+                raise
+            hint = f"`ckpt doctor {shlex.quote(file.path)}` finds the prefix of a wrapper, and `ckpt strip` removes it"
+            raise RuntimeError(f"{error}\nhint: no name is one of the model; {hint}") from None
 
 
 def _fill(model: Any, file: File) -> dict[str, Any]:

@@ -206,6 +206,7 @@ if "$oracle" -c 'import torch' 2>/dev/null; then
     check 'libckpt, then torch' imports 'libckpt, torch'
     export PYTHONPATH="$tmp/site"
     check 'tests/python with torch' tests_pass "$oracle"
+    check 'URLs are read' sh -c '! grep "skipped: test_url" "$1"' sh "$tmp/python"
 else
     skip 'no torch: see make oracle-env'
 fi
