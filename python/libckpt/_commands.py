@@ -20,6 +20,8 @@ def _script_folders() -> Iterator[str]:
     """Where pip has put programs when it put this package where it is."""
     site = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     yield os.path.join(site, "bin")  # with --target
+    if os.path.basename(site) in ("site-packages", "dist-packages"):
+        yield os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(site))), "bin")  # with --prefix
     for scheme in sysconfig.get_scheme_names():
         places = sysconfig.get_paths(scheme)
         if site in (os.path.realpath(places["purelib"]), os.path.realpath(places["platlib"])):

@@ -187,6 +187,25 @@ for python in ${WHEEL_PYTHONS:-$(find_pythons)}; do
     check "Python $version: tests/python" tests_pass "$env/bin/python"
 done
 
+# Where pip puts it with other options; none of these folders is outside of $tmp
+is_found_in()
+{
+    rm -rf "$tmp/in"
+    PIP_BREAK_SYSTEM_PACKAGES=1 PYTHONUSERBASE=$tmp/in \
+        python3 -m pip install -q --no-index --no-deps --ignore-installed "$@" "$gnu" || return 1
+    site=$(dirname "$(find "$tmp/in" -name libckpt -type d)")
+    program=$(PYTHONUSERBASE=$tmp/in PYTHONPATH=$site python3 -c 'import libckpt; print(libckpt.binary())')
+    echo "$program"
+    case $program in "$tmp/in/"*) [ -x "$program" ] ;; *) false ;; esac
+}
+if python3 -m pip --version >"$tmp/log" 2>&1; then
+    check 'its program is found with --target' is_found_in --target "$tmp/in"
+    check 'its program is found with --prefix' is_found_in --prefix "$tmp/in"
+    check 'its program is found with --user' is_found_in --user
+else
+    skip 'python3 has no pip, to install the wheel in other folders'
+fi
+
 # Next to torch, which has libraries of its own
 oracle=${ORACLE_PYTHON:-$B/oracle-env/bin/python}
 imports()
