@@ -30,6 +30,9 @@ pc        pkg-config  pkgconf         pkgconf        pkgconf        pkgconf
 git       git         git             git            git            git
 lfs       git-lfs     git-lfs         git-lfs        git-lfs        git-lfs
 abigail   abigail-tools libabigail    -              -              -
+zipper    zip,unzip   zip,unzip       zip,unzip      zip,unzip      zip
+packers   xz-utils,bzip2 xz,bzip2     xz,bzip2       xz,bzip2       xz
+strace    strace      strace          strace         strace         -
 clang     clang,libclang-rt-dev clang clang            clang          llvm
 mandoc    mandoc      mandoc          mandoc         mandoc         mandoc
 i386      gcc-i686-linux-gnu,libc6-dev-i386-cross    - - - -
@@ -124,6 +127,11 @@ find_missing()
     [ -x /usr/sbin/nginx ] || command_wanted nginx nginx
     [ -x /usr/sbin/slurmctld ] || command_wanted slurmctld slurm
     command_wanted parallel parallel
+    command_wanted zip zipper
+    command_wanted unzip zipper
+    command_wanted xz packers
+    command_wanted bzip2 packers
+    command_wanted strace strace
     library_wanted liblapack.so.3 lapack
     python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null || wanted="$wanted numpy"
     echo 'int main(void) { return 0; }' | clang -fsanitize=address -o /dev/null -x c - 2>/dev/null ||

@@ -1,4 +1,5 @@
 # The types of ml_dtypes, which numpy saves without their names: bfloat16 and float8_e5m2 are known, --as names others.
+command -v unzip >/dev/null || { echo 'no unzip here'; exit 77; }
 np=corpus/numpy/np2
 ckpt ls $np/ml.npz $np/ml_bfloat16.npy $np/ml_float8_e5m2.npy $np/ml_float8_e4m3fn.npy $np/void.npy
 for t in float8_e4m3fn float8_e5m2fnuz float8_e8m0fnu int4 uint2 float4_e2m1fn; do

@@ -1,4 +1,5 @@
 # Files and folders of other programs are named for what they are, with what to do, by ls and by doctor.
+command -v unzip >/dev/null || { echo 'no unzip here'; exit 77; }
 make_files() {
     printf '<?xml version="1.0"?>\n<net name="toy" version="6">\n' >openvino.xml
     printf '<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>' >answer.xml

@@ -1,6 +1,7 @@
 # of 13 data sets, three have checksums: it is not said that the others are intact
 ckpt salvage corpus/keras/hdf5/filters.h5 -o filters.safetensors
 # What is damaged is named, exit 1, and all else is written.
+command -v zip >/dev/null || { echo 'no zip here'; exit 77; }
 . "$TESTS/safetensors.sh"
 
 # put BYTE OFFSET FILE - overwrites one byte
