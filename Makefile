@@ -432,7 +432,19 @@ check-dist:
 	+@$(SUB) all $(B)/tests/bench/runner $(B)/tests/bench/mkckpt
 	@for arch in $(ARCHS); do $(ENV) sh tests/dist/static.sh "$$arch" && $(ENV) sh tests/dist/archives.sh "$$arch" && \
 	    $(ENV) sh tests/dist/wheel.sh "$$arch" || exit 1; done
-	@$(ENV) sh tests/dist/cli.sh
+	@for test in cli container recipes ways; do $(ENV) sh tests/dist/$$test.sh || exit 1; done
+
+## recipes: fill in conda's recipe and Homebrew's formula for a release, after dist (URL, HOMEPAGE)
+recipes:
+	@$(ENV) sh packaging/recipes.sh $(URL) $(HOMEPAGE)
+
+## deb: build packages for this machine's Debian in build/deb (needs debhelper)
+deb:
+	@$(ENV) sh packaging/deb.sh
+
+## check-deb: build packages twice, check them by lintian and in a new Debian root (needs lintian, debootstrap, root)
+check-deb: deb
+	@$(ENV) sh tests/dist/deb.sh
 
 # ------------------------------------------------------------------- install
 
@@ -495,5 +507,5 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-dist check-oracle clean coverage demo dist faults format \
-    attacks fuzz growth help install lint mpi oracle-env setup setup-check setup-cross setup-oracle steps-programs test-programs threats tsan tsan-programs ubsan uninstall unit valgrind wheel
+.PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-deb check-dist check-oracle clean coverage deb demo dist faults format \
+    attacks fuzz growth help install lint mpi oracle-env recipes setup setup-check setup-cross setup-oracle steps-programs test-programs threats tsan tsan-programs ubsan uninstall unit valgrind wheel
