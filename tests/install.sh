@@ -37,9 +37,11 @@ runs_shared()
 # libraries for all of them
 runs_static()
 {
+    private=$(sed -n 's/^Libs.private: *//p' "$moved/lib/pkgconfig/libckpt.pc")
     # shellcheck disable=SC2046,SC2086 # CC may have arguments
-    $CC -o "$tmp/static" "$examples/list.c" $(pc_flags --cflags --libs --static | sed 's/-lckpt/-l:libckpt.a/') &&
-        ! ldd "$tmp/static" | grep libckpt && "$tmp/static" tests/data/examples/train.pt
+    $CC -o "$tmp/static" "$examples/list.c" $(pc_flags --cflags --libs | sed 's/-lckpt/-l:libckpt.a/') \
+        $(pkg-config --libs $(pc_flags --print-requires-private)) $private && ! ldd "$tmp/static" | grep libckpt &&
+        "$tmp/static" tests/data/examples/train.pt
 }
 
 has_soname() { readelf -d "$root$prefix/lib/libckpt.so" | grep -q 'SONAME.*\[libckpt.so.0\]'; }
