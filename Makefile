@@ -35,8 +35,10 @@ CURL_SO   := $(filter libcurl.%,$(ON_DEMAND))
 CORPUS_PUBLIC ?= ../shared/corpus/public
 FUZZ_SECONDS  ?= 800
 
-# accepted FLAGS - expands to FLAGS if the compiler accepts them all, else to nothing
-accepted  = $(shell echo | $(CC) -Werror -O2 $(1) -include stdio.h -S -o /dev/null -x c - 2>/dev/null && echo '$(1)')
+# accepted FLAGS - expands to FLAGS if the compiler accepts them all, else to nothing. It writes an object, because zig
+# cc accepts nothing with -S.
+accepted  = $(shell t=$$(mktemp) && echo | $(CC) -Werror -O2 $(1) -include stdio.h -c -o "$$t" -x c - 2>/dev/null && \
+    echo '$(1)'; rm -f "$$t")
 # once NAME VALUE - expands to VALUE, which is computed when NAME is first used and stored in it
 once      = $(eval $(1) := $(2))$($(1))
 
