@@ -18,8 +18,10 @@ export CC=ckpt-cc AR=ckpt-ar RANLIB=ckpt-ranlib SOURCE_DATE_EPOCH="${SOURCE_DATE
 unset CFLAGS CPPFLAGS LDFLAGS MAKEFLAGS MFLAGS MAKELEVEL || :
 jobs=${JOBS:-$(nproc)}
 processor=${CKPT_TARGET%%-*}
-# Each function and each variable has a section, of which the linker keeps those that ckpt uses.
-flags='-fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables'
+# Each function and each variable has a section, of which the linker keeps those that ckpt uses. The temporary folder leaves
+# no trace in objects: cmake compiles in other folders than those of the sources, so that ckpt-cc does not know it.
+flags="-fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables"
+flags="$flags -fstack-protector-strong -fstack-clash-protection -ffile-prefix-map=$work=/build"
 
 # unpack_crate PATTERN FOLDER NAME - unpacks FOLDER of the crate that PATTERN matches to NAME
 unpack_crate()
@@ -131,7 +133,7 @@ build_openssl()
     (cd "$work/openssl" && ./Configure "linux-$processor" --prefix=/usr --openssldir=/etc/ssl --libdir=lib \
         no-shared no-dso no-engine no-async no-tests no-module no-apps no-docs -O2 $flags &&
         make -j"$jobs" build_generated && objects=$(sha256_objects) && make -j"$jobs" $objects &&
-        ckpt-cc -O2 $flags -Iinclude -c "$here/sha256.c" -o sha256.o &&
+        cp "$here/sha256.c" . && ckpt-cc -O2 $flags -Iinclude -c sha256.c -o sha256.o &&
         rm -f "$CKPT_ROOT/lib/libcrypto.a" && ckpt-ar rcs "$CKPT_ROOT/lib/libcrypto.a" sha256.o $objects)
     cp -R "$work/openssl/include/openssl" "$CKPT_ROOT/include"
 }
