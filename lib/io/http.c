@@ -395,12 +395,13 @@ static ckpt_status fail_refused(const struct transfer *transfer, ckpt_error *err
     return st;
 }
 
-/* failed_in_tls - returns true if the connection of TRANSFER failed with CODE in the TLS handshake. Of those
- * that took too long, only libcurl's text says so. */
-static bool failed_in_tls(const struct transfer *transfer, CURLcode code)
+/* took_too_long - returns true if CODE means that TRANSFER did not get an encrypted connection in time. Only
+ * libcurl's text tells that from an answer which took too long, and only libcurl 7 says that it was TLS. */
+static bool took_too_long(const struct transfer *transfer, CURLcode code)
 {
-    return code == CURLE_SSL_CONNECT_ERROR ||
-           (code == CURLE_OPERATION_TIMEDOUT && strncmp(transfer->curl_error, "SSL ", 4) == 0);
+    return code == CURLE_OPERATION_TIMEDOUT &&
+           (strncmp(transfer->curl_error, "SSL ", 4) == 0 ||
+            (strncmp(transfer->curl_error, "Connection ", 11) == 0 && strncasecmp(transfer->url, "https:", 6) == 0));
 }
 
 static ckpt_status fail_connection(const struct transfer *transfer, CURLcode code, ckpt_error *err)
@@ -410,9 +411,12 @@ static ckpt_status fail_connection(const struct transfer *transfer, CURLcode cod
     (void)fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the connection failed: {%s}", why);
     if (code == CURLE_PEER_FAILED_VERIFICATION)
         error_add_hint(err, "--cacert FILE trusts the authorities in FILE, if the server has one of its own");
-    else if (failed_in_tls(transfer, code))
+    else if (code == CURLE_SSL_CONNECT_ERROR)
         error_add_hint(err,
                        "the server did not answer the TLS handshake: is its URL http:// and not https://?");
+    else if (took_too_long(transfer, code))
+        error_add_hint(err, "the server did not answer, or not the TLS handshake: is its URL http:// and not "
+                            "https://?");
     return CKPT_EIO;
 }
 
