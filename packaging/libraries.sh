@@ -148,10 +148,12 @@ sha256_objects()
     echo "crypto/sha/libcrypto-lib-sha256.o crypto/libcrypto-lib-cpuid.o crypto/libcrypto-lib-ctype.o $more"
 }
 
-# With TLS 1.2 and 1.3. Its tables are small, unlike those of OpenSSL, which are relocated at each start.
+# With TLS 1.2 and 1.3. Its tables are small, unlike those of OpenSSL, which are relocated at each start. It asks the kernel
+# for random bytes with musl, too, not /dev/urandom alone: in a root without that file, curl would crash.
 build_mbedtls()
 {
     unpack_debian mbedtls
+    sed -i 's/defined(__linux__) && defined(__GLIBC__)/defined(__linux__)/' "$work/mbedtls/library/entropy_poll.c"
     printf '#define MBEDTLS_THREADING_C\n#define MBEDTLS_THREADING_PTHREAD\n' >>"$work/mbedtls/include/mbedtls/mbedtls_config.h"
     # shellcheck disable=SC2046
     library mbedtls -O2 mbedtls '-Iinclude -Ilibrary -I3rdparty/everest/include -I3rdparty/p256-m' \

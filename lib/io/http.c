@@ -401,7 +401,8 @@ static bool took_too_long(const struct transfer *transfer, CURLcode code)
 {
     return code == CURLE_OPERATION_TIMEDOUT &&
            (strncmp(transfer->curl_error, "SSL ", 4) == 0 ||
-            (strncmp(transfer->curl_error, "Connection ", 11) == 0 && strncasecmp(transfer->url, "https:", 6) == 0));
+            (strncmp(transfer->curl_error, "Connection ", 11) == 0 &&
+             strncasecmp(transfer->url, "https:", 6) == 0));
 }
 
 static ckpt_status fail_connection(const struct transfer *transfer, CURLcode code, ckpt_error *err)
