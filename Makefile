@@ -431,10 +431,14 @@ wheel:
 
 ## check-dist: check what dist has built, next to this machine's build
 check-dist:
-	+@$(SUB) all $(B)/tests/bench/runner $(B)/tests/bench/mkckpt
-	@for arch in $(ARCHS); do $(ENV) sh tests/dist/static.sh "$$arch" && $(ENV) sh tests/dist/archives.sh "$$arch" && \
-	    $(ENV) sh tests/dist/wheel.sh "$$arch" || exit 1; done
-	@for test in cli container recipes ways; do $(ENV) sh tests/dist/$$test.sh || exit 1; done
+	+@$(SUB) all $(B)/tests/bench/runner $(B)/tests/bench/mkckpt $(B)/tests/remote/server
+	@for arch in $(ARCHS); do for test in static roots archives wheel cli; do \
+	    $(ENV) sh tests/dist/$$test.sh "$$arch" || exit 1; done; done
+	@for test in container recipes ways; do $(ENV) sh tests/dist/$$test.sh || exit 1; done
+
+## check-reproducible: build dist once more, in another folder, and compare all bytes
+check-reproducible: dist
+	@$(ENV) sh tests/dist/reproducible.sh $(ARCHS)
 
 ## recipes: fill in conda's recipe and Homebrew's formula for a release, after dist (URL, HOMEPAGE)
 recipes:
@@ -509,5 +513,5 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-deb check-dist check-oracle clean coverage deb demo dist faults format \
+.PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-deb check-dist check-oracle check-reproducible clean coverage deb demo dist faults format \
     attacks fuzz growth help install lint mpi oracle-env recipes setup setup-check setup-cross setup-oracle steps-programs test-programs threats tsan tsan-programs ubsan uninstall unit valgrind wheel

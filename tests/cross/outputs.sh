@@ -8,7 +8,7 @@ export LC_ALL=C TZ=UTC0
 find tests/corpus -mindepth 2 ! -path 'tests/corpus/truth/*' | sort >"$out/files"
 
 # Each command runs for 100 files at once, because an emulator starts slowly.
-for command in 'ls --json' 'hash --json' 'stat --json'; do
+for command in 'ls --json' 'hash --json' 'stat --json' info verify 'scan --json'; do
     echo "== $command"
     # shellcheck disable=SC2086
     tr '\n' '\0' <"$out/files" | xargs -0 -n 100 "$ckpt" $command -- 2>&1

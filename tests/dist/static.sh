@@ -1,20 +1,24 @@
 #!/bin/sh
 # dist/static.sh [ARCH] - checks the static program of `make dist`: what it needs of a system (nothing), its size, that
-# it prints what build/ckpt prints, and how fast it starts and lists 20,000 tensors. QEMU is the emulator for a
-# program of another processor, of which no time is measured.
+# it prints what build/ckpt prints, and how fast it starts and lists 20,000 tensors. Of a program of another
+# processor, which an emulator runs, no time is measured.
 set -u
 B=${B:-build} part=static
 arch=${1:-$(uname -m)}
 top=$PWD
 static=$top/$B/dist/$arch/out/ckpt
 . tests/check.sh
+. tests/dist/emulator.sh
 [ -x "$static" ] || {
     skip "there is no $static: run make dist"
     summary
     exit
 }
-native=
-[ "$arch" != "$(uname -m)" ] || native=1
+find_emulator "$arch" || {
+    skip "there is no emulator for programs of $arch: install qemu-user-static, or set QEMU"
+    summary
+    exit
+}
 
 elf() { LC_ALL=C readelf -W "$@" "$static"; }
 # lacks PATTERN OPTION… - succeeds if readelf prints no line with PATTERN
@@ -35,36 +39,27 @@ check 'it needs no library' lacks NEEDED -d
 check 'it has no path of libraries' lacks 'RPATH\|RUNPATH' -d
 check 'it is position-independent' has 'DYN ' -h
 check 'its tables are read-only after the start' has GNU_RELRO -l
+check 'its functions are bound at the start' has 'FLAGS.*NOW' -d
+check 'its code is not relocated' lacks TEXTREL -d
+check 'no memory is writable and executable' lacks 'LOAD.* RWE ' -l
 check 'its stack is not executable' has 'GNU_STACK.* RW ' -l
 check 'threads have stacks of 1 MiB' has 'GNU_STACK.* 0x100000 ' -l
 is_small() { wc -c <"$static"; [ "$(wc -c <"$static")" -le 7000000 ]; }
 check 'it has at most 7 MB' is_small
-has_no_path() { ! strings "$static" | grep -F -e "$top" -e /tmp/tmp.; }
-check 'no path of the build is in it' has_no_path
+# The program has no names of functions; the object that it is linked from has. musl has no functions that check sizes.
+has_canaries() { LC_ALL=C readelf -sW "$B/dist/$arch/out/libckpt.o" | grep -q ' UND __stack_chk_fail$'; }
+check 'functions with arrays look for overflows' has_canaries
+# has_no_path FILE… - succeeds if no file has a path of the build
+has_no_path() { ! strings -a "$@" | grep -F -e "$top" -e "${TMPDIR:-/tmp}/tmp."; }
+check 'no path of the build is in it' has_no_path "$static"
+check 'no path of the build is in its libraries' has_no_path "$B/dist/$arch/root/lib/"*.a
 
-# run_static ARGUMENT… - runs the program
-run_static() { ${QEMU-} "$static" "$@"; }
-check 'it shows its version' run_static --version
-
-# in_root DIR ARGUMENT… - runs the program DIR/ckpt, with DIR as the root
-in_root()
-{
-    dir=$1
-    shift
-    if [ "$(id -u)" = 0 ]; then chroot "$dir" /ckpt "$@"; else unshare -Ur chroot "$dir" /ckpt "$@"; fi
+launcher=$static
+[ -z "$emulator" ] || {
+    launcher=$tmp/ckpt-$arch
+    make_launcher "$launcher" "$static"
 }
-works_in_root()
-{
-    mkdir "$tmp/empty" && cp "$static" "$tmp/empty/ckpt" && cp tests/data/examples/train.pt "$tmp/empty" &&
-        in_root "$tmp/empty" ls /train.pt >"$tmp/in" && "$B/ckpt" ls tests/data/examples/train.pt >"$tmp/out" &&
-        in_root "$tmp/empty" hash /train.pt >"$tmp/hash" && diff "$tmp/in" "$tmp/out" &&
-        in_root "$tmp/empty" convert /train.pt /train.safetensors && [ -s "$tmp/empty/train.safetensors" ]
-}
-if [ "$native" ]; then
-    check 'it works in an empty root' works_in_root
-else
-    skip "a root of $arch, which needs the emulator in it"
-fi
+check 'it shows its version' "$launcher" --version
 
 prints_the_same()
 {
@@ -73,16 +68,10 @@ prints_the_same()
         sh tests/cross/outputs.sh "$1" "$tmp/b" >"$tmp/static" && [ -s "$tmp/static" ] &&
         diff "$tmp/dynamic" "$tmp/static"
 }
-launcher=$static
-[ "$native" ] || {
-    launcher=$tmp/ckpt-$arch
-    printf '#!/bin/sh\nexec %s "%s" "$@"\n' "${QEMU-}" "$static" >"$launcher"
-    chmod +x "$launcher"
-}
 check 'it prints and writes what the dynamic program does, on the whole corpus' prints_the_same "$launcher"
 
 runner=$B/tests/bench/runner
-if [ "$native" ] && [ -x "$runner" ]; then
+if [ -z "$emulator" ] && [ -x "$runner" ]; then
     # ratio_at_most PER_MILLE COMMAND… -- YARDSTICK… - succeeds if COMMAND takes at most that part of the time
     ratio_at_most()
     {
