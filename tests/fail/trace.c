@@ -113,11 +113,19 @@ static bool enter_call(pid_t pid, struct trace *t, long *result)
     return *result == KEEP_RESULT || skip_call(pid);
 }
 
-/* continue_until_stop - continues the child, with signal SIG if it is not 0, and waits until it stops or
- * ends. */
-static bool continue_until_stop(pid_t pid, int sig, int *status)
+/* is_done - returns true if no later call is to be changed or listed. */
+static bool is_done(const struct trace *t)
 {
-    return ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(long)sig) == 0 && waitpid(pid, status, 0) == pid;
+    bool acts_once = t->action != TRACE_LIST && t->action != TRACE_FULL;
+    return acts_once && t->ncalls > t->call && !t->no_tmpfile && !t->no_links;
+}
+
+/* continue_until_stop - continues the child, with signal SIG if it is not 0, and waits until it stops or
+ * ends; it stops at calls unless IGNORES_CALLS. */
+static bool continue_until_stop(pid_t pid, bool ignores_calls, int sig, int *status)
+{
+    return ptrace(ignores_calls ? PTRACE_CONT : PTRACE_SYSCALL, pid, NULL, (void *)(long)sig) == 0 &&
+           waitpid(pid, status, 0) == pid;
 }
 
 /* trace_child - lets the child, which has called PTRACE_TRACEME, run to its end; returns false on an
@@ -130,7 +138,7 @@ static bool trace_child(pid_t pid, struct trace *t)
     if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status) ||
         ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)) != 0)
         return false;
-    for (int sig = 0; continue_until_stop(pid, sig, &status);) {
+    for (int sig = 0; continue_until_stop(pid, !in_call && is_done(t), sig, &status);) {
         if (WIFEXITED(status) || WIFSIGNALED(status)) {
             t->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
             t->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
