@@ -287,6 +287,28 @@ static ckpt_status apply_all(ckpt_plan *p, struct editing *editing, ckpt_error *
     return st;
 }
 
+/* is_used - returns true if a rule of P has the parameter NAME, which -D gives. */
+static bool is_used(const ckpt_plan *p, ckpt_str name)
+{
+    const ckpt_edit_parameter *used;
+    for (size_t i = 0; (used = ckpt_plan_edit_parameter_at(p, i)); i++)
+        if (used->is_given && used->name.len == name.len && memcmp(used->name.ptr, name.ptr, name.len) == 0)
+            return true;
+    return false;
+}
+
+/* check_all_used - returns false after printing the error that no rule has a parameter of -D. */
+static bool check_all_used(const ckpt_plan *p, const struct editing *editing)
+{
+    for (size_t i = 0; i < opts.parameters.n; i++)
+        if (!is_used(p, editing->parameters[i].name)) {
+            usage_error("edit", "no rule has $%.200s, which -D gives",
+                        escape_name(editing->parameters[i].name));
+            return false;
+        }
+    return true;
+}
+
 static int edit_opened(ckpt_file *f, ckpt_plan *p, struct editing *editing)
 {
     const char *input = editing->input;
@@ -298,6 +320,8 @@ static int edit_opened(ckpt_file *f, ckpt_plan *p, struct editing *editing)
         print_plan_notices(p, input);
         return report_error(&err, input);
     }
+    if (!check_all_used(p, editing))
+        return EXIT_TROUBLE;
     return edit_write_planned(p, input, "ckpt.rules.v1", print_rules, add_edit_json);
 }
 
@@ -348,6 +372,21 @@ static int edit_by_parameters(int count, char **inputs, const ckpt_recipe *recip
     return status;
 }
 
+/* check_quotes - returns false after printing the error that a rule is one word, if there are several of the
+ * COUNT operands: the shell has cut it. */
+static bool check_quotes(int count)
+{
+    for (size_t i = 0; count > 1 && i < opts.rules.n; i++) {
+        const char *rule = opts.rules.items[i], *shown = escape_name(str_c(rule));
+        if (*rule && *rule != '#' && !rule[strcspn(rule, " \t\r\n;")]) {
+            usage_error_suggest("-e 'drop optimizer.*'", "-e '%.200s' is no complete rule; quote the rule",
+                                shown);
+            return false;
+        }
+    }
+    return true;
+}
+
 int run_edit(int count, char **operand)
 {
     ckpt_recipe recipe = CKPT_INIT(ckpt_recipe);
@@ -363,7 +402,7 @@ int run_edit(int count, char **operand)
         return usage_error("edit", "standard input (-) can be read only once");
     if (!writing.dry_run && (!writing.output || !*writing.output))
         return usage_error("edit", "no output given: use -o OUT; --dry-run writes nothing");
-    if (opts.recipe && !find_recipe(opts.recipe, &recipe))
+    if (!check_quotes(count) || (opts.recipe && !find_recipe(opts.recipe, &recipe)))
         return EXIT_TROUBLE;
     if (edit_check_part("edit", true) != EXIT_OK)
         return EXIT_TROUBLE;

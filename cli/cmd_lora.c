@@ -31,7 +31,7 @@ const struct cmd cmd_lora = {"lora",
                              "BASE ADAPTER… -o OUT",
                              "merge low-rank adapters (LoRA) into a model, or extract one",
                              options,
-                             2,
+                             0, /* run_lora counts them: --extract takes others */
                              NO_LIMIT,
                              run_lora};
 
@@ -204,13 +204,15 @@ static bool parse_scales(size_t count)
 
 int run_lora(int count, char **operand)
 {
-    const size_t n = (size_t)count - 1;
     if (opts.extract && opts.scales.n)
         return usage_error("lora", "--scale is not for --extract");
     if (opts.extract)
         return extract_adapter(count, operand, &opts.only);
     if (extract_option_given())
         return usage_error("lora", "--%s is for --extract", extract_option_given());
+    if (count < 2)
+        return opt_fail_too_few(&cmd_lora);
+    const size_t n = (size_t)count - 1;
     if (!writing.dry_run && (!writing.output || !*writing.output))
         return usage_error("lora", "no output given: use -o OUT; --dry-run writes nothing");
     if (edit_check_part("lora", true) != EXIT_OK)

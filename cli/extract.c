@@ -236,9 +236,9 @@ static int extract(const struct models *models, const struct list *only, uint32_
 int extract_adapter(int count, char **models, const struct list *only)
 {
     uint32_t dtype;
-    struct models m = {.base_path = models[0], .tuned_path = models[1]};
     if (check_options(count) != EXIT_OK || !parse_dtype(&dtype))
         return EXIT_TROUBLE;
+    struct models m = {.base_path = models[0], .tuned_path = models[1]};
     if (!edit_open_plan(m.base_path, writing.root, &m.base, &m.base_plan))
         return EXIT_TROUBLE;
     int status = EXIT_TROUBLE;

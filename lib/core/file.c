@@ -400,3 +400,29 @@ uint32_t file_find_tensor(ckpt_file *f, ckpt_str name)
 {
     return file_index_names(f) ? map_get(f->names, name) : CKPT_NO_TENSOR;
 }
+
+size_t file_count_common(ckpt_str name, ckpt_str other)
+{
+    size_t n = 0;
+    while (name.len) {
+        ckpt_str component = str_take_until(&name, '.');
+        for (ckpt_str rest = other; rest.len;)
+            n += str_eq(str_take_until(&rest, '.'), component);
+    }
+    return n;
+}
+
+ckpt_str file_find_nearest(const ckpt_file *f, ckpt_str name)
+{
+    ckpt_str nearest = str_of("", 0);
+    size_t most = 0;
+    for (size_t i = 0; i < f->table.nrows; i++) {
+        const ckpt_str other = table_name(&f->table, i);
+        size_t common = file_count_common(other, name);
+        if (common > most) {
+            most = common;
+            nearest = other;
+        }
+    }
+    return nearest;
+}

@@ -263,6 +263,11 @@ bool file_index_names(ckpt_file *f);
 /* file_find_tensor - returns the number of the tensor with the joined name NAME, or CKPT_NO_TENSOR. If there
  * is no memory for the index of names, f->names stays NULL. */
 uint32_t file_find_tensor(ckpt_file *f, ckpt_str name);
+/* file_count_common - returns how many components of NAME are components of OTHER, too. */
+size_t file_count_common(ckpt_str name, ckpt_str other);
+/* file_find_nearest - returns that of the names of F's tensors which has the most components in common with
+ * NAME; empty: none has any. */
+ckpt_str file_find_nearest(const ckpt_file *f, ckpt_str name);
 /* file_set_view_limit - sets the table's max_expanded to the caller's limit, or the default for the file. */
 void file_set_view_limit(ckpt_file *f);
 /* file_max_unpacked - returns how many bytes PACKED compressed bytes of F may unpack to: max_expanded of its

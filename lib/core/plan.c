@@ -878,24 +878,12 @@ void plan_restore(ckpt_plan *p, const struct plan_saved *saved)
     p->entries_stale = true;
 }
 
-/* count_common - returns how many components of NAME are components of OTHER, too. */
-static size_t count_common(ckpt_str name, ckpt_str other)
-{
-    size_t n = 0;
-    while (name.len) {
-        ckpt_str component = str_take_until(&name, '.');
-        for (ckpt_str rest = other; rest.len;)
-            n += str_eq(str_take_until(&rest, '.'), component);
-    }
-    return n;
-}
-
 ckpt_str plan_find_nearest(const ckpt_plan *p, ckpt_str name)
 {
     ckpt_str nearest = str_of("", 0);
     size_t most = 0;
     for (size_t i = 0; i < p->nentries; i++) {
-        size_t common = count_common(p->entries[i].name, name);
+        size_t common = file_count_common(p->entries[i].name, name);
         if (common > most) {
             most = common;
             nearest = p->entries[i].name;

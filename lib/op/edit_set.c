@@ -158,6 +158,17 @@ static void add_value_hint(ckpt_str word, ckpt_error *err)
                            "it was read as the name of a file; a text is in quotes: set name = \"text\"");
 }
 
+/* fail_no_tensor - fails because FROM, which is called PATH, has no tensor NAME. */
+static ckpt_status fail_no_tensor(const ckpt_file *from, ckpt_str path, ckpt_str name,
+                                  struct rule_place place, ckpt_error *err)
+{
+    const ckpt_str nearest = file_find_nearest(from, name);
+    ckpt_status st = rule_fail(place, err, "%s has no tensor \"%.*s\"", path.ptr, STR_ARG(name));
+    if (nearest.len)
+        error_add_hint(err, "the nearest is \"%.*s\"", STR_ARG(nearest));
+    return st;
+}
+
 /* find_source - opens the file that the rule names, and finds the tensor. */
 static ckpt_status find_source(struct editor *editor, ckpt_file **from, uint32_t *row, ckpt_error *err)
 {
@@ -177,7 +188,7 @@ static ckpt_status find_source(struct editor *editor, ckpt_file **from, uint32_t
     *row = name.len ? file_find_tensor(*from, name) : 0;
     CKPT_TRY_ALLOC(!name.len || (*from)->names, err); /* an index of them is made to find one */
     if (name.len && *row == CKPT_NO_TENSOR)
-        return rule_fail(place, err, "%s has no tensor \"%.*s\"", path.ptr, STR_ARG(name));
+        return fail_no_tensor(*from, path, name, place, err);
     if (!name.len && (*from)->table.nrows != 1)
         return rule_fail(place, err, "%s has {%zu tensors}, not {=one}\nFILE:NAME names one", path.ptr,
                          (*from)->table.nrows);

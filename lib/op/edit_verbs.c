@@ -240,8 +240,9 @@ static ckpt_status view_transposed(const struct editor *editor, const struct ope
     uint32_t order[EDIT_MAX_DIMS], left = 0, right = 1, ndim = view->shape.ndim;
     if (!(rule->given & ARGUMENT_DIMS) && ndim != 2)
         return edit_fail(editor, from->row, err,
-                         "has {%" PRIu32 " dimensions}, not {=2}\n`dims A B` says which two are transposed",
-                         ndim);
+                         "has {%" PRIu32
+                         " dimension%s}, not {=2}\n`dims A B` names the two that are transposed",
+                         ndim, ndim == 1 ? "" : "s");
     if (rule->given & ARGUMENT_DIMS) {
         if (rule->nnumbers != 2)
             return rule_fail(rule->place, err, "`dims` has {%zu}, not {=2 numbers}", rule->nnumbers);
@@ -541,6 +542,9 @@ static ckpt_status set_fill(const struct editor *editor, uint32_t row, const str
                             ckpt_dtype dtype, unsigned char fill[ELEMENT_MAX], ckpt_error *err)
 {
     bool holds;
+    if (!element_is_number(number->text))
+        return rule_fail(number->place, err, "{\"%.*s\"} is neither {=a number nor mean}",
+                         STR_ARG(number->text));
     CKPT_TRY(element_of_text(number->text, dtype, fill, &holds, err));
     return holds ? CKPT_OK
                  : edit_fail(editor, row, err, "is {=%s}, which cannot hold {%.*s}", ckpt_dtype_name(dtype),

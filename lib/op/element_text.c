@@ -61,6 +61,11 @@ static bool set_float(double number, ckpt_dtype dtype, unsigned char *out)
     return !tally.overflowed;
 }
 
+bool element_is_number(ckpt_str text)
+{
+    return pickle_text_is_float(text) || str_is(text, "true") || str_is(text, "false");
+}
+
 ckpt_status element_of_text(ckpt_str text, ckpt_dtype dtype, unsigned char out[ELEMENT_MAX], bool *holds,
                             ckpt_error *err)
 {

@@ -10,6 +10,7 @@ struct rule_param {
     int64_t value;
     ckpt_str key; /* of the config, which has it; empty: the caller gave it, or it is computed */
     bool is_given;
+    bool is_defined; /* by `param`; false: a rule has a number that the caller gave */
 };
 
 struct rule_params {
@@ -21,7 +22,7 @@ struct rule_params {
     struct model_config config;
     bool has_searched; /* find_config was called */
     struct rule_param *list;
-    size_t nlist, cap_list; /* those that `param` has defined so far */
+    size_t nlist, cap_list; /* those that `param` has defined so far, and others that rules have */
 };
 
 /* One alternative of a `param`: LEFT, or LEFT OPERATOR RIGHT, if the key CONDITION is true. */

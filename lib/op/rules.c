@@ -210,6 +210,21 @@ static bool ends_rule(const struct token *token)
 
 /* ----------------------------------------------------------------------------- numbers */
 
+/* use_parameter - sets *OUT to the parameter NAME, and notes that a rule has it. */
+static ckpt_status use_parameter(const struct parser *parser, ckpt_str name, struct rule_place place,
+                                 int64_t *out, ckpt_error *err)
+{
+    struct rule_params *params = parser->params;
+    if (!rule_params_find(params, name, out))
+        return rule_fail(place, err, "the parameter $%.*s is not given\n-D %.*s=NUMBER gives it",
+                         STR_ARG(name), STR_ARG(name));
+    for (size_t i = 0; i < params->nlist; i++)
+        if (str_eq(params->list[i].name, name))
+            return CKPT_OK;
+    const struct rule_param used = {.name = name, .value = *out, .key = str_of("", 0), .is_given = true};
+    return ARENA_PUSH(parser->a, params, list, &used) ? CKPT_OK : fail_memory(err);
+}
+
 /* parse_number - sets *OUT to the number TEXT, or to the parameter that it names. */
 static ckpt_status parse_number(const struct parser *parser, ckpt_str text, struct rule_place place,
                                 int64_t *out, ckpt_error *err)
@@ -217,10 +232,7 @@ static ckpt_status parse_number(const struct parser *parser, ckpt_str text, stru
     ckpt_str rest = text;
     uint64_t number;
     if (str_take(&rest, STR_LIT("$")))
-        return rule_params_find(parser->params, rest, out)
-                   ? CKPT_OK
-                   : rule_fail(place, err, "the parameter $%.*s is not given\n-D %.*s=NUMBER gives it",
-                               STR_ARG(rest), STR_ARG(rest));
+        return use_parameter(parser, rest, place, out, err);
     bool is_negative = str_take(&rest, STR_LIT("-"));
     if (!str_uint(rest, &number) || number > INT64_MAX)
         return rule_fail(place, err, "{\"%.*s\"} is not {=a number}", STR_ARG(text));
@@ -741,14 +753,14 @@ static ckpt_status fail_unknown(const struct parser *parser, const struct rule_p
 static ckpt_status take_param(struct parser *parser, ckpt_error *err)
 {
     struct rule_place place = parser->next.place;
-    struct rule_param param = {.key = str_of("", 0)};
+    struct rule_param param = {.key = str_of("", 0), .is_defined = true};
     struct rule_term term;
     CKPT_TRY(advance(parser, err));
     CKPT_TRY(take_identifier(parser, false, &param.name, err));
     if (parser->next.kind != TOKEN_EQUALS)
         return rule_fail(parser->next.place, err, "\"=\" between spaces is missing here");
     for (size_t i = 0; i < parser->params->nlist; i++)
-        if (str_eq(parser->params->list[i].name, param.name))
+        if (parser->params->list[i].is_defined && str_eq(parser->params->list[i].name, param.name))
             return rule_fail(place, err, "the parameter %.*s is defined twice", STR_ARG(param.name));
     param.is_given = rule_params_find(parser->params, param.name, &param.value);
     bool is_known = param.is_given, found;

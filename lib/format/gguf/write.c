@@ -116,7 +116,8 @@ static ckpt_status add_texts(struct flat_writer *writer, const struct plan_pair 
                ? CKPT_OK
                : fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                       "a GGUF needs {=" ARCHITECTURE "}, the input has {none}\n"
-                      "--architecture NAME gives it; llama.cpp runs only what its own converters wrote");
+                      "`ckpt convert --architecture NAME` gives it; llama.cpp runs only what its own "
+                      "converters wrote");
 }
 
 static ckpt_status make_pairs(struct flat_writer *writer, ckpt_error *err)

@@ -126,6 +126,18 @@ static ckpt_status check_values(const ckpt_plan *p, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* drop_left_out - drops the pairs of the root that are tensors which the plan leaves out. */
+static void drop_left_out(const ckpt_plan *p, struct edit *edit)
+{
+    const struct table *table = &p->file->table;
+    for (size_t row = 0; row < table->nrows; row++) {
+        const struct step *steps = table_steps_of(table, row);
+        const uint32_t depth = table_npath_of(table, row);
+        if (!p->keep[row] && steps && depth && steps[depth - 1].node == p->root)
+            edit->dropped[steps[depth - 1].index] = true;
+    }
+}
+
 /* drop_pairs - drops the pairs of the root that have no tensor, because an index cannot list them. */
 static ckpt_status drop_pairs(struct shard_layout *layout, const value_pair *pairs, uint32_t count,
                               const uint32_t *pair_units, ckpt_error *err)
@@ -135,6 +147,7 @@ static ckpt_status drop_pairs(struct shard_layout *layout, const value_pair *pai
     size_t before = p->report.ndropped;
     CKPT_TRY_ALLOC(edit, err);
     CKPT_TRY(check_values(p, err));
+    drop_left_out(p, edit);
     for (uint32_t i = 0; i < count; i++) {
         ckpt_path_elem key;
         if (pair_units[i] != MAP_NONE || edit->dropped[i])

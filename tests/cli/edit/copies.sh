@@ -14,3 +14,5 @@ ckpt convert -q --max-shard-size 100 dcp shards/ && ckpt diff dcp shards
 ckpt convert -q --to dcp data/train.pt train.dcp
 ckpt edit -q train.dcp --to dcp -o set.dcp -e 'set epoch = 4' -e 'set scheduler.base_lrs.0 = 7'
 ckpt diff train.dcp set.dcp
+# a tensor that a rule drops is no value that a shard cannot hold
+ckpt edit data/train.pt -o parts/ --max-shard-size 1KB --root=state_dict --to safetensors -e 'drop *.bias'

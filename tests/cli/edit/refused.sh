@@ -86,4 +86,9 @@ ckpt edit layers.safetensors -o out.safetensors -e 'drop s' -D n
 ckpt edit layers.safetensors -o out.safetensors --rules none.txt
 printf 'drop s\n\n  drop s\n' >twice.txt
 ckpt edit layers.safetensors -o out.safetensors --rules twice.txt
+# a parameter that no rule has, a rule without quotes, a mistyped name of another file, one dimension
+ckpt edit layers.safetensors -o out.safetensors -e 'drop s' -D heds=4
+ckpt edit -o out.safetensors -e drop s layers.safetensors
+ckpt edit layers.safetensors -o out.safetensors -e 'set s = data/train.pt:fc.wieght'
+ckpt edit data/train.pt -o out.pt -e 'transpose *.fc.bias'
 [ ! -e out.safetensors ]
