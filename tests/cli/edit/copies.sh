@@ -10,9 +10,9 @@ ckpt edit -q layers.safetensors -f -o out.safetensors -e 'rename? zzz => y' -e '
 letters out.safetensors | grep cube
 # a distributed checkpoint becomes a set of shards
 ckpt convert -q --max-shard-size 100 dcp shards/ && ckpt diff dcp shards
+# a tensor that a rule drops is no value that a shard cannot hold
+ckpt edit data/train.pt -o parts/ --max-shard-size 1KB --root=state_dict --to safetensors -e 'drop *.bias'
 # nor is one whose values a rule sets
 ckpt convert -q --to dcp data/train.pt train.dcp
 ckpt edit -q train.dcp --to dcp -o set.dcp -e 'set epoch = 4' -e 'set scheduler.base_lrs.0 = 7'
 ckpt diff train.dcp set.dcp
-# a tensor that a rule drops is no value that a shard cannot hold
-ckpt edit data/train.pt -o parts/ --max-shard-size 1KB --root=state_dict --to safetensors -e 'drop *.bias'
