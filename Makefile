@@ -27,6 +27,8 @@ ON_DEMAND := $(if $(SAN),,$(shell t=$$(mktemp) && echo 'int main(void) { return 
     $(CC) $(CFLAGS) $(LDFLAGS) -Wl,--no-as-needed -o "$$t" -x c - -lzip -lcrypto $(if $(LIBCURL),-lcurl) 2>/dev/null && \
     $$($(CC) -print-prog-name=readelf) -d "$$t" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p'; rm -f "$$t"))
 endif
+# The file to which the linker writes from which object or archive each part of the program is.
+LINK_MAP  ?=
 # The files where a libcurl that is linked looks for the authorities to trust, if it was not built for one distribution.
 CA_FILES  ?=
 LIBZIP    := $(filter libzip.%,$(ON_DEMAND))
@@ -165,7 +167,7 @@ $(B)/libckpt.so: $(B)/libckpt.o lib/libckpt.map $(B)/link.flags
 
 $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 	$(say) LD $@
-	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(B)/libckpt.a $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
+	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(B)/libckpt.a $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread $(if $(LINK_MAP),-Wl$(comma)--print-map >$(LINK_MAP))
 
 # mpicc runs the compiler with the folders and libraries of its MPI.
 MPICC    ?= mpicc

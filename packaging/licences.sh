@@ -19,5 +19,11 @@ of_crate xz liblzma-sys xz/COPYING xz/COPYING.0BSD
 of_crate zlib libz-sys src/zlib/LICENSE
 of_crate zstd zstd-sys zstd/LICENSE
 for name in cjson libarchive libzip mbedtls xxhash; do of_debian "$name"; done
-python3 -c 'import sys, zipfile; print(zipfile.ZipFile(sys.argv[1]).read("ziglang/lib/libc/musl/COPYRIGHT").decode(), end="")' \
-    "$sources"/ziglang-*.whl >"$dir/musl"
+# of_zig NAME FILE - writes the licence in this file of zig's package
+of_zig()
+{
+    python3 -c 'import sys, zipfile; sys.stdout.buffer.write(zipfile.ZipFile(sys.argv[1]).read(sys.argv[2]))' \
+        "$sources"/ziglang-*.whl "ziglang/$2" >"$dir/$1"
+}
+of_zig musl lib/libc/musl/COPYRIGHT
+of_zig zig LICENSE # libraries that the compiler adds

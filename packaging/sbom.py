@@ -81,7 +81,7 @@ def main(version, arch):
     relations += [
         ("SPDXRef-ckpt", "STATIC_LINK", package["SPDXID"])
         for package in packages
-        if package["name"] not in ("ckpt", "zig")
+        if package["name"] != "ckpt"
     ]
     document = {
         "spdxVersion": "SPDX-2.3",

@@ -38,7 +38,7 @@ build_ckpt()
     certificates='/etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt'
     certificates="$certificates /etc/ssl/ca-bundle.pem /etc/ssl/cert.pem"
     "${MAKE:-make}" --no-print-directory -j"${JOBS:-$(nproc)}" B="$out" CC=ckpt-cc AR=ckpt-ar OBJCOPY="$objcopy" \
-        ON_DEMAND= RELR= LIBCURL=yes LIBARCHIVE=linked CA_FILES="$certificates" \
+        LINK_MAP="$out/ckpt.map" ON_DEMAND= RELR= LIBCURL=yes LIBARCHIVE=linked CA_FILES="$certificates" \
         CFLAGS='-O2 -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables' \
         LDFLAGS="$* -s -Wl,--gc-sections -lmbedtls -lbz2 -llzma -lzstd -llz4" "$out/$goal"
 }
