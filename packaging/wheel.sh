@@ -21,7 +21,7 @@ make_wheel()
     dir=$B/dist/$1
     use_zig "$2" "$PWD/$dir/$4"
     build_libraries "$PWD/$dir/$4"
-    build_ckpt "$1" "$dir/$3" libckpt.so
+    build_ckpt "$1" "$dir/$3" libckpt.so -Wl,-z,defs
     printf '  %-5s %s\n' WHEEL "libckpt for $5"
     python3 packaging/wheel.py "$5" "$dir/$3/libckpt.so" "$dir/out/ckpt" "$dir/licences" "$dir/sbom.spdx.json" "$wheels"
 }

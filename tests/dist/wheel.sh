@@ -63,6 +63,13 @@ uses_old_glibc()
     printf '%s\n2.17\n' "$(cat "$tmp/newest")" | sort -V | tail -n 1 | grep -qx 2.17
 }
 check 'no symbol of a glibc after 2.17' uses_old_glibc
+# What no glibc of this age has is a symbol without a version.
+has_all_versions()
+{
+    objdump -T "$tmp/gnu/libckpt/libckpt.so.0" | awk '/\*UND\*/ && !/GLIBC_/ && $2 != "w"' | tee "$tmp/more"
+    [ ! -s "$tmp/more" ]
+}
+check 'no symbol that glibc 2.17 lacks' has_all_versions
 has_no_path() { ! strings "$tmp/$1/libckpt/libckpt.so.0" | grep -F -e "$top" -e /tmp/tmp.; }
 has_no_writable_code()
 {
