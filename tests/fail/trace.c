@@ -2,9 +2,11 @@
  * does not exist, and on exit, where its result can be replaced. Only the first thread is traced. */
 #include "trace.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -38,6 +40,34 @@ static bool skip_call(pid_t pid) { return set_register(pid, REG(orig_rax), (unsi
 
 static bool set_result(pid_t pid, long value) { return set_register(pid, REG(rax), (unsigned long)value); }
 
+/* find_entry - returns the address at which the program begins after its loader has run; 0: unknown. */
+static unsigned long find_entry(pid_t pid)
+{
+    char path[64];
+    unsigned long pair[2], entry = 0;
+    snprintf(path, sizeof path, "/proc/%d/auxv", (int)pid);
+    FILE *auxv = fopen(path, "r");
+    while (auxv && !entry && fread(pair, sizeof pair, 1, auxv) == 1)
+        entry = pair[0] == AT_ENTRY ? pair[1] : 0;
+    if (auxv)
+        fclose(auxv);
+    return entry;
+}
+
+/* skip_loader - lets the child, which is about to run, continue to its entry by a breakpoint there: stopping
+ * at each call of the loader takes long. */
+static bool skip_loader(pid_t pid)
+{
+    const unsigned long breakpoint = 0xcc, entry = find_entry(pid);
+    int status;
+    errno = 0;
+    unsigned long code = (unsigned long)ptrace(PTRACE_PEEKTEXT, pid, entry, NULL);
+    return entry && !errno && ptrace(PTRACE_POKETEXT, pid, entry, (code & ~0xfful) | breakpoint) == 0 &&
+           ptrace(PTRACE_CONT, pid, NULL, NULL) == 0 && waitpid(pid, &status, 0) == pid &&
+           WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP &&
+           ptrace(PTRACE_POKETEXT, pid, entry, code) == 0 && set_register(pid, REG(rip), entry);
+}
+
 /* halve_length - halves the argument of the call that is a number of bytes: the third, or the fifth of
  * copy_file_range(). */
 static bool halve_length(pid_t pid, const struct trace_call *c)
@@ -55,6 +85,7 @@ static struct trace_call read_call(pid_t pid)
 }
 
 static bool skip_call(pid_t pid) { return pid < 0; }
+static bool skip_loader(pid_t pid) { return pid < 0; }
 static bool set_result(pid_t pid, long value) { return pid < 0 && value; }
 static bool halve_length(pid_t pid, const struct trace_call *c) { return pid < 0 && c; }
 
@@ -92,7 +123,7 @@ static bool enter_call(pid_t pid, struct trace *t, long *result)
     struct trace_call c = read_call(pid);
     *result = KEEP_RESULT;
     if (t->ncalls == 0 && c.number != SYS_rt_sigaction)
-        return true; /* a call of the dynamic loader */
+        return true; /* a call before main() */
     if (!append_call(t, c))
         return false;
     size_t call = t->ncalls - 1;
@@ -136,7 +167,8 @@ static bool trace_child(pid_t pid, struct trace *t)
     long result = KEEP_RESULT;
     bool in_call = false;
     if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status) ||
-        ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)) != 0)
+        ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)) != 0 ||
+        !skip_loader(pid))
         return false;
     for (int sig = 0; continue_until_stop(pid, !in_call && is_done(t), sig, &status);) {
         if (WIFEXITED(status) || WIFSIGNALED(status)) {
