@@ -20,11 +20,11 @@ has_targets()
 check 'the targets of make exist' has_targets
 
 archive=$(typed 'any Linux' | sed -n 's/^tar -xf //p')
-unpacks()
-{
+unpacks() # in a shell of its own, because it changes the folder
+(
     mkdir "$tmp/unpacked" && cd "$tmp/unpacked" && ln -s "$top/$B/dist/release/$archive" . &&
         eval "$(typed 'any Linux' | head -n 1)" && "./${archive%.tar.xz}/bin/ckpt" --version
-}
+)
 if [ -s "$B/dist/release/$archive" ]; then
     check 'any Linux' unpacks
 else
