@@ -254,13 +254,14 @@ static ckpt_status check_journal(const ckpt_file *f, ckpt_status st, ckpt_error 
     return own.status;
 }
 
-/* end_watch - returns ST, the result of reading F, or CKPT_ECANCELLED if the program stopped it. */
-static ckpt_status end_watch(ckpt_file *f, ckpt_status st, ckpt_error *err)
+/* end_watch - stops watching WATCHED (may be NULL), and gives it up. Returns ST, the result of reading F, or
+ * CKPT_ECANCELLED if the program stopped it. */
+static ckpt_status end_watch(ckpt_file *f, source *watched, ckpt_status st, ckpt_error *err)
 {
     struct source_watch *watch = f->opening->watch;
     bool stopped = watch && watch->stopped;
-    if (watch)
-        source_watch(f->src, NULL);
+    source_watch(watched, NULL);
+    source_unref(watched);
     f->opening->watch = NULL;
     return stopped && st != CKPT_ECANCELLED ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request")
                                             : st;
@@ -273,11 +274,12 @@ static ckpt_status read_open_source(ckpt_file *f, struct opening *opening, ckpt_
     f->opening = opening;
     f->check = opening->check;
     f->salvage = opening->how != OPEN_WHOLE;
-    if (opening->watch)
-        source_watch(f->src, opening->watch);
+    /* kept until the end, because an archive of shards is no longer f->src then */
+    source *watched = opening->watch && f->src ? source_ref(f->src) : NULL;
+    source_watch(watched, opening->watch);
     ckpt_status st = check_server(f, read_file(f, err), err);
     st = check_journal(f, file_explain_full_arena(f, st, err), err);
-    st = end_watch(f, st, err);
+    st = end_watch(f, watched, st, err);
     if (opening->recognized)
         *opening->recognized = f->format;
     if (f->src && shard_name_parse(str_after_last(str_c(f->path), '/'), &name))

@@ -430,6 +430,24 @@ static void opening_a_set_of_shards_can_be_cancelled(void)
     check_cancelling(unit_corpus_path("torch/t215/eco/hub_bin_sharded"), &o, &w);
 }
 
+/* What watches the opening of an archive is gone when its tensors are read. */
+static void reading_a_member_later_reports_nothing(void)
+{
+    static const char *const archives[] = {"containers/shards.zip", "containers/stored.zip"};
+    for (size_t i = 0; i < sizeof archives / sizeof *archives; i++) {
+        struct watcher w = {0};
+        unsigned char first[16];
+        ckpt_file *f;
+        const ckpt_open_options o = {.struct_size = sizeof o, .progress = watch_progress, .user = &w};
+        CU_ASSERT_EQUAL_FATAL(ckpt_open_with(unit_corpus_path(archives[i]), &o, &f, NULL), CKPT_OK);
+        uint64_t ncalls = w.ncalls;
+        for (uint32_t row = 0; row < ckpt_tensor_count(f); row++)
+            CU_ASSERT_EQUAL(ckpt_tensor_read(f, row, 0, 1, first, NULL), CKPT_OK);
+        CU_ASSERT(ncalls && w.ncalls == ncalls);
+        ckpt_close(f);
+    }
+}
+
 /* --------------------------------------------------------------------- options */
 
 static void options_are_applied_or_refused(void)
@@ -469,5 +487,6 @@ void suite_open(void)
     UNIT(opening_can_be_cancelled);
     UNIT(salvage_reports_all_bytes_as_the_first_total);
     UNIT(opening_a_set_of_shards_can_be_cancelled);
+    UNIT(reading_a_member_later_reports_nothing);
     UNIT(options_are_applied_or_refused);
 }
