@@ -95,6 +95,8 @@ def run(command: str, *operands: Operand, **options: Any) -> Any:
     reports = _json_lines(done.stdout)
     if done.returncode not in (0, 1):
         raise _fail(_json_lines(done.stderr) + reports, done.stderr, command, done.returncode)
+    if done.stdout and not reports:  # what would be lost here, such as a checkpoint
+        raise Error(f"ckpt {command} printed something else than a report", hint="name a file as output, not '-'")
     return reports[0] if len(reports) == 1 else reports
 
 

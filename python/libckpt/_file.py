@@ -22,12 +22,15 @@ _NONE, _BOOL, _INT, _BIGINT, _FLOAT, _STR, _STR8, _BYTES = range(8)
 
 
 class _Handle:
-    """The ckpt_file. It is closed when nothing refers to it any more, arrays over its bytes included."""
+    """The ckpt_file. It is closed when nothing refers to it any more, arrays over its bytes included.
+
+    It is itself the argument of a call, so that another thread cannot close the file while the library works.
+    """
 
     def __init__(self, pointer: int, remote: Optional[_library.RemoteStruct]) -> None:
-        self.pointer = ctypes.c_void_p(pointer)
+        self._as_parameter_ = ctypes.c_void_p(pointer)
         self.remote = remote  # its texts must outlive the file
-        weakref.finalize(self, library.ckpt_close, self.pointer)
+        weakref.finalize(self, library.ckpt_close, self._as_parameter_)
 
 
 def _python_value(value: int) -> Any:
@@ -163,10 +166,10 @@ class File(Mapping[str, Any]):
     def _index(self) -> dict[str, int]:
         """Names and rows; of two tensors of one name, the first."""
         if self._rows is None:
-            pointer = self._handle.pointer
-            count = library.ckpt_tensor_count(pointer)
+            handle = self._handle
+            count = library.ckpt_tensor_count(handle)
             texts = (ctypes.c_size_t * (2 * count))()  # an address and a length each
-            library.ckpt_tensor_names(pointer, 0, count, ctypes.cast(texts, ctypes.POINTER(_library.Str)))
+            library.ckpt_tensor_names(handle, 0, count, ctypes.cast(texts, ctypes.POINTER(_library.Str)))
             places = list(texts)
             rows: dict[str, int] = {}
             for row, (start, size) in enumerate(zip(places[::2], places[1::2])):
@@ -177,18 +180,19 @@ class File(Mapping[str, Any]):
     def _find(self, name: str) -> Optional[int]:
         if self._rows is not None:
             return self._rows.get(name)
-        row: int = library.ckpt_tensor_find(self._handle.pointer, _library.Str.of(_library.encode(name)))
+        row: int = library.ckpt_tensor_find(self._handle, _library.Str.of(_library.encode(name)))
         return None if row == NO_TENSOR else row
 
     def _row(self, name: str) -> int:
-        row = self._find(name)
+        row = self._find(name) if isinstance(name, str) else None
         if row is None:
             raise KeyError(name)
         return row
 
     def _tensor(self, row: int) -> _library.Tensor:
-        tensor = _library.Tensor()
-        library.ckpt_tensor_at(self._handle.pointer, row, ctypes.byref(tensor))
+        handle, tensor = self._handle, _library.Tensor()
+        library.ckpt_tensor_at(handle, row, ctypes.byref(tensor))
+        tensor.file = handle  # its name and shape are in the memory of the file
         return tensor
 
     # ---------------------------------------------------------------- bytes
@@ -198,9 +202,7 @@ class File(Mapping[str, Any]):
         handle = self._handle
         start, nbytes = ctypes.c_void_p(), ctypes.c_size_t()
         error = _library.ErrorStruct()
-        if library.ckpt_tensor_borrow(
-            handle.pointer, row, ctypes.byref(start), ctypes.byref(nbytes), ctypes.byref(error)
-        ):
+        if library.ckpt_tensor_borrow(handle, row, ctypes.byref(start), ctypes.byref(nbytes), ctypes.byref(error)):
             made = _library.make_error(error)
             if made.status == "unsupported":
                 return None
@@ -219,7 +221,7 @@ class File(Mapping[str, Any]):
 
     def _read_into(self, row: int, first: int, count: int, out: Any) -> None:
         pointer = (ctypes.c_ubyte * len(out)).from_buffer(out) if len(out) else None
-        call("ckpt_tensor_read", self._handle.pointer, row, first, count, pointer)
+        call("ckpt_tensor_read", self._handle, row, first, count, pointer)
 
     def _as_array(self, tensor: _library.Tensor, data: Any) -> Any:
         dtype = numpy_dtype(_dtype_name(tensor))
@@ -255,7 +257,7 @@ class File(Mapping[str, Any]):
         if nbytes != tensor.nbytes:
             raise ValueError(f"{name!r} has {tensor.nbytes} bytes, not {nbytes}")
         count = tensor.nbytes if _is_packed(tensor) else tensor.elements
-        call("ckpt_tensor_read", self._handle.pointer, row, 0, count, ctypes.c_void_p(address))
+        call("ckpt_tensor_read", self._handle, row, 0, count, ctypes.c_void_p(address))
 
     def slice(self, name: str) -> Slice:
         """Returns the tensor NAME as something to index: only the rows that are indexed are read."""
@@ -296,10 +298,10 @@ class File(Mapping[str, Any]):
         if borrowed is None:
             return None
         if tensor.file_offset == NO_OFFSET:
-            call("ckpt_file_locate", self._handle.pointer)
+            call("ckpt_file_locate", self._handle)
             tensor = self._tensor(row)
         storage = _library.Storage()
-        library.ckpt_storage_at(self._handle.pointer, tensor.storage, ctypes.byref(storage))
+        library.ckpt_storage_at(self._handle, tensor.storage, ctypes.byref(storage))
         path = storage.file.text() or self.path
         if storage.file.text() and not os.path.isabs(path):
             folder = self.path if os.path.isdir(self.path) else os.path.dirname(self.path)
@@ -335,14 +337,14 @@ class File(Mapping[str, Any]):
     @property
     def format(self) -> str:
         """The format as `ckpt info` names it: "torch-zip", "safetensors" …"""
-        return _library.decode(library.ckpt_file_format(self._handle.pointer))
+        return _library.decode(library.ckpt_file_format(self._handle))
 
     @property
     def notices(self) -> list[str]:
         """What a user should know about the file although it is no error."""
         handle = self._handle
         found: list[str] = []
-        while (text := library.ckpt_notice_at(handle.pointer, len(found))) is not None:
+        while (text := library.ckpt_notice_at(handle, len(found))) is not None:
             found.append(_library.decode(text))
         return found
 
@@ -350,15 +352,15 @@ class File(Mapping[str, Any]):
     def info(self) -> dict[str, Any]:
         """What the checkpoint is: its format, producer, size, weights, optimizer."""
         handle, about = self._handle, _library.Info()
-        call("ckpt_inspect", handle.pointer, ctypes.byref(about))
+        call("ckpt_inspect", handle, ctypes.byref(about))
         refuses = {1: True, 0: False}
         return {
             "path": self.path,
             "format": self.format,
-            "title": _library.decode(library.ckpt_file_title(handle.pointer)),
-            "file_bytes": library.ckpt_file_bytes(handle.pointer),
+            "title": _library.decode(library.ckpt_file_title(handle)),
+            "file_bytes": library.ckpt_file_bytes(handle),
             "producer": about.producer.text() or None,
-            "tensors": library.ckpt_tensor_count(handle.pointer),
+            "tensors": library.ckpt_tensor_count(handle),
             "elements": about.elements,
             "bytes": about.nbytes,
             "aliases": about.aliases,
@@ -373,8 +375,8 @@ class File(Mapping[str, Any]):
     def others(self) -> dict[str, Any]:
         """What is not a tensor, by joined name: numbers, texts, None, bytes. Objects of classes are short texts."""
         found, handle = {}, self._handle
-        for index in range(library.ckpt_leaf_count(handle.pointer)):
-            leaf = library.ckpt_leaf_at(handle.pointer, index).contents
+        for index in range(library.ckpt_leaf_count(handle)):
+            leaf = library.ckpt_leaf_at(handle, index).contents
             found[leaf.name.text()] = _python_value(leaf.value)
         return found
 
@@ -384,8 +386,8 @@ class File(Mapping[str, Any]):
         file_offset is that of bytes that are stored raw; alias_of is the first of several names of the same bytes.
         """
         text, size = ctypes.c_void_p(), ctypes.c_size_t()
-        call("ckpt_file_locate", self._handle.pointer)
-        call("ckpt_table_json", self._handle.pointer, None, ctypes.byref(text), ctypes.byref(size))
+        call("ckpt_file_locate", self._handle)
+        call("ckpt_table_json", self._handle, None, ctypes.byref(text), ctypes.byref(size))
         try:
             rows = json.loads(ctypes.string_at(text.value or 0, size.value))["tensors"]
         finally:
@@ -424,20 +426,22 @@ def open(  # noqa: A001 (the name that users expect)
     ['fc.weight'] [0. 1.] (2, 2)
     """
     name = os.fspath(path)
+    named = _library.argument(os.fsencode(name), "a path")
+    root_name = None if root is None else _library.argument(_library.encode(root), "a root")
+    globs = [_library.argument(_library.encode(glob), "a glob") for glob in keep]
     watch = _library.Watch(progress)
     server = (remote or Remote.from_environment(name)).struct() if remote or is_url(name) else None
     limits = _library.Limits(remote=ctypes.pointer(server) if server else None)
     options = _library.OpenOptions(salvage=salvage, progress=watch.function, limits=ctypes.pointer(limits))
     pointer = ctypes.c_void_p()
     try:
-        call("ckpt_open_with", os.fsencode(name), ctypes.byref(options), ctypes.byref(pointer))
+        call("ckpt_open_with", named, ctypes.byref(options), ctypes.byref(pointer))
     except Error:
         watch.check()
         raise
     handle = _Handle(pointer.value or 0, server)
     if root is not None or keep:
-        globs = (ctypes.c_char_p * len(keep))(*(_library.encode(glob) for glob in keep))
-        call("ckpt_file_narrow", handle.pointer, None if root is None else _library.encode(root), globs, len(keep))
+        call("ckpt_file_narrow", handle, root_name, (ctypes.c_char_p * len(globs))(*globs), len(globs))
     return File(handle, name)
 
 

@@ -122,6 +122,7 @@ class Tensor(Sized):
         ("value", c_void_p),
         ("dtype_name", c_char_p),
     ]
+    file: Any
 
 
 class Storage(Sized):
@@ -271,7 +272,10 @@ STRUCTS = {
 
 
 # Hints that name an option of the command line, in words of Python
-_HINTS = {"use -f to replace it": "force=True replaces it"}
+_HINTS = {
+    "use -f to replace it": "force=True replaces it",
+    "without --strict they are left out and listed": "strict=False leaves them out",
+}
 
 
 class Error(Exception):
@@ -321,6 +325,13 @@ def encode(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")
+
+
+def argument(data: bytes, what: str) -> bytes:
+    """Returns DATA, an argument that ends at the first NUL; ValueError: it has one, and WHAT would be cut there."""
+    if b"\0" in data:
+        raise ValueError(f"{what} cannot have a NUL: {decode(data)!r}")
+    return data
 
 
 def _find() -> str:

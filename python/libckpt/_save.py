@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 from . import _library
-from ._library import Error, Watch, call, encode, library
+from ._library import Error, Watch, argument, call, encode, library
 
 
 class _Builder:
@@ -19,6 +19,7 @@ class _Builder:
         self.pointer = ctypes.c_void_p()
         self._kept: list[Any] = []
         self._seen: dict[int, str] = {}  # a tensor's id -> its joined name
+        self._names: set[str] = set()  # the joined names of tensors; two may be equal, as in {"a": {"b": x}, "a.b": y}
         call("ckpt_builder_new", b"the dict", ctypes.byref(self.pointer))
 
     def add_dict(self, content: Mapping[str, Any], prefix: str) -> None:
@@ -28,9 +29,7 @@ class _Builder:
             self._add(key, value, f"{prefix}.{key}" if prefix else key)
 
     def _add(self, key: str, value: Any, name: str) -> None:
-        name_of_key = encode(key)
-        if b"\0" in name_of_key:
-            raise ValueError(f"{name!r}: a name cannot have a NUL")
+        name_of_key = argument(encode(key), "a name")
         if isinstance(value, Mapping):
             call("ckpt_builder_begin_dict", self.pointer, name_of_key)
             self.add_dict(value, name)
@@ -46,13 +45,13 @@ class _Builder:
         elif isinstance(value, float):
             call("ckpt_builder_add_float", self.pointer, name_of_key, value)
         elif isinstance(value, str):
-            if "\0" in value:
-                raise ValueError(f"{name}: a text cannot have a NUL")
-            call("ckpt_builder_add_text", self.pointer, name_of_key, encode(value))
-        elif id(value) in self._seen:
-            call("ckpt_builder_add_tie", self.pointer, name_of_key, encode(self._seen[id(value)]))
+            call("ckpt_builder_add_text", self.pointer, name_of_key, argument(encode(value), f"the text {name!r}"))
         else:
-            self._add_tensor(name_of_key, value, name)
+            if id(value) in self._seen:
+                call("ckpt_builder_add_tie", self.pointer, name_of_key, encode(self._seen[id(value)]))
+            else:
+                self._add_tensor(name_of_key, value, name)
+            self._names.add(name)
 
     def _add_tensor(self, key: bytes, value: Any, name: str) -> None:
         dtype, shape, address, nbytes, memory = _describe(value, name)
@@ -63,7 +62,8 @@ class _Builder:
         tensor = _library.BuilderTensor(dtype=number, shape=sizes, ndim=len(shape), data=address, nbytes=nbytes)
         self._kept += [value, memory]
         call("ckpt_builder_add_tensor", self.pointer, key, ctypes.byref(tensor))
-        self._seen[id(value)] = name
+        if name not in self._names:  # else it would mean the first tensor of that name
+            self._seen[id(value)] = name
 
     def finish(self) -> ctypes.c_void_p:
         file = ctypes.c_void_p()
@@ -123,12 +123,16 @@ def save(
     True
     """
     name = os.fspath(path)
+    argument(os.fsencode(name), "a path")
+    if max_shard_size < 0 or threads < 0:
+        raise ValueError("max_shard_size and threads cannot be negative")
     if not isinstance(content, Mapping):
         raise TypeError(f"a checkpoint is a dict of names and arrays, not a {type(content).__name__}")
     builder = _Builder()
     try:
         for key, text in (metadata or {}).items():
-            call("ckpt_builder_add_metadata", builder.pointer, encode(key), encode(text))
+            pair = [argument(encode(part), "metadata") for part in (key, text)]
+            call("ckpt_builder_add_metadata", builder.pointer, *pair)
         builder.add_dict(content, "")
         file = builder.finish()
     finally:
@@ -154,7 +158,7 @@ def _write(
         force=force,
         strict=strict,
         threads=threads,
-        format=None if format is None else encode(format),
+        format=None if format is None else argument(encode(format), "a format"),
         max_shard=max_shard_size,
         progress=watch.function,
     )

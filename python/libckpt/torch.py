@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional, Union
 
@@ -52,20 +53,44 @@ def _fill(model: Any, file: File) -> dict[str, Any]:
     tensors that were filled; torch's load_state_dict then has nothing to copy, and checks the names as ever."""
     import torch
 
-    if any(module._load_state_dict_pre_hooks for module in model.modules()):
-        return {}  # a hook may want to see the old tensors
-    own = model.state_dict(keep_vars=True)
-    owners = Counter(tensor.data_ptr() for tensor in own.values() if isinstance(tensor, torch.Tensor))
+    if not _loads_as_torch(model):
+        return {}
+    own = dict(_places(model))
+    owners = Counter(tensor.untyped_storage().data_ptr() for tensor in own.values())
     ready = {
         name: own[name]
         for name in file
-        if name in own and _is_plain(own[name], file, name) and owners[own[name].data_ptr()] == 1
+        if name in own and _is_plain(own[name], file, name) and owners[own[name].untyped_storage().data_ptr()] == 1
     }
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         list(pool.map(lambda name: file.read_into(name, ready[name].data_ptr(), ready[name].nbytes), ready))
     if ready and hasattr(torch.autograd.graph, "increment_version"):
         torch.autograd.graph.increment_version(list(ready.values()))
     return ready
+
+
+def _loads_as_torch(model: Any) -> bool:
+    """False if a hook or a method of MODEL may change or leave out tensors, or want to see the old ones."""
+    import torch
+
+    base, norm = torch.nn.Module, torch.nn.modules.batchnorm._NormBase  # the latter only adds a counter
+    loads = {base._load_from_state_dict, norm._load_from_state_dict}
+    return getattr(model.load_state_dict, "__func__", None) is base.load_state_dict and all(
+        not module._load_state_dict_pre_hooks and getattr(module._load_from_state_dict, "__func__", None) in loads
+        for module in model.modules()
+    )
+
+
+def _places(model: Any) -> Iterator[tuple[str, Any]]:
+    """The plain tensors that torch's load_state_dict fills, by the name that it seeks; not by state_dict, which may
+    have other ones."""
+    import torch
+
+    for prefix, module in model.named_modules(remove_duplicate=False):
+        buffers = [item for item in module._buffers.items() if item[0] not in module._non_persistent_buffers_set]
+        for name, tensor in [*module._parameters.items(), *buffers]:
+            if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+                yield (f"{prefix}.{name}" if prefix else name), tensor
 
 
 def _is_plain(tensor: Any, file: File, name: str) -> bool:
@@ -77,8 +102,7 @@ def _is_plain(tensor: Any, file: File, name: str) -> bool:
     except TypeError:  # torch has no such dtype
         return False
     return (
-        type(tensor) in (torch.Tensor, torch.nn.Parameter)
-        and tensor.device.type == "cpu"
+        tensor.device.type == "cpu"
         and tensor.layout == torch.strided
         and tensor.dtype == dtype
         and tuple(tensor.shape) == file.shape(name)

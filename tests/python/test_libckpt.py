@@ -19,6 +19,7 @@ import tempfile
 import threading
 import unittest
 import unittest.mock
+import weakref
 
 import libckpt
 from libckpt import _file, _library
@@ -244,6 +245,15 @@ class Files(unittest.TestCase):
             numpy.testing.assert_array_equal(file["b.c"], array)
 
     @needs_numpy
+    def test_ties_of_equal_names(self):
+        """A tie is to the tensor that the dict has twice, not to another one whose joined name is the same."""
+        nested, flat = numpy.ones(3), numpy.full(3, 7.0)
+        libckpt.save({"a": {"b": nested}, "a.b": flat, "c": flat, "d": nested}, self.path("a.pt"))
+        with libckpt.open(self.path("a.pt")) as file:
+            self.assertEqual([file["c"][0], file["d"][0]], [7, 1])
+            self.assertEqual([file._read(row, file._tensor(row))[0] for row in range(4)], [1, 7, 7, 1])
+
+    @needs_numpy
     def test_arrays_outlive_the_file(self):
         array = self.saved()
         file = libckpt.open(self.path("a.safetensors"))
@@ -269,13 +279,78 @@ class Files(unittest.TestCase):
         file.close()
 
     @needs_numpy
+    def test_slices_outlive_the_file(self):
+        self.saved()
+        file = libckpt.open(self.path("a.safetensors"))
+        part = file.slice("w")
+        file.close()
+        libckpt.save({"other": numpy.zeros((7,), "int64")}, self.path("b.safetensors"))
+        others = [libckpt.open(self.path("b.safetensors")) for _ in range(8)]  # they take what memory is free
+        self.assertEqual((part.shape, part.dtype, len(others)), ((64, 16), "float32", 8))
+        self.assertIn("'w'", repr(part))
+        self.assertRaises(ValueError, part.__getitem__, 0)
+
+    @needs_numpy
+    def test_closed_during_a_call(self):
+        """Another thread may close the file while the library works with it."""
+        array, out = numpy.arange(1000), numpy.zeros(1000, "int64")
+        numpy.savez_compressed(self.path("a.npz"), w=array)
+        for use in (
+            lambda file: file.read("w"), lambda file: file.slice("w")[0:], lambda file: bytes(file.raw("w")),
+            lambda file: file.read_into("w", out.ctypes.data, out.nbytes),
+        ):  # fmt: skip
+            file = libckpt.open(self.path("a.npz"))
+            handle = weakref.ref(file._handle)
+
+            def close_and_call(*arguments, file=file, handle=handle):
+                file.close()
+                self.assertIsNotNone(handle())
+                _library.call(*arguments)
+
+            with unittest.mock.patch.object(_file, "call", close_and_call):
+                result = use(file)
+            self.assertEqual((out if result is None else numpy.frombuffer(result, "int64")).tolist(), array.tolist())
+            self.assertIsNone(handle())
+
+    @needs_numpy
+    def test_no_text_is_cut_at_a_nul(self):
+        array = self.saved()
+        path, cut = self.path("a.safetensors"), self.path("a.safetensors") + "\0.pt"
+        for refused in (
+            lambda: libckpt.open(cut), lambda: libckpt.open(path, root="\0x"), lambda: libckpt.open(path, keep=["w\0x"]),
+            lambda: libckpt.save({"w": array}, cut, force=True),
+            lambda: libckpt.save({"w": array}, self.path("b.pt"), format="npz\0"),
+            lambda: libckpt.save({"w": array}, self.path("b.safetensors"), metadata={"a": "b\0c"}),
+        ):  # fmt: skip
+            self.assertRaisesRegex(ValueError, "cannot have a NUL", refused)
+
+    @needs_numpy
+    def test_no_output_is_lost(self):
+        self.saved()
+        self.assertRaisesRegex(
+            libckpt.Error, "not '-'", libckpt.convert, self.path("a.safetensors"), output="-", to="torch-zip"
+        )
+
+    @needs_numpy
+    def test_files_in_archives(self):
+        """What watches the opening of an archive is gone when its tensors are read."""
+        for entry in truth("containers"):
+            with libckpt.open(os.path.join(CORPUS, entry["file"])) as file:
+                for tensor in dense(entry):
+                    data = bytearray(file.raw(tensor["name"]).nbytes)
+                    place = (ctypes.c_char * len(data)).from_buffer(data) if data else None
+                    file.read_into(tensor["name"], ctypes.addressof(place) if place else 0, len(data))
+                    self.assertEqual(hashlib.sha256(data).hexdigest(), tensor["sha256"], entry["file"])
+
+    @needs_numpy
     def test_mapping(self):
         self.saved()
         with libckpt.open(self.path("a.safetensors")) as file:
             self.assertEqual((list(file), len(file)), (["w"], 1))
             self.assertEqual(("w" in file, "x" in file, 5 in file), (True, False, False))
-            self.assertRaises(KeyError, file.__getitem__, "x")
-            self.assertIsNone(file.get("x"))
+            for key in ("x", 5, None, b"w"):
+                self.assertRaises(KeyError, file.__getitem__, key)
+                self.assertIsNone(file.get(key))
             self.assertEqual([array.shape for array in file.values()], [(64, 16)])
             table = file.table()
             self.assertEqual((table["name"], table["shape"]), (["w"], [[64, 16]]))
@@ -526,6 +601,57 @@ class Torch(unittest.TestCase):
         )
         result = load_state_dict(torch.nn.Linear(1, 1), self.path("m.pt"), strict=False)
         self.assertEqual(sorted(result.missing_keys), ["bias", "weight"])
+
+    def test_own_ways_to_load(self):
+        """Modules that transpose, leave out, add to or rename what is loaded get what torch's load_state_dict gives."""
+        from libckpt.torch import load_state_dict
+
+        class Turned(torch.nn.Linear):
+            def _load_from_state_dict(self, state, prefix, *rest):
+                state[prefix + "weight"] = state[prefix + "weight"].t()
+                super()._load_from_state_dict(state, prefix, *rest)
+
+        class Kept(torch.nn.Linear):
+            def _load_from_state_dict(self, *_):
+                pass
+
+        class Summed(torch.nn.Linear):
+            def load_state_dict(self, state, *rest, **options):
+                return super().load_state_dict({k: v + getattr(self, k).detach() for k, v in state.items()}, *rest, **options)
+
+        class Swapped(torch.nn.Module):
+            def __init__(self, *_):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.zeros(4, 4))
+                self.bias = torch.nn.Parameter(torch.zeros(4))
+                self.also = torch.nn.Parameter(torch.zeros(4, 4))
+                self.register_buffer("scratch", torch.zeros(2), persistent=False)
+
+            def state_dict(self, *rest, **options):  # nor is what is shown under a name what is loaded from it
+                state = super().state_dict(*rest, **options)
+                state["weight"], state["also"] = state["also"], state["weight"]
+                return state
+
+        class Overlapping(torch.nn.Module):
+            def __init__(self, *_):
+                super().__init__()
+                self.register_buffer("weight", torch.zeros(20)[:16].view(4, 4))
+                self.register_buffer("bias", torch.as_strided(self.weight, (4,), (1,), 14))
+
+        state = {name: torch.randn(shape) for name, shape in {"weight": (4, 4), "bias": (4,), "also": (4, 4)}.items()}
+        state["scratch"] = torch.ones(2)
+        for kind in Turned, Kept, Summed, Swapped, Overlapping:
+            mine = state if kind is Swapped else {"bias": state["bias"], "weight": state["weight"]}
+            torch.save(mine, self.path("o.pt"))
+            torch.manual_seed(3)
+            expected = kind(4, 4)
+            torch.manual_seed(3)
+            loaded = kind(4, 4)
+            expected.load_state_dict(mine, strict=False)
+            load_state_dict(loaded, self.path("o.pt"), strict=False)
+            for name, value in [*expected.named_parameters(), *expected.named_buffers()]:
+                self.assertTrue(torch.equal(loaded.get_parameter(name) if name in dict(loaded.named_parameters())
+                                            else loaded.get_buffer(name), value), (kind, name))  # fmt: skip
 
     def test_the_map_outlives_the_file(self):
         torch.save({"w": torch.arange(5000)}, self.path("a.pt"))
