@@ -104,8 +104,8 @@ PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o) $(BENCH:%=$(B)/obj/tests/bench/%.o)
 DEPS      = $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(MPI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
 
 # A make that this one starts uses every processor, unless the user has given -j.
-JOBS      = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
-SUB       = $(MAKE) --no-print-directory $(JOBS)
+PARALLEL  = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
+SUB       = $(MAKE) --no-print-directory $(PARALLEL)
 # clang also checks that unsigned numbers do not wrap in lib; without clang, gcc builds these programs.
 WRAP      = $(if $(CLANG),-fsanitize=unsigned-integer-overflow)
 CLANG     = $(call once,CLANG,$(shell t=$$(mktemp) && echo 'int main(void) { return 0; }' | \

@@ -13,12 +13,12 @@ changed=$(git status --porcelain 2>&1) && [ -z "$changed" ] || {
     exit
 }
 clone="$tmp/a folder/ckpt"
-build_again()
-{
+build_again() # in a shell of its own, because it changes the folder and the umask
+(
     git clone -q "$top" "$clone" && cd "$clone" && umask 077 &&
         env -u SOURCE_DATE_EPOCH -u MAKEFLAGS -u MFLAGS -u MAKELEVEL LC_ALL=C.UTF-8 TZ=Asia/Kolkata JOBS=1 B=build \
             SOURCES="$sources" "${MAKE:-make}" dist ARCHS="$*"
-}
+)
 check 'it builds in another folder' build_again "$@"
 
 # sums DIR… - prints the sums of all files in DIR
