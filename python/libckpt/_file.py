@@ -12,7 +12,7 @@ from typing import Any, Optional, Sequence, Union
 
 from . import _library
 from ._dtypes import numpy_dtype, torch_dtype
-from ._library import NO_OFFSET, NO_TENSOR, Error, call, library
+from ._library import NO_OFFSET, NO_TENSOR, call, library
 from ._remote import Remote, is_url
 
 Path = Union[str, "os.PathLike[str]"]
@@ -30,7 +30,8 @@ class _Handle:
     def __init__(self, pointer: int, remote: Optional[_library.RemoteStruct]) -> None:
         self._as_parameter_ = ctypes.c_void_p(pointer)
         self.remote = remote  # its texts must outlive the file
-        weakref.finalize(self, library.ckpt_close, self._as_parameter_)
+        # not at exit, when functions of atexit may still use the file and its arrays
+        weakref.finalize(self, library.ckpt_close, self._as_parameter_).atexit = False
 
 
 def _python_value(value: int) -> Any:
@@ -434,12 +435,9 @@ def open(  # noqa: A001 (the name that users expect)
     limits = _library.Limits(remote=ctypes.pointer(server) if server else None)
     options = _library.OpenOptions(salvage=salvage, progress=watch.function, limits=ctypes.pointer(limits))
     pointer = ctypes.c_void_p()
-    try:
+    with watch:
         call("ckpt_open_with", named, ctypes.byref(options), ctypes.byref(pointer))
-    except Error:
-        watch.check()
-        raise
-    handle = _Handle(pointer.value or 0, server)
+        handle = _Handle(pointer.value or 0, server)
     if root is not None or keep:
         call("ckpt_file_narrow", handle, root_name, (ctypes.c_char_p * len(globs))(*globs), len(globs))
     return File(handle, name)

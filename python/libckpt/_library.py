@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 from ctypes import POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, Optional
@@ -452,27 +453,51 @@ def call(name: str, *arguments: Any) -> None:
 
 
 class Watch:
-    """A progress callback for the library.
+    """A progress callback for the library while it works: `with Watch(progress) as watch`.
 
-    It calls the user's function, if there is one, and lets Python raise KeyboardInterrupt while the library works. What
-    either raises stops the library, and is raised again by `check`.
+    It calls the user's function, if there is one, and Python's handler of Ctrl-C. What either raises stops the library,
+    and is raised again at the end, in place of the library's error. Python itself would call the handler when a callback
+    begins, where nothing can catch what it raises: ctypes prints that, and the library goes on.
     """
 
     def __init__(self, progress: Optional[Progress] = None) -> None:
         self._progress = progress
         self._raised: Optional[BaseException] = None
+        self._handler: Any = None  # of Ctrl-C; None: it is not Python's, or this is not the main thread
+        self._signal: Optional[tuple[int, Any]] = None  # the arguments of the handler, until it is called
         self.function = PROGRESS(self._step)
+
+    def __enter__(self) -> Watch:
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):
+            try:
+                signal.signal(signal.SIGINT, self._defer)
+                self._handler = handler
+            except ValueError:  # only the main thread may; another one gets no signal
+                pass
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+        if self._raised is not None:
+            raise self._raised
+        self._call_handler()
+
+    def _defer(self, number: int, frame: Any) -> None:
+        self._signal = number, frame
+
+    def _call_handler(self) -> None:
+        arguments, self._signal = self._signal, None
+        if arguments is not None:
+            self._handler(*arguments)
 
     def _step(self, _user: Any, done: int, total: int) -> int:
         try:
+            self._call_handler()
             if self._progress is not None:
                 self._progress(done, total)
         except BaseException as error:  # also KeyboardInterrupt
             self._raised = error
             return 1
         return 0
-
-    def check(self) -> None:
-        raised, self._raised = self._raised, None
-        if raised is not None:
-            raise raised

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 from . import _library
-from ._library import Error, Watch, argument, call, encode, library
+from ._library import Watch, argument, call, encode, library
 
 
 class _Builder:
@@ -78,8 +78,10 @@ class _Builder:
 def _describe(value: Any, name: str) -> tuple[str, tuple[int, ...], int, int, Any]:
     """Returns dtype, shape, address and number of bytes of VALUE, and what owns these bytes."""
     if hasattr(value, "untyped_storage"):  # a torch tensor; torch need not be imported for others
-        if str(value.layout) != "torch.strided" or value.is_quantized:
-            raise TypeError(f"{name}: only dense tensors can be saved, not {value.layout}")
+        if str(value.layout) != "torch.strided" or value.is_quantized or value.is_nested or value.is_meta:
+            kinds = (value.is_quantized, "quantized"), (value.is_nested, "nested"), (value.is_meta, "of the meta device")
+            kind = next((text for is_it, text in kinds if is_it), value.layout)
+            raise TypeError(f"{name}: only dense tensors can be saved, and this one is {kind}")
         dense = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
         dtype = str(dense.dtype).rpartition(".")[2]
         return dtype, tuple(dense.shape), dense.data_ptr(), dense.numel() * dense.element_size(), dense
@@ -166,10 +168,8 @@ def _write(
     plan = ctypes.c_void_p()
     call("ckpt_plan_new", file, ctypes.byref(plan))
     try:
-        call("ckpt_plan_write", plan, os.fsencode(path), ctypes.byref(options), ctypes.byref(result))
+        with watch:
+            call("ckpt_plan_write", plan, os.fsencode(path), ctypes.byref(options), ctypes.byref(result))
         return [os.fsdecode(result.outputs[i]) for i in range(result.noutputs)]
-    except Error:
-        watch.check()
-        raise
     finally:
         library.ckpt_plan_free(plan)

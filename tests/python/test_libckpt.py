@@ -19,6 +19,7 @@ import tempfile
 import threading
 import unittest
 import unittest.mock
+import warnings
 import weakref
 
 import libckpt
@@ -414,6 +415,40 @@ class Files(unittest.TestCase):
         self.assertEqual(os.listdir(self.folder.name), [])
 
     @needs_numpy
+    def test_interrupt_at_any_time(self):
+        """Ctrl-C is neither lost nor an Error, and is not printed by ctypes, although no progress is asked for."""
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+        content, lost = {name: numpy.ones(1_000_000) for name in "abcdefgh"}, []
+        with unittest.mock.patch.object(sys, "unraisablehook", lost.append):
+            for delay in range(10):
+                timer = threading.Timer(delay / 200, os.kill, (os.getpid(), signal.SIGINT))
+                with self.assertRaises(KeyboardInterrupt):
+                    timer.start()
+                    libckpt.save(content, self.path("c.pt"), force=True)
+                    timer.join()
+                timer.join()
+                self.assertIn(os.listdir(self.folder.name), ([], ["c.pt"]))
+                if os.path.exists(self.path("c.pt")):
+                    self.assertTrue(libckpt.verify(self.path("c.pt"))["intact"])
+        self.assertEqual(lost, [])
+        self.assertIs(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+
+    @needs_numpy
+    def test_used_at_exit(self):
+        self.saved()
+        code = (
+            "import atexit, libckpt, sys\n"
+            "atexit.register(lambda: print(file.shape('w'), array[0, :2], file.read('w').sum() == array.sum()))\n"
+            "file = libckpt.open(sys.argv[1])\n"
+            "array = file['w']\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, self.path("a.safetensors")], stdout=subprocess.PIPE, text=True, check=False
+        )
+        self.assertEqual((done.returncode, done.stdout), (0, "(64, 16) [0. 1.] True\n"))
+
+    @needs_numpy
     def test_threads_read_one_file(self):
         array = self.saved(rows=1000)
         wrong = []
@@ -601,6 +636,18 @@ class Torch(unittest.TestCase):
         )
         result = load_state_dict(torch.nn.Linear(1, 1), self.path("m.pt"), strict=False)
         self.assertEqual(sorted(result.missing_keys), ["bias", "weight"])
+
+    def test_save_names_what_is_not_dense(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch means to remove some of these
+            tensors = {
+                "quantized": torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8),
+                "sparse": torch.ones(3).to_sparse(),
+                "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+                "meta": torch.ones(3, device="meta"),
+            }
+        for kind, value in tensors.items():
+            self.assertRaisesRegex(TypeError, f"w: .*{kind}", libckpt.save, {"w": value}, self.path("a.pt"))
 
     def test_own_ways_to_load(self):
         """Modules that transpose, leave out, add to or rename what is loaded get what torch's load_state_dict gives."""
