@@ -48,6 +48,8 @@ def numpy_dtype(name: str) -> Any:
 def torch_dtype(name: str) -> Any:
     """Returns torch's dtype called NAME; TypeError: this torch has none."""
     torch = import_optional("torch", "File.__getitem__, which gives NumPy's arrays")
+    if name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4"):  # torch has them, but a tensor without scales ends the process when it is used
+        raise TypeError(f"{name} is quantized: torch needs its scales; File.raw gives the bytes")
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"torch {torch.__version__} has no dtype {name}; File.raw gives the bytes")

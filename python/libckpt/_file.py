@@ -45,13 +45,13 @@ def _python_value(value: int) -> Any:
         return library.ckpt_value_int(value)
     if kind == _FLOAT:
         return library.ckpt_value_float(value)
-    if kind == _STR:
-        return library.ckpt_value_str(value).text()
-    if kind in (_STR8, _BYTES):
-        return library.ckpt_value_str(value).bytes()
     size = library.ckpt_value_text(value, 100, None, 0) + 1
     text = ctypes.create_string_buffer(size)
     library.ckpt_value_text(value, 100, text, size)
+    if kind in (_STR, _STR8, _BYTES):
+        read = library.ckpt_value_str(value)
+        if read.len or text.value.strip(b"bu") in (b"''", b'""'):  # else it is too long to be in memory
+            return read.text() if kind == _STR else read.bytes()
     return int(text.value) if kind == _BIGINT and text.value.lstrip(b"-").isdigit() else _library.decode(text.value)
 
 
@@ -374,7 +374,8 @@ class File(Mapping[str, Any]):
 
     @property
     def others(self) -> dict[str, Any]:
-        """What is not a tensor, by joined name: numbers, texts, None, bytes. Objects of classes are short texts."""
+        """What is not a tensor, by joined name: numbers, texts, None, bytes. Objects of classes are short texts,
+        and so are texts and bytes of more than 64 KiB: what `ckpt show` prints."""
         found, handle = {}, self._handle
         for index in range(library.ckpt_leaf_count(handle)):
             leaf = library.ckpt_leaf_at(handle, index).contents

@@ -649,6 +649,23 @@ class Torch(unittest.TestCase):
         for kind, value in tensors.items():
             self.assertRaisesRegex(TypeError, f"w: .*{kind}", libckpt.save, {"w": value}, self.path("a.pt"))
 
+    def test_quantized_tensors_are_refused(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.save({"q": torch.quantize_per_tensor(torch.ones(3), 0.5, 0, torch.qint8)}, self.path("q.pt"))
+        with libckpt.open(self.path("q.pt")) as file:
+            self.assertRaisesRegex(TypeError, "qint8 is quantized", file.torch, "q")
+            self.assertEqual(bytes(file.raw("q")), b"\2\2\2")
+
+    def test_long_values(self):
+        content = {"s": "x" * 65536, "long": "y" * 65537, "none": "", "b": b"", "long_b": b"z" * 70000, "q": "'"}
+        torch.save(content, self.path("v.pt"), pickle_protocol=4)
+        with libckpt.open(self.path("v.pt")) as file:
+            others = file.others
+        for name in ("s", "none", "b", "q"):
+            self.assertEqual(others[name], content[name])
+        self.assertTrue(others["long"] and others["long_b"], others)
+
     def test_own_ways_to_load(self):
         """Modules that transpose, leave out, add to or rename what is loaded get what torch's load_state_dict gives."""
         from libckpt.torch import load_state_dict
