@@ -178,6 +178,17 @@ class File(Mapping[str, Any]):
             self._rows = rows
         return self._rows
 
+    def check_names(self) -> None:
+        """Raises Error if two tensors have one name, of which this mapping has the first: of a pickle of
+        {"a": {"b": x}, "a.b": y}, both are called a.b."""
+        rows = set(self._index().values())
+        for row in range(library.ckpt_tensor_count(self._handle)):
+            if row not in rows:
+                what = f'two tensors are called "{self._tensor(row).name.text()}"'
+                raise _library.Error(
+                    f"{self.path}: {what}", status="exists", file=self.path, what=what, hint="File.table lists both"
+                )
+
     def _find(self, name: str) -> Optional[int]:
         if self._rows is not None:
             return self._rows.get(name)

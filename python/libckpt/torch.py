@@ -20,6 +20,7 @@ def load_file(path: Union[str, "os.PathLike[str]"], *, root: Optional[str] = "au
     root  the container that they are in; "auto": the weights, None: the whole file
     """
     with open_file(path, root=root) as file:
+        file.check_names()
         return {name: file.torch(name) for name in file}
 
 
@@ -37,6 +38,7 @@ def load_state_dict(
     With ASSIGN, the model gets the mapped tensors themselves, and no copy is made.
     """
     with open_file(path, root=root) as file:
+        file.check_names()
         filled = {} if assign else _fill(model, file)
         weights = {name: filled[name] if name in filled else file.torch(name) for name in file}
         try:

@@ -587,6 +587,10 @@ class Torch(unittest.TestCase):
             self.assertTrue(torch.equal(other.state_dict()[name], tensor), name)
         with self.assertRaisesRegex(RuntimeError, "Missing key(.|\n)*hint: no name.*ckpt doctor .*a.pt"):
             load_state_dict(torch.nn.Linear(8, 4), self.path("a.pt"))
+        torch.save({"a": {"b": torch.ones(1)}, "a.b": torch.zeros(1)}, self.path("twice.pt"))
+        for load in load_file, lambda path: load_state_dict(model, path, strict=False):
+            with self.assertRaisesRegex(libckpt.Error, 'two tensors are called "a.b"'):
+                load(self.path("twice.pt"))
         loaded = load_file(self.path("a.pt"))
         loaded["0.weight"].zero_()  # a change stays in this process
         self.assertFalse(torch.equal(load_file(self.path("a.pt"))["0.weight"], loaded["0.weight"]))
