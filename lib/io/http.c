@@ -399,10 +399,9 @@ static ckpt_status fail_refused(const struct transfer *transfer, ckpt_error *err
  * libcurl's text tells that from an answer which took too long, and only libcurl 7 says that it was TLS. */
 static bool took_too_long(const struct transfer *transfer, CURLcode code)
 {
-    return code == CURLE_OPERATION_TIMEDOUT &&
-           (strncmp(transfer->curl_error, "SSL ", 4) == 0 ||
-            (strncmp(transfer->curl_error, "Connection ", 11) == 0 &&
-             strncasecmp(transfer->url, "https:", 6) == 0));
+    return code == CURLE_OPERATION_TIMEDOUT && (strncmp(transfer->curl_error, "SSL ", 4) == 0 ||
+                                                (strncmp(transfer->curl_error, "Connection ", 11) == 0 &&
+                                                 strncasecmp(transfer->url, "https:", 6) == 0));
 }
 
 static ckpt_status fail_connection(const struct transfer *transfer, CURLcode code, ckpt_error *err)
