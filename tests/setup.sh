@@ -21,6 +21,7 @@ xxhash    libxxhash-dev xxhash-devel  xxhash-dev     xxhash         xxhash
 cunit     libcunit1-dev CUnit-devel   cunit-dev      cunit          cunit
 archive   libarchive-dev libarchive-devel libarchive-dev libarchive  libarchive
 curl      libcurl4-openssl-dev libcurl-devel curl-dev  curl           curl
+authorities ca-certificates ca-certificates ca-certificates ca-certificates ca-certificates
 mpi       libopenmpi-dev,openmpi-bin openmpi-devel openmpi-dev,openmpi openmpi openmpi
 nginx     nginx-light nginx           nginx          nginx          nginx
 openssl   openssl     openssl         openssl        openssl        openssl
@@ -72,6 +73,15 @@ header_wanted()
     wanted=$wanted$missing missing=$required
 }
 
+# has_authorities - succeeds if the system has a list of certificate authorities, without which libcurl refuses https
+has_authorities()
+{
+    for list in ssl/certs/ca-certificates.crt pki/tls/certs/ca-bundle.crt ssl/ca-bundle.pem ssl/cert.pem; do
+        [ ! -s "/etc/$list" ] || return 0
+    done
+    return 1
+}
+
 # command_wanted NAME WORD - as command_needed, for a command without which its part is skipped
 command_wanted() { command -v "$1" >/dev/null 2>&1 || wanted="$wanted $2"; }
 
@@ -113,6 +123,7 @@ find_missing()
     header_needed xxhash.h xxhash
     header_wanted archive.h archive
     header_wanted curl/curl.h curl
+    has_authorities || wanted="$wanted authorities"
     [ "$what" = check ] || return 0
     header_needed CUnit/Basic.h cunit
     command_needed c++ c++
