@@ -396,7 +396,7 @@ static ckpt_status fail_refused(const struct transfer *transfer, ckpt_error *err
 }
 
 /* took_too_long - returns true if CODE means that TRANSFER did not get an encrypted connection in time. Only
- * libcurl's text tells that from an answer which took too long, and only libcurl 7 says that it was TLS. */
+ * libcurl's text tells that from an answer which took too long, and only libcurl 7 names TLS in it. */
 static bool took_too_long(const struct transfer *transfer, CURLcode code)
 {
     return code == CURLE_OPERATION_TIMEDOUT && (strncmp(transfer->curl_error, "SSL ", 4) == 0 ||

@@ -12,6 +12,21 @@ find_emulator()
     return 1
 }
 
+# need_program PROGRAM ARCH - ends a part that uses tests/check.sh, as skipped, without PROGRAM of `make dist` or what
+# runs it
+need_program()
+{
+    if [ ! -x "$1" ]; then
+        skip "there is no $1: run make dist"
+    elif ! find_emulator "$2"; then
+        skip "there is no emulator for programs of $2: install qemu-user-static, or set QEMU"
+    else
+        return
+    fi
+    summary
+    exit
+}
+
 # make_launcher FILE PROGRAM - makes FILE a command that runs PROGRAM by the emulator
 make_launcher()
 {

@@ -11,16 +11,7 @@ ckpt=$top/$B/ckpt static=$top/$B/dist/$arch/out/ckpt
 . tests/dist/emulator.sh
 . tests/remote/servers.sh
 trap 'stop_servers; rm -rf "$tmp"' EXIT
-[ -x "$static" ] || {
-    skip "there is no $static: run make dist"
-    summary
-    exit
-}
-find_emulator "$arch" || {
-    skip "there is no emulator for programs of $arch: install qemu-user-static, or set QEMU"
-    summary
-    exit
-}
+need_program "$static" "$arch"
 ! [ "$emulator" ] || ! LC_ALL=C readelf -l "$emulator" 2>/dev/null | grep -q INTERP || {
     skip "$emulator is not static, so that it runs in no other root"
     summary

@@ -9,16 +9,7 @@ top=$PWD
 static=$top/$B/dist/$arch/out/ckpt
 . tests/check.sh
 . tests/dist/emulator.sh
-[ -x "$static" ] || {
-    skip "there is no $static: run make dist"
-    summary
-    exit
-}
-find_emulator "$arch" || {
-    skip "there is no emulator for programs of $arch: install qemu-user-static, or set QEMU"
-    summary
-    exit
-}
+need_program "$static" "$arch"
 
 elf() { LC_ALL=C readelf -W "$@" "$static"; }
 # lacks PATTERN OPTION… - succeeds if readelf prints no line with PATTERN
@@ -50,9 +41,14 @@ check 'it has at most 7 MB' is_small
 has_canaries() { LC_ALL=C readelf -sW "$B/dist/$arch/out/libckpt.o" | grep -q ' UND __stack_chk_fail$'; }
 check 'functions with arrays look for overflows' has_canaries
 # has_no_path FILE… - succeeds if no file has a path of the build
-has_no_path() { ! strings -a "$@" | grep -F -e "$top" -e "${TMPDIR:-/tmp}/tmp."; }
+has_no_path()
+{
+    strings -a "$@" >"$tmp/strings" && [ -s "$tmp/strings" ] &&
+        ! grep -F -e "$top" -e "${TMPDIR:-/tmp}/tmp." "$tmp/strings"
+}
 check 'no path of the build is in it' has_no_path "$static"
-check 'no path of the build is in its libraries' has_no_path "$B/dist/$arch/root/lib/"*.a
+libraries=$B/dist/$arch/root
+check 'no path of the build is in its libraries' has_no_path "$libraries/lib/"*.a
 
 launcher=$static
 [ -z "$emulator" ] || {

@@ -50,8 +50,8 @@ else
 fi
 source_works()
 {
-    is_typed 'from source' 'sudo make install' && "$MAKE" B="$B" install DESTDIR="$tmp/root" &&
-        PATH=$tmp/root/usr/local/bin:$PATH ckpt doctor --install
+    is_typed 'from source' 'sudo make install' && "$MAKE" B="$B" install DESTDIR="$tmp/installed" &&
+        PATH=$tmp/installed/usr/local/bin:$PATH ckpt doctor --install
 }
 check 'from source' source_works
 summary
