@@ -180,9 +180,9 @@ static float *copy_floats(const double *from, size_t count)
     return to;
 }
 
-/* measure - returns the factor of the bound that a row or column has whose numbers are the RANK at NUMBERS,
- * STRIDE apart; rounded up, and not so small that it loses bits. */
-static float measure(const double *numbers, size_t rank, size_t stride)
+/* bound_factor - returns the factor that a row or column has in the bound, whose numbers are the RANK at
+ * NUMBERS, STRIDE apart; rounded up, and not so small that it loses bits. */
+static float bound_factor(const double *numbers, size_t rank, size_t stride)
 {
     double square = 0, sum = 0;
     for (size_t k = 0; k < rank; k++) {
@@ -204,9 +204,10 @@ bool low_rank_make_narrow(struct low_rank *product)
     if (!product->narrow_left || !product->narrow_right || !product->row_factors || !product->col_factors)
         return false;
     for (size_t i = 0; i < rows; i++)
-        product->row_factors[i] = measure(product->left + i * rank, rank, 1);
+        product->row_factors[i] = bound_factor(product->left + i * rank, rank, 1);
     for (size_t j = 0; j < cols; j++)
-        product->col_factors[j] = measure(product->right + low_rank_index(rank, 0, j), rank, LOW_RANK_COLS);
+        product->col_factors[j] = bound_factor(product->right + low_rank_index(rank, 0, j), rank,
+                                               LOW_RANK_COLS);
     return true;
 }
 

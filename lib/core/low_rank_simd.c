@@ -80,9 +80,9 @@ AVX_FMA static void low_rank_fma(const double *left, size_t rank, const double *
         }
 }
 
-/* add_pair - does what low_rank_fma does for LOW_RANK_VECTOR columns. */
-AVX_FMA static void add_pair(const double *left, size_t rank, const double *panel, double scale, size_t count,
-                             double *out, size_t stride)
+/* low_rank_fma_vector - does what low_rank_fma does for LOW_RANK_VECTOR columns. */
+AVX_FMA static void low_rank_fma_vector(const double *left, size_t rank, const double *panel, double scale,
+                                        size_t count, double *out, size_t stride)
 {
     const __m256d factor = _mm256_set1_pd(scale);
     for (size_t i = 0; i < count; i++, left += rank, out += stride) {
@@ -237,7 +237,7 @@ bool low_rank_has_tiles(void) { return simd_has_fma(); }
 
 const struct low_rank_kernels *low_rank_best(bool are_floats)
 {
-    static const struct low_rank_kernels fma = {low_rank_fma, add_pair};
+    static const struct low_rank_kernels fma = {low_rank_fma, low_rank_fma_vector};
     return are_floats && simd_has_fma() ? &fma : &low_rank_scalar;
 }
 
